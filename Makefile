@@ -38,7 +38,7 @@ $(STAMP): setup.cfg pyproject.toml tools/delta_jars.py tools/delta_jars.sha256 t
 	$(call step,creating .venv,{ [ -x $(BIN)/python ] || $(PYTHON) -m venv .venv; })
 	$(call step,installing Python packages,$(PIP) install --editable '.[test]')
 	@# mypy does not see through an editable install
-	@mkdir -p .venv/typing/kip_replay && cd .venv/typing/kip_replay && ln -sfn ../../../{jobs,pipelines,replay} .
+	@mkdir -p .venv/typing/kip_replay && cd .venv/typing/kip_replay && ln -sfn ../../../{__init__.py,jobs,pipelines,replay} .
 	$(call step,fetching the jars of Delta Lake,$(BIN)/python -m tools.delta_jars)
 	$(call step,archiving the classes of Spark,$(BIN)/python -m tools.class_archive)
 	@touch $@

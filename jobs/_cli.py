@@ -160,7 +160,7 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
     warehouse = tempfile.gettempdir()
     try:
         arguments = parser.parse_args(argv)
-        warehouse = arguments.warehouse
+        warehouse = arguments.warehouse or warehouse
         config = read_config(arguments.conf, arguments.set)
         with Progress(sys.stderr):
             job = Job(parser.name, arguments, config)

@@ -33,9 +33,14 @@ def _help(prog: str) -> argparse.HelpFormatter:
 
 
 class JobParser(argparse.ArgumentParser):
-    """Help keeps the examples' lines; an error is one sentence and status 2."""
+    """Help keeps the examples' lines; an error is one sentence and status 2.
 
-    def __init__(self, name: str, description: str, examples: str) -> None:
+    ``is_temporary``: the command works in a new folder unless one is named.
+    """
+
+    def __init__(
+        self, name: str, description: str, examples: str, is_temporary: bool = False
+    ) -> None:
         super().__init__(
             prog=f"kip-replay {name}",
             description=description,
@@ -44,11 +49,12 @@ class JobParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.name = name
+        default = "a new temporary one" if is_temporary else f"{WAREHOUSE_VARIABLE}, or warehouse"
         self.add_argument(
             "--warehouse",
-            default=os.environ.get(WAREHOUSE_VARIABLE) or "warehouse",
+            default="" if is_temporary else os.environ.get(WAREHOUSE_VARIABLE) or "warehouse",
             metavar="DIR",
-            help=f"folder of the Delta tables (default: {WAREHOUSE_VARIABLE}, or warehouse)",
+            help=f"folder of the Delta tables (default: {default})",
         )
         self.add_argument(
             "--conf", metavar="FILE", help="TOML file, over conf/defaults.toml (see there for keys)"

@@ -1,7 +1,7 @@
 """Predicts one recording from another and prints prediction and recording side by side."""
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import say_all
+from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
 from kip_replay.pipelines.analysis.predictions import accuracy_rows, side_by_side
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
@@ -9,6 +9,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 PARSER = JobParser(
     "compare",
@@ -16,7 +17,9 @@ PARSER = JobParser(
     "brokers ran, beside what they did.\n\n"
     "Both must be in the warehouse, replayed (`kip-replay run`). They are compared fairly if both "
     "show the same work on two clusters. A recording compared with itself is a self-check. "
-    "Without names: what runs have compared, recordings of one scenario and seed.",
+    "The figures are added to the table prediction_accuracy, and so to the next report.\n\n"
+    "Without names, writes nothing and prints what was compared before, by this command or by runs "
+    "on recordings of one scenario and seed.",
     """  kip-replay compare
   kip-replay compare metadata-4.0 metadata-4.1            (with and without KIP-1166)
   kip-replay compare sessions-off sessions-on             (with and without fetch sessions)
@@ -33,9 +36,10 @@ def work(job: Job) -> Exit:
         raise UserError(f"compare {given[0]} with what? Name a second recording, or {given[0]}")
     names = [*job.named(given, writes=bool(given))]
     warehouse = job.warehouse(writes=bool(given))
+    lineage = warehouse.lineage(names)
     if given:
         pairs = [(names[0], names[-1])]
-        summarize(names, Local(warehouse), RULES, pairs, say)
+        summarize(names, Local(warehouse), RULES, pairs, lambda _: None)
     else:
         judged = {(r["recording"], r["recorded_in"]) for r in accuracy_rows(warehouse, names)}
         pairs = sorted((before, after) for before, after in judged if before != after)
@@ -43,6 +47,10 @@ def work(job: Job) -> Exit:
         say("no run has compared recordings of one scenario and seed: name two")
     for before, after in pairs:
         _compare(warehouse, before, after)
+    if given:
+        steps = {step for (_, step), _ in warehouse.lineage(names).items() - lineage.items()}
+        tables = {t.name for s in steps for t in TABLES_OF_STEPS.get(s, (PREDICTION_ACCURACY,))}
+        say(f"written: {', '.join(sorted(tables)) or 'nothing, the warehouse has these figures'}")
     return Exit.DONE
 
 

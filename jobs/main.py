@@ -4,10 +4,12 @@ import difflib
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 #: A module of this package each, in the order in which they are used.
 JOBS = {
+    "demo": "run on a sample that comes with this, and open its report",
     "plan": "what logs can answer, what is missing, how long a run takes",
     "run": "from logs to a report: ingest, replay, summarize, check, report",
     "report": "write the report again, of recordings that were run",
@@ -26,7 +28,7 @@ _HELP = """usage: kip-replay COMMAND ...
 What would a Kafka protocol change do to your cluster? This replays the request
 logs of brokers and controllers under proposals, into tables and a report.
 
-from a folder of logs to a decision:
+from a folder of logs to a decision (kip-replay demo needs none):
   kip-replay plan my-recording    what its logs can answer, in seconds
   kip-replay run my-recording     read, replay, check; ends with the report's path
   kip-replay sql "FROM slowest_requests LIMIT 20"    questions of your own
@@ -35,8 +37,9 @@ commands, in the order in which they are needed:
 {jobs}
 
 options:
-  --help   this; kip-replay COMMAND --help shows options and examples
-  --home   the folder of jobs/ (for spark-submit) and conf/ (cluster, schedules, settings)"""
+  --help     this; kip-replay COMMAND --help shows options and examples
+  --version  the version of this program
+  --home     the folder of jobs/ (for spark-submit) and conf/ (cluster, schedules, settings)"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, *arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("-h", "--help", "help"):
         print(_HELP.format(jobs="\n".join(f"  {job:12}{line}" for job, line in JOBS.items())))
+    elif name == "--version":
+        print(f"kip-replay {version('kafka-protocol-replay')}")
     elif name == "--home":
         print(Path(__file__).resolve().parent.parent)
     elif name not in JOBS:

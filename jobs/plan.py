@@ -65,9 +65,9 @@ def work(job: Job) -> Exit:
             if not (recording.voters or recording.controller_ids):
                 found.refused.append(f"{recording.name} does not say who votes: add 'voters'")
             plans.append(Plan(found, answerable(found)))
-    if given.write_manifest:
-        _write(plans)
     whole = _whole(plans, job.warehouse_path)
+    if given.write_manifest:
+        whole["written"] = [str(file) for file in _written(plans, job)]
     if given.format == "json":
         text = json.dumps({"recordings": [_as_json(plan) for plan in plans], **whole}, indent=2)
         lines = text.splitlines()
@@ -94,11 +94,13 @@ def _drafted(place: Path, gap_minutes_max: float, job: Job) -> Plan:
     return Plan(found, answerable(found), manifest_of(found), notes)
 
 
-def _write(plans: Sequence[Plan]) -> None:
+def _written(plans: Sequence[Plan], job: Job) -> Iterator[Path]:
+    """Writes the drafts, each into its folder, which standard input has none of."""
     for plan in plans:
-        if plan.draft is not None and plan.found.recording.path is not None:
-            file = plan.found.recording.path / MANIFEST
-            file.write_text(manifest_text(plan.draft), encoding="utf-8")
+        folder = plan.found.recording.path
+        if plan.draft is not None and folder is not None and not job.is_stdin(str(folder)):
+            (folder / MANIFEST).write_text(manifest_text(plan.draft), encoding="utf-8")
+            yield folder / MANIFEST
 
 
 def _whole(plans: Sequence[Plan], warehouse: str) -> dict[str, Any]:
@@ -186,14 +188,19 @@ def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[
     free = whole["free_bytes"]
     if free is not None and free < 2 * whole["warehouse_bytes"]:
         yield f"only {size_text(free)} are free there: name another disk with --warehouse"
+    is_stdin = any(map(job.is_stdin, job.arguments.recordings))
+    if job.arguments.write_manifest:
+        why = "standard input has no folder" if is_stdin else f"there is a {MANIFEST}"
+        yield f"written: {', '.join(whole['written']) or f'nothing, {why}'}"
     if any(plan.found.refused for plan in plans):
         yield f"next: correct what a run stops at, then {_again(job, 'plan')}"
-    elif any(map(job.is_stdin, job.arguments.recordings)):
+    elif is_stdin:
         yield "next: write the log into a folder, and kip-replay plan FOLDER --write-manifest"
     elif any(plan.draft is not None for plan in plans) and not job.arguments.write_manifest:
         yield f"next: {_again(job, 'plan')} --write-manifest, correct the file, and run"
     else:
-        yield f"next: {_again(job, 'run')}"
+        first = f"correct {MANIFEST} as said above, and " if whole.get("written") else ""
+        yield f"next: {first}{_again(job, 'run')}"
 
 
 def _again(job: Job, name: str) -> str:

@@ -26,7 +26,7 @@ PARSER = JobParser(
     "sql",
     "DuckDB SQL on the tables and views of a warehouse, by plain name; it only reads.\n\n"
     "With a statement, prints its rows. Without one, reads statements that end with ; from the "
-    "terminal or a pipe; there `help` lists the other commands.\n\n"
+    "terminal, where Tab completes names, or from a pipe; `.help` lists the other commands.\n\n"
     "csv has a line of names first, json is an object a line; times are ISO 8601 in UTC.",
     """  kip-replay sql "SELECT recording, count(*) FROM requests GROUP BY ALL"
   kip-replay sql --format csv "SELECT * FROM steady_lag" > lag.csv
@@ -41,11 +41,14 @@ _add("--rows", type=int, default=1000, metavar="N", help="of a table at most (%(
 _add("--seconds", type=int, default=600, metavar="N", help="a statement may take (%(default)s)")
 _add("--answer", metavar="PAGE", help="answer the queries of a page (docs/sql.md) in it")
 
-_HELP = """statements end with ; and may take several lines. Also:
-  tables              the tables and views, with what a row of each says
-  describe NAME       the columns of one
-  format table|csv|json
-  help, quit (or Ctrl-D)"""
+_HELP = """statements end with ; and may take several lines. Tab completes names. Also:
+  .tables             the tables and views, with what a row of each says
+  .schema NAME        the columns of one (or: describe NAME)
+  .format table|csv|json
+  .help, .quit (or Ctrl-D)"""
+_COMMAND = re.compile(
+    r"(\..+|quit|exit|\\q|help|\\\?|tables|\\d\b.*|(describe|format)\s+\S+?)[;\s]*", re.IGNORECASE
+)
 _QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n(.*?\n)??```\n)?", re.DOTALL)
 
 
@@ -97,8 +100,8 @@ class Shell:
 
     def converse(self) -> None:
         """Reads from the terminal until the end; goes on after an error."""
-        print("DuckDB SQL, only reading; `help` helps", file=sys.stderr)
-        for statement in statements(_typed()):
+        print("DuckDB SQL, only reading; .help helps, Tab completes", file=sys.stderr)
+        for statement in statements(_typed(self.completions)):
             try:
                 if not self.obey(statement):
                     return
@@ -109,7 +112,8 @@ class Shell:
 
     def obey(self, statement: str) -> bool:
         """Runs a statement or a command of the shell; False for quit."""
-        word, _, rest = statement.partition(" ")
+        is_dotted = statement.startswith(".")
+        word, _, rest = statement.removeprefix(".").partition(" ")
         match word.lower():
             case "quit" | "exit" | "\\q":
                 return False
@@ -119,9 +123,26 @@ class Shell:
                 print("\n".join(in_columns([*self.catalog.comments.items()])))
             case "format" if rest in _FORMATS:
                 self.output = rest
+            case "schema" | "describe" | "\\d" if rest:
+                self.run(f"DESCRIBE {rest}")
+            case _ if is_dotted:
+                raise UserError(f"there is no command {statement}: .help lists them")
             case _:
-                self.run(f"DESCRIBE {rest}" if word == "\\d" else statement)
+                self.run(statement)
         return True
+
+    def completions(self, text: str, line: str) -> list[str]:
+        """What a word of a line may become: tables, views, columns.
+
+        Columns are those of the tables that the line names, if any.
+        """
+        tables = self.catalog.comments
+        named = [name for name in tables if re.search(rf"\b{name}\b", line)] or [*tables]
+        columns = {name: self.catalog.columns(name) for name in named}
+        names = {*tables, *chain(*columns.values())}
+        names |= {f"{name}.{column}" for name in columns for column in columns[name] if "." in text}
+        names |= {".tables", ".schema", ".format", ".help", ".quit"} if text[:1] == "." else set()
+        return sorted(name for name in names if name.startswith(text.lower()))
 
     def run(self, statement: str) -> None:
         """Prints what a statement gives. Raises UserError."""
@@ -158,8 +179,8 @@ def statements(lines: Iterable[str]) -> Iterator[str]:
         text = line.strip()
         if not pending and (not text or text.startswith("--")):
             continue
-        if not pending and _is_command(text):
-            yield text.rstrip(";").strip()
+        if not pending and _COMMAND.fullmatch(text):
+            yield text.rstrip("; ")
             continue
         pending += f"{line.rstrip()}\n"
         if text.endswith(";"):
@@ -169,15 +190,16 @@ def statements(lines: Iterable[str]) -> Iterator[str]:
         yield pending.rstrip("\n")
 
 
-def _is_command(text: str) -> bool:
-    first, *rest = [*text.rstrip(";").lower().split(), ""]
-    always = ("quit", "exit", "\\q", "help", "\\?", "tables", "\\d")
-    return first in always or (first in ("describe", "format") and len(rest) == 2)
-
-
-def _typed() -> Iterator[str]:
+def _typed(completions: Callable[[str, str], list[str]]) -> Iterator[str]:
     with suppress(ImportError):  # not every Python has it
-        import readline  # noqa: F401  from then on, input() edits lines
+        import readline  # from then on, input() edits lines
+
+        def completion(text: str, place: int) -> str | None:
+            return [*completions(text, readline.get_line_buffer()), None][place]
+
+        readline.set_completer(completion)
+        is_libedit = "libedit" in (readline.__doc__ or "")  # macOS
+        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
     while True:
         try:
             yield input("sql> ")

@@ -17,10 +17,11 @@ on one huge text still runs to its end.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from itertools import dropwhile
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -44,6 +45,10 @@ _SETTINGS = {
 }
 _DESCRIBE = re.compile(r"\s*(?:DESCRIBE|DESC)\s+(\w+)[\s;]*", re.IGNORECASE)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
+#: Where DuckDB's message turns to the statement's text, or to itself.
+_REST = re.compile(r"\nLINE \d+:|\nStack Trace:")
+_HINT = re.compile(r"Did you mean|Candidate ")
+_T = TypeVar("_T")
 
 
 class Rows(NamedTuple):
@@ -81,12 +86,23 @@ class Catalog:
 
     def query(self, statement: str) -> Rows:
         """What a statement that only reads gives. Raises UserError, also while rows are read."""
-        # In a thread of its own until there are rows: DuckDB, which works in several, hears no
-        # Ctrl-C meanwhile.
+        reader = self._interruptible(lambda: self._reader(statement))
+        return Rows(reader.schema, _rows(reader))
+
+    def arrow(self, statement: str) -> pa.Table:
+        """The same, all of it. Raises UserError."""
+        return self._interruptible(lambda: self._reader(statement).read_all())
+
+    def columns(self, name: str) -> list[str]:
+        """The columns of a table or view."""
+        return [*self._column_comments[name]]
+
+    def _interruptible(self, work: Callable[[], _T]) -> _T:
+        # In a thread of its own: DuckDB, which works in several, hears no Ctrl-C meanwhile.
         with _one_sentence(), ThreadPoolExecutor(1) as pool:
-            reader = pool.submit(self._reader, statement)
+            found = pool.submit(work)
             try:
-                return Rows(reader.result().schema, _rows(reader.result()))
+                return found.result()
             except KeyboardInterrupt:
                 self._session.interrupt()
                 raise
@@ -123,11 +139,16 @@ def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """What DuckDB complains of, by itself or through Arrow, becomes a UserError of a sentence."""
+    """What DuckDB complains of, by itself or through Arrow, becomes a UserError of one line.
+
+    It keeps DuckDB's hints: names that may be meant, and what a function takes.
+    """
     try:
         yield
     except (duckdb.Error, OSError, pa.ArrowException, OverflowError) as error:
-        first = next((line for line in str(error).splitlines() if line.strip()), "no message")
-        raise UserError(re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", first).strip()) from None
+        lines = [line.strip() for line in _REST.split(str(error))[0].splitlines() if line.strip()]
+        first = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", lines[0]) if lines else "no message"
+        hints = dropwhile(lambda line: not _HINT.match(line), lines[1:])
+        raise UserError(f"{first} {'; '.join(hints)}".replace(":; ", ": ").strip()) from None
     except RuntimeError:  # DuckDB's form of it
         raise KeyboardInterrupt from None

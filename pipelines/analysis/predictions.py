@@ -30,7 +30,7 @@ def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for (rule, variant), found in groupby(rows, key=itemgetter("rule", "variant")):
         of_rule = list(found)
         width = max(44, *(len(measure_name(row)) for row in of_rule))
-        figures = f"{'baseline':>10}{'predicted':>11}{'recorded':>10}{'error':>9}"
+        figures = f"{'baseline':>10}{'predicted':>11}{'recorded':>10}{'error':>11}"
         of = "two runs of the same thing" if variant == RECORDED else f"variant {variant}"
         lines += [f"{rule} ({of})", f"  {'figure':<{width}}{figures}  within"]
         lines += [_side(row, width) for row in of_rule]
@@ -41,7 +41,7 @@ def _side(row: Mapping[str, Any], width: int) -> str:
     verdict = "not judged"
     if row["tolerance"] is not None:
         verdict = f"{row['tolerance']:.3g} {'yes' if row['passed'] else 'NO'}"
-    columns = {"baseline": 10, "predicted": 11, "recorded": 10, "error": 9}
+    columns = {"baseline": 10, "predicted": 11, "recorded": 10, "error": 11}
     figures = "".join(f"{figure(row[name]):>{wide}}" for name, wide in columns.items())
     unknown = f"   unknown: {row['unknown_count']}" if row["unknown_count"] else ""
     unknown += "" if row["is_enough"] else "   little data"

@@ -99,7 +99,7 @@ class Spark:
         conf.set("spark.sql.shuffle.partitions", tasks)
         conf.set("spark.sql.adaptive.enabled", tasks > _TASKS_PER_CORE_MAX * self.cores)
         for table in tables_of(text, inputs):
-            self._read(table, recordings).createOrReplaceTempView(table.name)
+            self.read(table, recordings).createOrReplaceTempView(table.name)
         for name, given in inputs.items():
             frame = self._local(given) if isinstance(given, pa.Table) else self._files(given)
             frame.createOrReplaceTempView(name)
@@ -113,7 +113,7 @@ class Spark:
             size += sum(file["size_bytes"] for file in self.warehouse.files(table, recordings))
         return size
 
-    def _read(self, table: Table, recordings: Collection[str]) -> DataFrame:
+    def read(self, table: Table, recordings: Collection[str]) -> DataFrame:
         """The rows of some recordings: the Parquet files that the table's snapshot names.
 
         Opening a Delta table in Spark takes three jobs, and listing its files by delta-rs none.

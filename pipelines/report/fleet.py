@@ -15,29 +15,27 @@ from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
 from kip_replay.pipelines.folders import of_rules, rule_pages
-from kip_replay.pipelines.report import marks
-from kip_replay.pipelines.report.marks import Block
+from kip_replay.pipelines.report import marks, words
+from kip_replay.pipelines.report.marks import Block, Table
 
-_TABLES = (
-    {
-        "mark": "table",
-        "name": "By node",
-        "note": "what each change does to it, as recorded or as replayed",
-        "query": """
-            SELECT node_kind || ' ' || node_id AS node, rule, replace(figure, '_', ' ') AS figure,
-                before, after, unit, count AS values
-            FROM broker_effects WHERE recording = $recording
-            ORDER BY rule, figure, node_id LIMIT 100""",
-    },
-    {
-        "mark": "table",
-        "name": "By client library",
-        "note": "as clients name themselves in API_VERSIONS; sessions are those of FETCHes",
-        "query": """
-            SELECT * EXCLUDE (recording) FROM client_software WHERE recording = $recording
-            LIMIT 50""",
-    },
-)
+_EFFECTS = """
+    SELECT node_id, rule, figure, before, after FROM broker_effects
+    WHERE recording = $recording AND after IS NOT NULL AND NOT contains(figure, '_p90')
+    ORDER BY rule, figure, node_id"""
+_CLIENTS = {
+    "mark": "table",
+    "name": "By client library",
+    "note": "as clients name themselves in API_VERSIONS; who sends FETCHes and none of them is "
+    "incremental uses no sessions",
+    "query": """
+        SELECT software_name AS library, software_version AS version, client_kind AS kind,
+            nodes, requests, fetches AS "FETCHes", without_session AS "request no session",
+            refused AS "get none", incremental, request_bytes + response_bytes AS bytes
+        FROM client_software WHERE recording = $recording
+        ORDER BY requests DESC, library, version, kind LIMIT 50""",
+}
+#: Nodes that are listed.
+MOST_NODES = 100
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,35 @@ def _stated() -> Mapping[str, Mapping[str, Any]]:
 
 
 def blocks(database: DuckDBPyConnection, recording: str) -> list[Block]:
-    found = (marks.shown(database, spec, recording=recording) for spec in _TABLES)
-    return [block for block in found if block is not None]
+    """Who is affected, by how much: nodes, and client libraries."""
+    effects = _by_node(marks.rows(database, _EFFECTS, recording=recording))
+    clients = marks.shown(database, _CLIENTS, recording=recording)
+    return [block for block in (effects, clients) if block is not None]
+
+
+def _by_node(found: Sequence[Mapping[str, Any]]) -> Table | None:
+    """A row for each node, a column for each figure, in it what it is before and after."""
+    cells = {(row["node_id"], row["rule"], row["figure"]): row for row in found}
+    nodes = sorted({row["node_id"] for row in found})[:MOST_NODES]
+    columns = dict.fromkeys((row["rule"], row["figure"]) for row in found)
+    if not nodes:
+        return None
+    heads = [f"{rule_pages()[rule]['kip']}: {name.replace('_', ' ')}" for rule, name in columns]
+    rows = [
+        [str(node), *(_change(cells.get((node, *column))) for column in columns)] for node in nodes
+    ]
+    note = "what each change does to it, before and after"
+    return Table("By node", note, ["node", *heads], [False] * (len(heads) + 1), rows)
+
+
+def _change(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    before, after = (
+        words.number(value, 0 if value is None or value == int(value) or abs(value) >= 100 else 1)
+        for value in (row["before"], row["after"])
+    )
+    return f"{before} → {after}"
 
 
 def calculators(database: DuckDBPyConnection, recording: str) -> list[Calculator]:
@@ -74,14 +99,19 @@ def calculators(database: DuckDBPyConnection, recording: str) -> list[Calculator
     for rule, of in _stated().items():
         values = {row["name"]: row["value"] for row in rows if row["rule"] == rule}
         formulas = [
-            (each["label"], name.rsplit("_", 1)[-1], each.get("before", ""), each["after"])
+            (
+                each["label"],
+                "ms" if name.endswith("_ms") else "/s",
+                each.get("before", ""),
+                each["after"],
+            )
             for name, each in of.get("formulas", {}).items()
         ]
         if not (values and formulas):
             continue
         known = of.get("defaults", {}) | values
         fields = [
-            (name, label, f"{known[name]:.6g}" if name in known else "")
+            (name, label, f"{known[name]:.4g}" if name in known else "")
             for name, label in of["labels"].items()
         ]
         costs = {name: value for name, value in values.items() if name not in of["labels"]}

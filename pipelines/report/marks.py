@@ -163,7 +163,8 @@ def _lines(found: Sequence[Row]) -> list[Line]:
         points[row["line"], row.get("figure")].append((float(row["x"]), y))
     order = words.in_order(name for name, _ in points)
     lines = []
-    for (name, figure), of in sorted(points.items(), key=lambda each: order.index(each[0][0])):
+    ranked = sorted(points.items(), key=lambda each: (order.index(each[0][0]), each[0][1] or ""))
+    for (name, figure), of in ranked:
         placed = sorted(of, key=lambda point: (point[0], point[1] or 0.0))
         named = filter(None, (words.named(name), _FIGURES.get(figure or "")))
         xs, ys = [x for x, _ in placed], [y for _, y in placed]

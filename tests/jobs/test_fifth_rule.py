@@ -23,6 +23,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for top in ("conf", "jobs", "pipelines"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / top, root / "kip_replay" / top, ignore=ignored)
+    shutil.copy(REPOSITORY / "__init__.py", root / "kip_replay")
     (root / "kip_replay" / "replay").mkdir()
     for each in (REPOSITORY / "replay").iterdir():  # linked: what is compiled is kept beside it
         (root / "kip_replay" / "replay" / each.name).symlink_to(each)

@@ -80,13 +80,8 @@ def test_a_recording_without_lines_for_a_rule_is_left_alone_too(
 
 def test_who_logs_little_is_not_waited_for() -> None:
     def file(node: int, requests: int, first_s: float, last_s: float) -> dict[str, Any]:
-        first, last = at(first_s), at(last_s)
-        return {
-            "node_id": node,
-            "requests": requests,
-            "first_received_at": first,
-            "last_completed_at": last,
-        }
+        span = {"first_received_at": at(first_s), "last_completed_at": at(last_s)}
+        return {"node_id": node, "requests": requests, **span}
 
     begin_us = round(at(0).timestamp() * 1_000_000)
     busy, behind = file(1, 900, 0, 300), file(2, 900, 0, 200)

@@ -195,16 +195,6 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-def test_states_are_used_where_nothing_changed(
-    grown: Grown, tmp_path: Path, resumed: list[bool]
-) -> None:
-    warehouse = grown.copied(tmp_path / "warehouse")
-    replay_new(warehouse, grown.recording)
-    close(warehouse, grown.recording)
-    assert resumed == [True, True]
-    assert outcomes(warehouse, grown.recording) == grown.whole
-
-
 def test_states_that_were_altered_are_not_used(
     grown: Grown, tmp_path: Path, resumed: list[bool]
 ) -> None:

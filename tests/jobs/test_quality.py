@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from growing import versions
 
 from kip_replay.jobs import check as check_job
 from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
-from kip_replay.replay.table import Table
 from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
@@ -31,8 +31,7 @@ def test_real_recordings_have_no_critical_flaw(finished: Warehouse) -> None:
 def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
     finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(finished.path, copy)
+    copy = shutil.copytree(finished.path, tmp_path / "copy")
     warehouse = Warehouse(copy)
     requests = DeltaTable(warehouse.uri_of(REQUESTS))
     sound = requests.version()
@@ -56,12 +55,8 @@ def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
     kept = warehouse.rows(QUALITY_FAILURES, BOTH).to_pylist()
     failed = {r["recording"] for r in kept if r["expectation"] == "time_parts_sum_to_total"}
     assert failed == {"freeze-4.1"}
-    versions = [version(warehouse, t) for t in (QUALITY_RESULTS, QUALITY_FAILURES)]
+    before = versions(warehouse)
     assert check_job.main(arguments) == 3
-    assert [version(warehouse, t) for t in (QUALITY_RESULTS, QUALITY_FAILURES)] == versions
+    assert versions(warehouse) == before
     DeltaTable(warehouse.uri_of(REQUESTS)).restore(sound)
     assert check_job.main(arguments) == 0
-
-
-def version(warehouse: Warehouse, table: Table) -> int:
-    return DeltaTable(warehouse.uri_of(table)).version()

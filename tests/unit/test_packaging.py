@@ -24,7 +24,7 @@ def files_of(*tops: str) -> set[Path]:
 def test_every_folder_with_modules_is_a_package_of_the_wheel() -> None:
     modules = {path for path in files_of("jobs", "pipelines", "replay") if path.suffix == ".py"}
     folders = {f"kip_replay.{'.'.join(path.parent.parts)}" for path in modules}
-    assert {*SETUP["options"]["packages"].split()} == folders | {"kip_replay.conf"}
+    assert {*SETUP["options"]["packages"].split()} == folders | {"kip_replay", "kip_replay.conf"}
 
 
 def test_every_other_file_is_data_of_the_wheel() -> None:
@@ -34,7 +34,7 @@ def test_every_other_file_is_data_of_the_wheel() -> None:
         for pattern in patterns.split(", ")
         for file in REPOSITORY.joinpath(*package.split(".")[1:]).glob(pattern)
     }
-    files = files_of("conf", "jobs", "pipelines", "replay")
+    files = files_of("conf", "data/samples/metadata-4.0", "jobs", "pipelines", "replay")
     assert {path for path in files if path.suffix != ".py" or path.parts[0] == "conf"} == held
 
 
@@ -50,6 +50,8 @@ def test_help_and_an_unknown_command_import_no_job(capsys: pytest.CaptureFixture
     listed, modules = printed.rsplit("\n", 2)[:2]
     assert all(f"\n  {job} " in listed for job in JOBS)
     assert not {"pyspark", "pyarrow", "kip_replay.jobs.run"} & {*modules.split()}
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"kip-replay {SETUP['metadata']['version']}\n"
     with pytest.raises(SystemExit, match="2"):
         main(["rum"])
     assert capsys.readouterr().err.startswith("error: there is no command 'rum': is 'run' meant?")

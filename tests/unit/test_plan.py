@@ -199,7 +199,9 @@ def test_a_folder_without_a_manifest_gets_one_that_runs(
     assert text.endswith("--write-manifest, correct the file, and run\n")
     assert not (tmp_path / "logs" / "recording.json").exists()
 
-    draft = planned(tmp_path / "logs", "--write-manifest")["recordings"][0]["manifest_draft"]
+    found = planned(tmp_path / "logs", "--write-manifest")
+    assert found["written"] == [str(tmp_path / "logs" / "recording.json")]
+    draft = found["recordings"][0]["manifest_draft"]
     written = json.loads((tmp_path / "logs" / "recording.json").read_text())
     assert written == draft
     assert draft["kafka_version"] == "4.0.0"
@@ -230,7 +232,8 @@ def test_it_ends_with_the_command_to_run_next(
 ) -> None:
     plain(tmp_path / "my logs")
     arguments = [str(tmp_path / "my logs"), "--warehouse", str(tmp_path), "--voters", "2"]
-    assert plan.main(arguments) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
+    assert plan.main([*arguments, "--write-manifest"]) == 0
+    *_, written, last = capsys.readouterr().out.splitlines()
+    assert written == "written: nothing, there is a recording.json"
     folder = f"'{tmp_path}/my logs'"
     assert last == f"next: kip-replay run {folder} --voters 2 --warehouse {tmp_path}"
