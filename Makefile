@@ -10,6 +10,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 STAMP := .venv/.setup-done
+WITH_EXTRAS := .[spark,quality,test]
 WAREHOUSE ?= warehouse
 SAMPLES := $(wildcard data/samples/*)
 
@@ -29,14 +30,14 @@ help: ## list the targets
 setup: $(STAMP) ## build .venv with everything in it, once (the other targets call it)
 	@:
 
-$(STAMP): setup.cfg pyproject.toml tools/delta_jars.py tools/delta_jars.sha256 tools/class_archive.py
+$(STAMP): setup.cfg setup.py pyproject.toml constraints.txt tools/delta_jars.py tools/delta_jars.sha256 tools/class_archive.py
 	@command -v $(PYTHON) >/dev/null || { echo 'Python 3.11 or later is needed, and $(PYTHON) is not on the PATH.'; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or later is needed, and $(PYTHON) is %d.%d (another: make setup PYTHON=...)." % v[:2])'
 	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
 	major=$$({ "$$java" -version 2>&1 || true; } | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
 	[ "$${major:-0}" -ge 17 ] || { echo "Java 17 or later is needed, and $${major:-none} was found (JAVA_HOME, then the PATH)."; exit 1; }
 	$(call step,creating .venv,{ [ -x $(BIN)/python ] || $(PYTHON) -m venv .venv; })
-	$(call step,installing Python packages,$(PIP) install --editable '.[test]')
+	$(call step,installing Python packages,$(PIP) install --editable '$(WITH_EXTRAS)' --constraint constraints.txt)
 	@# mypy does not see through an editable install
 	@mkdir -p .venv/typing/kip_replay && cd .venv/typing/kip_replay && ln -sfn ../../../{__init__.py,jobs,pipelines,replay} .
 	$(call step,fetching the jars of Delta Lake,$(BIN)/python -m tools.delta_jars)
@@ -84,8 +85,8 @@ wheel: setup ## build dist/*.whl
 	$(call step,building the wheel,$(PIP) wheel --no-deps --wheel-dir dist .)
 	@rm -rf build; ls dist/*.whl
 
-try-wheel: wheel ## replay a sample with nothing but the wheel, installed into a temporary folder
-	@tools/try_wheel.sh dist/*.whl data/samples/metadata-4.1
+try-wheel: wheel ## replay a sample with nothing but the wheel (and EXTRAS=[spark,quality]), in a temporary folder
+	@tools/try_wheel.sh dist/*.whl data/samples/metadata-4.1 '$(EXTRAS)'
 
 cluster: setup ## start a Spark cluster of a master and two workers, until Ctrl-C
 	@$(BIN)/python -m tools.cluster

@@ -26,7 +26,7 @@ def engine_of(job: Job, log_bytes: int | None = None) -> Engine:
     if wanted == "local":
         return Local(warehouse)
     if find_spec("pyspark") is None:
-        raise UserError("pyspark is not installed: install it, or give --engine local")
+        raise UserError("Spark needs pip install 'kip-replay[spark]': or give --engine local")
     from kip_replay.pipelines.engines.spark import Spark  # pyspark is only there for this engine
 
     return Spark(warehouse, job.config["spark"]["duckdb_bytes_max"])

@@ -34,7 +34,7 @@ def create() -> int:
     # spark-submit's own; -Xlog: it would list every class that it leaves out.
     os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={new_archive}" -Xlog:disable'
     with tempfile.TemporaryDirectory() as warehouse:
-        status = run.main([str(SAMPLE), "--warehouse", warehouse])
+        status = run.main([str(SAMPLE), "--warehouse", warehouse, "--engine", "spark"])
     if (gateway := SparkContext._gateway) is None:
         return status
     # The archive is written when the JVM ends, and it ends when its input does.

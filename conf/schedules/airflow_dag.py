@@ -30,7 +30,7 @@ def job(name: str, arguments: str) -> BashOperator:
 
 
 with DAG(
-    dag_id="kafka_protocol_replay_hourly",
+    dag_id="kip_replay_hourly",
     schedule="7 * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,  # a run takes all that is new: missed ones need not be made up for
@@ -40,7 +40,7 @@ with DAG(
     job("run", f"{THIS_MONTH} --warehouse {WAREHOUSE} --growing")
 
 with DAG(
-    dag_id="kafka_protocol_replay_nightly",
+    dag_id="kip_replay_nightly",
     schedule="15 2 * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
@@ -52,7 +52,7 @@ with DAG(
     check >> maintain
 
 with DAG(
-    dag_id="kafka_protocol_replay_monthly",
+    dag_id="kip_replay_monthly",
     schedule="30 1 2 * *",  # when the last lines of the month before are in
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,

@@ -30,6 +30,8 @@ with warnings.catch_warnings():
     from great_expectations.core.yaml_handler import YAMLHandler
     from great_expectations.exceptions.exceptions import GreatExpectationsError
     from great_expectations.expectations.registry import get_expectation_impl
+    from great_expectations.render.view.view import DefaultJinjaPageView
+    from jinja2 import ChoiceLoader, FileSystemLoader
 
 from kip_replay.pipelines.quality.dialect import url
 
@@ -38,6 +40,15 @@ logging.getLogger("great_expectations").setLevel(logging.ERROR)
 #: Checkpoints by name, and what they are of.
 _CHECKPOINTS = {"quality": (Severity.CRITICAL, Severity.WARNING), "information": (Severity.INFO,)}
 _NO_BARS: Any = {"globally": False, "metric_calculations": False}
+
+
+class PageView(DefaultJinjaPageView):
+    """Renders Data Docs that load nothing, by the templates here before those of the same name."""
+
+    def __init__(self, **directories: Any) -> None:
+        super().__init__(**directories)
+        theirs: Any = self.env.loader
+        self.env.loader = ChoiceLoader([FileSystemLoader(Path(__file__).parent), theirs])
 
 
 def write_project(
@@ -120,11 +131,16 @@ def _write_config(folder: Path, recordings: Sequence[str], tables: Collection[st
     }
     source: dict[str, Any] = {"type": "sql", "id": _id("source"), "assets": assets}
     source |= {"connection_string": url(recordings), "create_temp_table": False}
+    view = {"module_name": __name__, "class_name": PageView.__name__}
     file = folder / "great_expectations.yml"
     if not file.exists():
         gx.get_context(mode="file", context_root_dir=folder)  # makes a project with its defaults
     config: Any = {"analytics_enabled": False, "progress_bars": _NO_BARS}
     config |= YAMLHandler().load(file.read_text())
+    config["data_docs_sites"]["local_site"] |= {
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder", "view": view},
+        "site_section_builders": {name: {"view": view} for name in ("expectations", "validations")},
+    }
     sources = {**config.get("fluent_datasources", {}), "warehouse": source}
     _write(file, {**config, "fluent_datasources": sources})
 

@@ -51,12 +51,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check came to: a result for each recording and expectation."""
+    """What a check came to, but for what needs Great Expectations and was ``left_out``."""
 
     recordings: Sequence[str]
     results: Sequence[Result]
     warehouse: str
     data_docs: str | None = None
+    left_out: str = ""
 
     @property
     def failures(self) -> list[Result]:
@@ -84,6 +85,8 @@ def summary(outcome: Outcome) -> list[str]:
         lines.append(f"  failing rows: {outcome.warehouse}/{QUALITY_FAILURES.name}")
     if outcome.data_docs:
         lines.append(f"  data docs: {outcome.data_docs}")
+    if outcome.left_out:
+        lines.append(f"  left out: {outcome.left_out}: pip install 'kip-replay[quality]'")
     return lines
 
 

@@ -1,13 +1,22 @@
 """The wheel holds every package and every file that one of them opens; the command, every job."""
 
+import re
+import runpy
 import subprocess
 import sys
 from configparser import ConfigParser
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from kip_replay.jobs import _engine
 from kip_replay.jobs.main import JOBS, main
+from kip_replay.pipelines.errors import UserError
 from tools import delta_jars
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -36,6 +45,36 @@ def test_every_other_file_is_data_of_the_wheel() -> None:
     }
     files = files_of("conf", "data/samples/metadata-4.0", "jobs", "pipelines", "replay")
     assert {path for path in files if path.suffix != ".py" or path.parts[0] == "conf"} == held
+
+
+def test_constraints_are_what_is_installed_and_lie_in_the_ranges_of_the_wheel() -> None:
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    pins = [line.split("==") for line in lines if not line.startswith("#")]
+    tested = {canonicalize_name(name): pinned for name, pinned in pins}
+    wanted = [SETUP["options"]["install_requires"], *SETUP["options.extras_require"].values()]
+    for line in "\n".join(wanted).split("\n"):
+        if line and not line.startswith("#"):
+            requirement = Requirement(line)
+            pinned = tested[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(pinned), line
+            assert version(requirement.name) == pinned
+
+
+def test_links_of_the_long_description_work_outside_of_the_clone() -> None:
+    setup: dict[str, Any] = runpy.run_path(str(REPOSITORY / "setup.py"))
+    page = setup["with_absolute_links"]((REPOSITORY / "README.md").read_text())
+    links = re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", page)
+    url = setup["REPOSITORY_URL"]
+    assert ("!", f"{url}/raw/main/docs/report.png") in links
+    assert ("", f"{url}/blob/main/docs/tutorial.md") in links
+    assert [link for _, link in links if not re.match(r"https://|#", link)] == []
+
+
+def test_without_spark_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_engine, "find_spec", lambda _: None)
+    job: Any = SimpleNamespace(warehouse=list, arguments=SimpleNamespace(engine="spark"))
+    with pytest.raises(UserError, match=r"pip install 'kip-replay\[spark\]': or give --engine"):
+        _engine.engine_of(job)
 
 
 def test_every_job_is_listed() -> None:

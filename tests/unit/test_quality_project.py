@@ -1,6 +1,7 @@
 """Checks: whatever is wrong is counted and located, and others can open the project."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.quality import QualitySettings, check, step, summary
 from kip_replay.pipelines.quality.project import gx, write_project
 from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
@@ -406,6 +409,27 @@ def test_any_type_and_argument_of_great_expectations_serves(tmp_path: Path) -> N
         assert (result.failing_rows, len(result.kept)) == (failing_rows, failing_rows), expectation
 
 
+def test_without_great_expectations_a_run_says_what_was_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = written(tmp_path / "a", {"rejected_lines": [row("rejected_lines", reason="xy")]})
+    for name in (SUMMARIES, accuracy_step("r")):
+        warehouse.replace(name, {"r": "summed up"}, {})
+    lengths = 'type = "expect_column_value_lengths_to_equal"\ncolumns = ["reason"]\nvalue = 1'
+    (tmp_path / "mine.toml").write_text(f'[[expectation]]\ntables = ["rejected_lines"]\n{lengths}')
+    engine, settings = Local(warehouse), QualitySettings((str(tmp_path),))
+    monkeypatch.setattr(step, "find_spec", lambda _: None)
+    left_out = check(engine, ["r"], settings)
+    needed = "pip install 'kip-replay[quality]'"
+    assert f"  left out: 1 expectations of yours: {needed}" in summary(left_out)
+    with pytest.raises(UserError, match=re.escape(needed)):
+        check(engine, ["r"], settings, anew=True)
+    shipped_only = check(engine, ["r"], QualitySettings(), anew=True)
+    assert summary(shipped_only)[-1] == f"  left out: data docs: {needed}"
+    monkeypatch.undo()
+    assert len(check(engine, ["r"], settings).results) == len(left_out.results) + 1
+
+
 def test_others_open_the_project_and_run_its_checkpoints(tmp_path: Path) -> None:
     lines = [row("rejected_lines", reason=HOSTILE, recording=HOSTILE, line_bytes=10)]
     warehouse = written(tmp_path / "a", {"rejected_lines": lines})
@@ -417,6 +441,7 @@ def test_others_open_the_project_and_run_its_checkpoints(tmp_path: Path) -> None
     assert "rejected_lines" in text
     assert "<script>alert" not in text
     assert "<img src=x" not in text
+    assert not re.search(r"https?://|<script|<link|<img|url\(|@import", text), "opens offline"
     assert passed(tmp_path / "a") == {"quality": False, "information": False}
 
 

@@ -45,7 +45,7 @@ def test_databricks_job() -> None:
     tasks = [task["python_wheel_task"] for task in described["tasks"] if "libraries" in task]
     for task in tasks:
         assert (task["package_name"], task["entry_point"]) == (
-            "kafka-protocol-replay",
+            "kip-replay",
             "kip-replay",
         )
         require_taken(task["parameters"][0], task["parameters"][1:])
