@@ -35,7 +35,10 @@ Errors = Mapping[tuple[str, str], tuple[Kind, float, float, int]]
 
 
 def largest(rows: Rows, steps: SummedRule) -> Errors:
-    """The errors of a rule's headlines in rows of prediction_accuracy."""
+    """The errors of a rule's headlines in rows of prediction_accuracy.
+
+    Of another cluster's load, those of traffic say something as a share only.
+    """
     kinds = {
         f"{metric}_{p}": kind for metric, kind in steps.latencies for p in ("p50", "p90", "p99")
     }
@@ -43,13 +46,13 @@ def largest(rows: Rows, steps: SummedRule) -> Errors:
     found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]]
     found = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        metric, of = row["metric"], row["group_kind"]
-        is_headline = metric in traffic or kinds.get(metric) == of
+        metric = row["metric"]
+        is_headline = metric in traffic or kinds.get(metric) == row["group_kind"]
         if row["rule"] != steps.name or not (is_headline and row["is_enough"]):
             continue
         if row["error"] is not None and row["predicted"]:
-            error = abs(row["error"])
-            found[row["variant"], metric][row["kind"]].append((error, error / row["predicted"]))
+            error, of = abs(row["error"]), found[row["variant"], metric][row["kind"]]
+            of.append((0.0 if metric in traffic else error, error / row["predicted"]))
     return {
         key: (kind, *map(max, zip(*by_kind[kind], strict=True)), len(by_kind[kind]))
         for key, by_kind in sorted(found.items())

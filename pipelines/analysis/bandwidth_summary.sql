@@ -1,7 +1,9 @@
 -- Requests and bytes of the steady phase, less the gaps in the node's log. Bytes are null where the
 -- size is not known; overhead is only known of requests whose size is.
+CREATE TEMP MACRO total(amount) AS CAST(coalesce(sum(amount), 0) AS BIGINT);
 CREATE TEMP MACRO listed(block, amount) AS list_transform(
-    sort_array(collect_list({'block': block, 'amount': amount})), lambda e: e.amount);
+    sort_array(collect_list({'block': block, 'amount': CAST(coalesce(amount, 0) AS BIGINT)})),
+    lambda e: e.amount);
 WITH blocks AS (
     SELECT recording, block, greatest(from_us, block * block_us) AS from_us,
         least(until_us, (block + 1) * block_us) AS until_us
@@ -49,29 +51,22 @@ counted AS (
     GROUP BY recording, rule, variant, parameter, parameter_value, node_id, client_kind,
         way.direction, block
 ),
--- A row for each block of the phase, with 0 of what was not there.
+-- A row for each block of the phase, also of those without requests.
 filled AS (
-    SELECT g.*, covered.block, covered_us, CAST(coalesce(requests, 0) AS BIGINT) AS requests,
-        CAST(coalesce(partitions, 0) AS BIGINT) AS partitions,
-        CAST(coalesce(bytes, 0) AS BIGINT) AS bytes, unknown_size_requests, record_bytes
-    FROM (SELECT DISTINCT recording, rule, variant, parameter, parameter_value, node_id,
-            client_kind, direction FROM counted) AS g
-    JOIN covered ON covered.recording = g.recording AND covered.node_id = g.node_id
-    LEFT JOIN counted AS c ON c.recording = g.recording AND c.rule = g.rule
-        AND c.variant = g.variant AND c.parameter = g.parameter
-        AND c.parameter_value = g.parameter_value AND c.node_id = g.node_id
-        AND c.client_kind = g.client_kind AND c.direction = g.direction
-        AND c.block = covered.block
+    SELECT * FROM (SELECT DISTINCT recording, rule, variant, parameter, parameter_value, node_id,
+        client_kind, direction FROM counted) AS g
+    JOIN covered USING (recording, node_id)
+    LEFT JOIN counted USING (recording, rule, variant, parameter, parameter_value, node_id,
+        client_kind, direction, block)
 ),
 summed AS (
     SELECT recording, rule, variant, parameter, parameter_value, node_id, client_kind, direction,
-        CAST(sum(requests) AS BIGINT) AS requests, CAST(sum(partitions) AS BIGINT) AS partitions,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(unknown_size_requests) AS BIGINT) AS unknown_size_requests,
-        CAST(coalesce(sum(record_bytes), 0) AS BIGINT) AS record_bytes,
-        sum(covered_us) / 1e6 AS span_s, listed(block, requests) AS requests_per_block,
+        total(requests) AS requests, total(partitions) AS partitions, total(bytes) AS bytes,
+        total(unknown_size_requests) AS unknown_size_requests,
+        total(record_bytes) AS record_bytes, sum(covered_us) / 1e6 AS span_s,
+        listed(block, requests) AS requests_per_block,
         listed(block, partitions) AS partitions_per_block, listed(block, bytes) AS bytes_per_block,
-        listed(block, covered_us / 1e6) AS seconds_per_block
+        list_transform(listed(block, covered_us), lambda us: us / 1e6) AS seconds_per_block
     FROM filled
     GROUP BY recording, rule, variant, parameter, parameter_value, node_id, client_kind, direction
 )

@@ -2,25 +2,32 @@
 
 Two errors are put together. **Sampling**: time is cut into blocks, and whole blocks are drawn with
 replacement, since what happens in one second is not independent (a block bootstrap, Künsch 1989).
-The other span is a sample too, so that distances count twice as squares. By how much the
-recording's own halves differ is added: as brokers warm up and clients come and go, the next span
-may differ as much. **Systematic**: the largest error seen where predictions were held against
-brokers (``errors.toml`` of each rule); of what was recorded there is none.
+The other span is a sample too, so that distances count twice as squares; few blocks say less than
+many, by as much as Student's t is wider. How far apart the recording's own halves are is added, as
+a square twice too: brokers warm up and clients come and go, and what drifts does so twice as far
+from one span to the next as from half to half. **Systematic**: the largest error seen where
+predictions were held against brokers (``errors.toml`` of each rule); of what was recorded there is
+none.
 
 What a variant changes is a figure too: the same blocks are drawn under both, for they are of the
-same requests, so that what moves both does not widen the difference.
+same requests, so that what moves both does not widen the difference. How often intervals hold, out
+of sample: docs/coverage.md.
 """
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S
+from kip_replay.replay.outcomes import RECORDED
 
 #: Blocks of a recording at most.
 BLOCKS = 32
@@ -28,6 +35,7 @@ BLOCKS = 32
 #: nor what has too few values or too little time (``FEW``, ``SHORT_S``).
 FEWEST_BLOCKS, FEWEST_BEYOND = 4, 3
 _RESAMPLES = 400
+_PERCENTILE = re.compile(r"_p\d+$")
 #: Percentiles of resampled figures that bound nine of ten.
 _LOW, _HIGH = 5, 95
 
@@ -54,27 +62,20 @@ class Error(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A figure for each row of ``draws``, in its unit; ``error``: the systematic one, if any.
+    """A figure for each row of ``draws`` of so many ``blocks``; ``error``: the systematic one.
 
     ``in_blocks``: of each block alone, where the figure is a sum of theirs.
     """
 
     figures: Figures
+    blocks: int
     error: Error = Error()
     in_blocks: Figures = np.array([np.nan])
-
-    @classmethod
-    def rate(cls, parts: Iterable[tuple[Figures, Figures]], used: Used, error: Error) -> "Drawn":
-        """The sum of amounts in blocks, each by seconds or by another amount in the same blocks."""
-        weights = np.vstack([draws(used), np.eye(len(used), dtype=np.int64)])
-        figures = np.sum([rate(*part, weights) for part in parts], axis=0)
-        return cls(figures[: -len(used)], error, figures[-len(used) :])
 
     @property
     def interval(self) -> Interval | None:
         """None if too many are unknown. Never below 0."""
-        found = _within(self.figures, self._systematic)
-        return found and Interval(max(found.low, 0.0), found.high)
+        return _within(self.figures, self.blocks, self._systematic, least=0.0)
 
     def less(self, before: "Drawn") -> Interval | None:
         """Where the difference to a figure of another variant lies, in the same blocks.
@@ -86,27 +87,30 @@ class Drawn(NamedTuple):
             change = self.figures - before.figures
         if not change.any():
             return Interval(0.0, 0.0)
-        found = _within(change, float(np.hypot(self._systematic, before._systematic)))
+        systematic = float(np.hypot(self._systematic, before._systematic))
         in_blocks = self.in_blocks - before.in_blocks
-        if found and (in_blocks >= 0).all():
-            return Interval(max(found.low, 0.0), found.high)
-        if found and (in_blocks <= 0).all():
-            return Interval(found.low, min(found.high, 0.0))
-        return found
+        least = 0.0 if (in_blocks >= 0).all() else -np.inf
+        most = 0.0 if (in_blocks <= 0).all() else np.inf
+        return _within(change, min(self.blocks, before.blocks), systematic, least, most)
 
     @property
     def _systematic(self) -> float:
         return self.error.of(float(self.figures[0]))
 
 
-def _within(figures: Figures, systematic: float) -> Interval | None:
+def _within(
+    figures: Figures, blocks: int, systematic: float, least: float, most: float = np.inf
+) -> Interval | None:
     value, resampled, halves = figures[0], np.sort(figures[1:-2]), figures[-2:]
     low, high = (resampled[_RESAMPLES * of // 100] for of in (_LOW, _HIGH))
     if not np.isfinite([value, low, high, *halves]).all():
         return None
-    more = np.ptp(halves) ** 2 + systematic**2
-    below, above = (np.sqrt(2 * max(by, 0.0) ** 2 + more) for by in (value - low, high - value))
-    return Interval(float(value - below), float(value + above))
+    # Student's t by the normal quantile (Cornish and Fisher), and n by n - 1.
+    t = 1 + 0.926 / (blocks - 1) + 0.744 / (blocks - 1) ** 2
+    twice = 2 * t**2 * blocks / (blocks - 1)
+    more = 2 * np.ptp(halves) ** 2 + systematic**2
+    below, above = (np.sqrt(twice * max(by, 0) ** 2 + more) for by in (value - low, high - value))
+    return Interval(max(float(value - below), least), min(float(value + above), most))
 
 
 def block_us(from_us: int, until_us: int) -> int:
@@ -126,60 +130,101 @@ def draws(used: Used) -> Integers:
 
     The same for every figure, whatever the order of rows.
     """
-    there = np.flatnonzero(used)
+    count = int(used.sum())
     resamples = np.zeros((_RESAMPLES, len(used)), np.int64)
-    if len(there):
-        resamples[:, there] = _resamples(len(there))
-    first = np.cumsum(used) <= len(there) // 2
+    resamples[:, used] = _resamples(count)
+    first = np.cumsum(used) <= count // 2
     return np.vstack([used, resamples, used & first, used & ~first]).astype(np.int64)
 
 
 @cache
 def _resamples(blocks: int) -> Integers:
-    return np.random.default_rng(0).multinomial(
-        blocks, np.full(blocks, 1 / max(1, blocks)), _RESAMPLES
-    )
+    return np.random.default_rng(0).multinomial(blocks, [1 / blocks] * blocks, _RESAMPLES)
 
 
-def is_enough(count: int, used: Used, seconds: float | Figures) -> bool:
-    """So many values in blocks of so many seconds are enough data for an interval."""
-    span_s = float((used * seconds).sum())
-    return count >= FEW and int(used.sum()) >= FEWEST_BLOCKS and span_s >= SHORT_S
+@dataclass(frozen=True)
+class Figure:
+    """A figure in its unit, ``of`` how often each block is there: one for each row of weights.
+
+    ``counts``: values behind it in each block, the ``unknown`` ones too. ``seconds``: of each block
+    that it is of, else 0. ``beyond``: thousandths of the values above it. ``is_sum``: of blocks.
+    """
+
+    of: Callable[[Integers], Figures]
+    counts: Integers | Figures
+    seconds: Figures
+    unknown: int = 0
+    beyond: int = 1000
+    is_sum: bool = False
+
+    @property
+    def used(self) -> Used:
+        return self.seconds > 0
+
+    @property
+    def count(self) -> int:
+        return int(self.counts.sum()) - self.unknown
+
+    @cached_property
+    def value(self) -> float | None:
+        """None where it is unknown."""
+        [value] = self.of(np.ones((1, len(self.counts)), np.int64))
+        return float(value) if np.isfinite(value) else None
+
+    @property
+    def is_shown(self) -> bool:
+        """Enough values lie beyond it for it to say something."""
+        return int(self.counts.sum()) * self.beyond // 1000 >= FEWEST_BEYOND
+
+    def drawn(self, blocks: Used, error: Error) -> Drawn | None:
+        """Of these blocks, all of them or a part; None where there is not enough data."""
+        mine = replace(self, counts=self.counts * blocks, seconds=self.seconds * blocks)
+        if not (
+            mine.is_shown
+            and mine.counts.sum() >= FEW
+            and mine.used.sum() >= FEWEST_BLOCKS
+            and mine.seconds.sum() >= SHORT_S
+        ):
+            return None
+        drawn = Drawn(self.of(draws(blocks)), int(mine.used.sum()), error)
+        in_blocks = np.diag(blocks).astype(np.int64)
+        return drawn._replace(in_blocks=self.of(in_blocks)) if self.is_sum else drawn
 
 
-def is_shown(count: int, thousandths: int) -> bool:
-    """So many values have enough beyond a percentile for it to say something."""
-    return count * (1000 - thousandths) // 1000 >= FEWEST_BEYOND
+def rates(parts: Collection[tuple[Figures, Figures]], weights: Integers) -> Figures:
+    """The sum of amounts in blocks, each by seconds or by another amount in the same blocks; as in
+    all blocks where none of that is drawn."""
+    found = np.zeros(len(weights))
+    for amounts, by in parts:
+        total, divisor = weights @ amounts, weights @ by
+        everywhere = np.full(len(weights), amounts.sum() / max(by.sum(), 1e-9))
+        found += np.divide(total, divisor, out=everywhere, where=divisor > 0)
+    return found
 
 
 class Histogram:
-    """How often each value occurs in each block; of rows (value, block, occurs) that rise by value.
+    """How often each value occurs in each block; of rows of ``latency_histogram`` by value, those
+    last that are not known."""
 
-    ``block`` and ``occurs`` go on with values that are not known; they rank last. In ms, of us.
-    """
-
-    def __init__(self, values: Integers, block: Integers, occurs: Integers):
+    def __init__(self, rows: pa.Table | pa.RecordBatch):
+        values = rows.column("value_us").drop_null().to_numpy()
+        block, occurs = (rows.column(name).to_numpy() for name in ("block", "occurs"))
         known = len(values)
-        self.count, self.unknown = int(occurs[:known].sum()), int(occurs[known:].sum())
+        self._unknown = int(occurs[known:].sum())
         self._totals = np.bincount(block, occurs, BLOCKS).astype(np.int64)
         self._values = np.unique(values)
         self._parts = [
             (values[mine], np.concatenate(([0], occurs[:known][mine].cumsum())))
-            for mine in (block[:known] == number for number in np.flatnonzero(self.used))
+            for mine in (block[:known] == number for number in np.flatnonzero(self._totals))
         ]
 
-    @property
-    def used(self) -> Used:
-        """Blocks that have values, known or not."""
-        return self._totals > 0
-
-    def percentile(self, thousandths: int, weights: Integers) -> Figures:
+    def _percentile(self, thousandths: int, weights: Integers) -> Figures:
         """The value at rank floor(q * (n - 1)) if each block is there so often (rows of weights).
 
         Infinite where it is unknown, NaN where there is no value.
         """
         counts = weights @ self._totals
-        ranks, weights = thousandths * (counts - 1) // 1000, weights[:, self.used]
+        ranks, weights = thousandths * (counts - 1) // 1000, weights[:, self._totals > 0]
         low = np.zeros(len(weights), np.int64)
         high = np.full(len(weights), len(self._values))
         while (open_ := low < high).any():
@@ -194,27 +239,31 @@ class Histogram:
         found = np.append(self._values, np.inf)[low] / 1000.0
         return np.where(counts > 0, found, np.nan)
 
-    def drawn(
-        self, thousandths: int, weights: Integers, block_s: float, error: Error
-    ) -> Drawn | None:
-        """A percentile in each of ``draws``; None where there is not enough data."""
-        count = self.count + self.unknown
-        if not (is_shown(count, thousandths) and is_enough(count, self.used, block_s)):
-            return None
-        return Drawn(self.percentile(thousandths, weights), error)
+    def figure(self, thousandths: int, block_s: float) -> Figure:
+        """A percentile."""
+        of, seconds = partial(self._percentile, thousandths), np.where(self._totals, block_s, 0.0)
+        return Figure(of, self._totals, seconds, self._unknown, 1000 - thousandths)
 
 
-def rate(amounts: Figures, by: Figures, weights: Integers) -> Figures:
-    """The sum of drawn blocks by their sum of another amount, or of seconds; as in all blocks where
-    that is 0."""
-    total, divisor = weights @ amounts, weights @ by
-    everywhere = np.full(len(weights), amounts.sum() / max(by.sum(), 1e-9))
-    return np.divide(total, divisor, out=everywhere, where=divisor > 0)
+#: Of a rule's predictions, by variant and metric.
+Errors = Mapping[tuple[str, str], Error]
+
+
+def error_of(errors: Errors, variant: str, metric: str) -> Error:
+    """The systematic error of a figure; none of what was recorded.
+
+    A variant or percentile that was not judged is as far off as the worst of the others.
+    """
+    if variant == RECORDED:
+        return Error()
+    name = _PERCENTILE.sub("", metric)
+    others = [of.relative for (_, each), of in errors.items() if _PERCENTILE.sub("", each) == name]
+    return errors.get((variant, metric), Error(relative=max(others, default=0.0)))
 
 
 @cache
-def errors(rule: str) -> Mapping[tuple[str, str], Error]:
-    """The errors of a rule's predictions by variant and metric; none where nothing was judged."""
+def errors(rule: str) -> Errors:
+    """The errors of a rule's predictions; none where nothing was judged."""
     file = resources.files(f"kip_replay.pipelines.rules.{rule}") / "errors.toml"
     if not file.is_file():
         return {}

@@ -11,23 +11,24 @@ another span (``intervals``).
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby, permutations, product
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kip_replay.pipelines.analysis.intervals import (
     Drawn,
-    Error,
+    Errors,
+    Figure,
     Figures,
     Histogram,
     block_us,
-    draws,
-    is_enough,
-    is_shown,
+    error_of,
+    rates,
 )
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
@@ -48,7 +49,7 @@ _WHAT_IF = ("recording", "rule", "parameter", "parameter_value")
 _GROUP = (*_WHAT_IF, "metric", "group_kind", "group_value")
 _KEY = (*_GROUP, "variant")
 #: Percentiles in thousandths, so that ranks are computed in integers.
-_PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
+PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 #: Points of a distribution: one for each half per cent of the values.
 CURVE_POINTS = 200
 #: Percentiles with bounds.
@@ -61,8 +62,6 @@ _RATES = {
 }
 #: A metric and a kind of group.
 Pair = tuple[str, str]
-#: Of each rule, by variant and metric.
-Errors = Mapping[str, Mapping[tuple[str, str], Error]]
 Row = dict[str, Any]
 
 
@@ -135,7 +134,7 @@ class LatencySummaries:
     drawn: frozenset[Pair]
     headlines: frozenset[Pair]
     spans: Phases
-    errors: Errors
+    errors: Mapping[str, Errors]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         """A histogram is as large as it has different microseconds, and held as a whole; of
@@ -145,14 +144,12 @@ class LatencySummaries:
             for key, rows in by_key(batches, _KEY)
         )
         for _, variants in groupby(found, key=lambda each: each[0][:-1]):
-            rows, histograms = [], []
+            rows, histograms = [], {}
             for key, parts in groupby(variants, key=itemgetter(0)):
                 histogram = pa.Table.from_batches([rows for _, rows in parts])
                 rows.append(self._summed(dict(zip(_KEY, key, strict=True)), histogram))
-                if self._is_plain(rows[0], self.headlines):
-                    columns = (histogram.column(name).to_numpy() for name in ("block", "occurs"))
-                    values = histogram.column("value_us").drop_null().to_numpy()
-                    histograms.append(Histogram(values, *columns))
+                if self._is_plain(rows[-1], self.headlines):
+                    histograms[key[-1]] = Histogram(histogram)
             if histograms:
                 self._bound(rows, histograms)
             schema = LATENCY_SUMMARY.arrow_schema
@@ -184,26 +181,21 @@ class LatencySummaries:
             # Integers of any size: their sum does not depend on their order.
             "mean_ms": int(each_us @ occurs[: len(each_us)]) / count / 1000.0 if count else None,
             "max_ms": int(values[-1]) / 1000.0 if count else None,
-            **{f"{name}_ms": at_rank(q) for name, q in _PERCENTILES.items()},
+            **{f"{name}_ms": at_rank(q) for name, q in PERCENTILES.items()},
         }
 
-    def _bound(self, rows: Sequence[Row], histograms: Sequence[Histogram]) -> None:
-        """Adds the bounds of one group's rows, a variant each, and writes their differences."""
+    def _bound(self, rows: Sequence[Row], histograms: Mapping[str, Histogram]) -> None:
+        """Adds the bounds to one group's rows, a variant each, and writes their differences."""
         group = {name: rows[0][name] for name in _GROUP}
         block_s = block_us(*self.spans[group["recording"]]) / 1e6
-        weights = draws(np.any([each.used for each in histograms], axis=0))
         errors = self.errors.get(group["rule"], {})
         for name in _BOUNDED:
-            figures = {}
-            for row, histogram in zip(rows, histograms, strict=True):
-                error = errors.get((row["variant"], f"{group['metric']}_{name}"), Error())
-                drawn = histogram.drawn(_PERCENTILES[name], weights, block_s, error)
-                low, high = (drawn and drawn.interval) or (None, None)
-                row |= {f"{name}_low_ms": low, f"{name}_high_ms": high}
-                if is_shown(histogram.count + histogram.unknown, _PERCENTILES[name]):
-                    count = histogram.count, histogram.unknown
-                    figures[row["variant"]] = _Figure(row[f"{name}_ms"], *count, drawn)
-            _write_differences(self.files, group | {"figure": name, "unit": "ms"}, figures)
+            figures = {v: of.figure(PERCENTILES[name], block_s) for v, of in histograms.items()}
+            named, metric = group | {"figure": name, "unit": "ms"}, f"{group['metric']}_{name}"
+            drawn = _compared(self.files, named, figures, errors, metric)
+            for row in rows:
+                of = drawn[row["variant"]]
+                row[f"{name}_low_ms"], row[f"{name}_high_ms"] = (of and of.interval) or (None, None)
 
     def _draw(
         self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray, total: int
@@ -224,37 +216,34 @@ class LatencySummaries:
         self.files.write(LATENCY_CURVES, rows)
 
 
-class _Figure(NamedTuple):
-    """A figure under one variant; ``drawn`` is None where there is not enough data."""
-
-    value: float | None
-    count: int
-    unknown: int
-    drawn: Drawn | None
-
-
-def _write_differences(files: TableFiles, of: Row, figures: Mapping[str, _Figure]) -> None:
-    """Writes what becomes of a figure from each variant to each other."""
+def _compared(
+    files: TableFiles, group: Row, figures: Mapping[str, Figure], errors: Errors, metric: str
+) -> dict[str, Drawn | None]:
+    """Writes what becomes of a figure from each variant to each other, in the same blocks; the
+    figures. ``metric``: what its errors stand under."""
+    blocks = np.any([figure.used for figure in figures.values()], axis=0)
+    drawn = {v: of.drawn(blocks, error_of(errors, v, metric)) for v, of in figures.items()}
     schema, rows = PAIRED_DIFFERENCES.arrow_schema, []
-    for (before, one), (after, other) in permutations(figures.items(), 2):
-        within = one.drawn and other.drawn and other.drawn.less(one.drawn)
-        low, high = within or (None, None)
+    shown = [(v, of, drawn[v]) for v, of in figures.items() if of.is_shown]
+    for (before, one, from_), (after, other, to) in permutations(shown, 2):
+        low, high = (from_ and to and to.less(from_)) or (None, None)
         row = {"before_variant": before, "after_variant": after, "low": low, "high": high}
         row |= {"before": one.value, "after": other.value, "count": min(one.count, other.count)}
-        rows.append(of | row | {"unknown_count": max(one.unknown, other.unknown)})
+        rows.append(group | row | {"unknown_count": max(one.unknown, other.unknown)})
     files.write(PAIRED_DIFFERENCES, pa.RecordBatch.from_pylist(rows, schema))
+    return drawn
 
 
 @dataclass
 class BandwidthSummaries:
-    """Writes bandwidth_summary and, of all, kinds of clients and nodes, its paired_differences.
+    """Writes bandwidth_summary and paired_differences of it.
 
     ``metrics``: of each rule, that of ``errors`` for an amount of traffic.
     """
 
     files: TableFiles
     spans: Phases
-    errors: Errors
+    errors: Mapping[str, Errors]
     metrics: Mapping[str, Mapping[str, str]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
@@ -263,40 +252,42 @@ class BandwidthSummaries:
             summed = [rows.select(schema.names).cast(schema) for _, rows in parts]
             for rows in summed:
                 self.files.write(BANDWIDTH_SUMMARY, rows)
-            group = dict(zip(_WHAT_IF, key, strict=True))
-            if group["parameter"] == "none":
-                self._compare(group, pa.Table.from_batches(summed).to_pylist())
+            what_if = dict(zip(_WHAT_IF, key, strict=True))
+            if what_if["parameter"] != "none":
+                continue
+            errors = self.errors.get(what_if["rule"], {})
+            metrics = self.metrics[what_if["rule"]]
+            for group, figures in traffic_figures(pa.Table.from_batches(summed).to_pylist()):
+                metric = metrics.get(group["metric"], "")
+                _compared(self.files, what_if | group, figures, errors, metric)
         return self.files.closed()
 
-    def _compare(self, group: Row, rows: Sequence[Row]) -> None:
-        groups: dict[Pair, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-        for row in rows:
-            for kind in ("all", "client_kind", "node_id"):
-                groups[kind, str(row.get(kind, kind))][row["variant"]].append(row)
-        for (kind, value), metric in product(sorted(groups), _RATES):
-            variants = groups[kind, value].items()
-            figures = {v: self._figure(group["rule"], metric, v, of) for v, of in variants}
-            named = dict(zip(("figure", "unit"), _RATES[metric], strict=True))
-            named |= {"metric": metric, "group_kind": kind, "group_value": value}
-            _write_differences(self.files, group | named, figures)
 
-    def _figure(self, rule: str, metric: str, variant: str, rows: Sequence[Row]) -> _Figure:
-        """``fetches`` or ``bytes`` both ways a second, or ``partitions`` of a FETCH."""
-        requests = [row for row in rows if row["direction"] == "request"]
-        count = sum(row["requests"] for row in requests)
-        seconds = np.max([_in(row, "seconds") for row in rows], axis=0)
-        if metric == "partitions":
-            listed = ([_in(row, what) for row in requests] for what in ("partitions", "requests"))
-            parts = [tuple(np.sum(each, axis=0) for each in listed)]
-        else:
-            of, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
-            parts = [(_in(row, what), _in(row, "seconds")) for row in of]
-        error = self.errors.get(rule, {}).get((variant, self.metrics[rule].get(metric, "")))
-        # Of another cluster's load, errors of traffic say something as a share only.
-        drawn = Drawn.rate(parts, seconds > 0, Error(relative=error.relative if error else 0.0))
-        unknown = sum(r["unknown_size_requests"] for r in rows) if metric == "bytes" else 0
-        enough = drawn if is_enough(count, seconds > 0, seconds) else None
-        return _Figure(float(drawn.figures[0]), count, unknown, enough)
+def traffic_figures(rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Figure]]]:
+    """Rates of all, of kinds of clients and of nodes, by variant; of a rule's rows of
+    bandwidth_summary in a recording."""
+    groups: dict[Pair, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        for kind in ("all", "client_kind", "node_id"):
+            groups[kind, str(row.get(kind, kind))][row["variant"]].append(row)
+    for (kind, value), (metric, (figure, unit)) in product(sorted(groups), _RATES.items()):
+        named = {"group_kind": kind, "group_value": value, "metric": metric}
+        figures = {v: _traffic_figure(metric, of) for v, of in groups[kind, value].items()}
+        yield named | {"figure": figure, "unit": unit}, figures
+
+
+def _traffic_figure(metric: str, rows: Sequence[Row]) -> Figure:
+    """``fetches`` or ``bytes`` both ways a second, or ``partitions`` of a FETCH."""
+    requests = [row for row in rows if row["direction"] == "request"]
+    counts = np.sum([_in(row, "requests") for row in requests], axis=0)
+    if metric == "partitions":
+        parts = [(np.sum([_in(row, "partitions") for row in requests], axis=0), counts)]
+    else:
+        of, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
+        parts = [(_in(row, what), _in(row, "seconds")) for row in of]
+    seconds = np.max([_in(row, "seconds") for row in rows], axis=0)
+    unknown = sum(row["unknown_size_requests"] for row in rows) if metric == "bytes" else 0
+    return Figure(partial(rates, parts), counts, seconds, unknown, is_sum=True)
 
 
 def _in(row: Row, what: str) -> Figures:

@@ -3,9 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from constructed import at_rank
 from hypothesis import given
@@ -15,12 +18,12 @@ from kip_replay.pipelines.analysis.intervals import (
     BLOCKS,
     Drawn,
     Error,
+    Figure,
     Histogram,
     Interval,
     block_us,
     draws,
-    is_enough,
-    rate,
+    rates,
 )
 
 Blocks = list[list[int | None]]
@@ -30,14 +33,14 @@ def histogram(blocks: Blocks) -> Histogram:
     """Of the values of each block, in ms; None is one that is not known."""
     counts = Counter((value, number) for number, of in enumerate(blocks) for value in of)
     ordered = sorted(counts.items(), key=lambda each: (each[0][0] is None, each))
-    values = [value * 1000 for (value, _), _ in ordered if value is not None]
-    numbers, occurs = [number for (_, number), _ in ordered], [n for _, n in ordered]
-    return Histogram(*(np.array(each, np.int64) for each in (values, numbers, occurs)))
+    rows = [(None if ms is None else ms * 1000, block, n) for (ms, block), n in ordered]
+    columns = dict(zip(("value_us", "block", "occurs"), zip(*rows, strict=True), strict=True))
+    return Histogram(pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()}))
 
 
 def interval(blocks: Blocks, thousandths: int = 500, block_s: float = 5.0) -> Interval | None:
-    of = histogram(blocks)
-    drawn = of.drawn(thousandths, draws(of.used), block_s, Error())
+    figure = histogram(blocks).figure(thousandths, block_s)
+    drawn = figure.drawn(figure.used, Error())
     return drawn and drawn.interval
 
 
@@ -50,7 +53,7 @@ def test_a_percentile_of_drawn_blocks_is_that_of_all_their_values(
 ) -> None:
     weights = data.draw(st.lists(st.integers(0, 3), min_size=BLOCKS, max_size=BLOCKS))
     thousandths = data.draw(st.sampled_from([0, 500, 900, 990, 1000]))
-    [found] = histogram(blocks).percentile(thousandths, np.array([weights]))
+    [found] = histogram(blocks).figure(thousandths, 1.0).of(np.array([weights]))
     drawn = [value for n, of in zip(weights, blocks, strict=False) for value in of * n]
     if drawn:
         expected = at_rank(drawn, thousandths)
@@ -126,26 +129,30 @@ def test_amounts_by_seconds_and_by_other_amounts() -> None:
     amounts, seconds = np.arange(5), np.array([1.0, 2.0, 2.0, 2.0, 0.0])
     weights = np.array([[1, 1, 1, 1, 1], [2, 0, 1, 0, 0], [0, 0, 0, 0, 3]])
     # Of nothing but time that the log lacks, nothing is known: the rate is that of all.
-    assert rate(amounts, seconds, weights).tolist() == [10 / 7, 2 / 4, 10 / 7]
-    steady = Drawn(rate(3 * amounts, amounts, draws(amounts >= 0)))
-    assert steady.interval == (3.0, 3.0)
-    assert is_enough(30, seconds > 0, 2 * seconds)
-    assert not is_enough(29, seconds > 0, 2 * seconds)
-    assert not is_enough(30, seconds > 0, seconds)
-    assert not is_enough(30, seconds > 1, 9 * seconds)
+    assert rates([(amounts, seconds)], weights).tolist() == [10 / 7, 2 / 4, 10 / 7]
+    every = amounts >= 0
+    steady = Figure(partial(rates, [(3 * amounts, amounts)]), 3 * amounts, 2 * seconds)
+    assert steady.drawn(every, Error()).interval == (3.0, 3.0)  # type: ignore[union-attr]
+    # Too few blocks, too little time, too few values.
+    assert steady.drawn(amounts > 1, Error()) is None
+    assert replace(steady, seconds=seconds).drawn(every, Error()) is None
+    assert replace(steady, counts=amounts).drawn(every, Error()) is None
 
 
 def drawn(values: Iterable[float], error: Error = Error()) -> Drawn:  # noqa: B008
     """A percentile that happens to be a sum of blocks."""
     amounts = np.array([*values])
-    return Drawn((draws(amounts >= 0) @ amounts).astype(float), error)
+    return Drawn((draws(amounts >= 0) @ amounts).astype(float), len(amounts), error)
 
 
 def test_both_errors_are_put_together() -> None:
     low, high = drawn([1, 3, 2, 4] * 4).interval or (0.0, 0.0)
     assert 0 < low < 40 < high
     wider = drawn([1, 3, 2, 4] * 4, Error(4.0, 0.5)).interval
-    assert wider == (40 - math.hypot(40 - low, 20), pytest.approx(40 + math.hypot(high - 40, 20)))
+    assert wider == (
+        pytest.approx(40 - math.hypot(40 - low, 20)),
+        pytest.approx(40 + math.hypot(high - 40, 20)),
+    )
     assert drawn([1, 3, 2, 4] * 4, Error(4.0, 2.0)).interval == (0.0, pytest.approx(125, abs=9))
 
 
@@ -159,13 +166,15 @@ def test_what_moves_both_variants_does_not_widen_their_difference() -> None:
     assert off == (pytest.approx(-37), pytest.approx(-27))
     # Of the same figures neither error says anything; of unknown ones nothing is known.
     assert drawn(amounts, Error(3.0)).less(drawn(amounts, Error(4.0))) == (0.0, 0.0)
-    assert Drawn(before.figures * np.inf).less(before) is None
+    assert before._replace(figures=before.figures * np.inf).less(before) is None
 
 
 def test_a_rate_that_falls_in_no_block_is_not_taken_to_fall() -> None:
     def per_second(values: list[int]) -> Drawn:
         amounts = np.array(values, float)
-        return Drawn.rate([(amounts, np.ones(8)), (amounts, np.ones(8))], amounts >= 0, Error(9.0))
+        of = partial(rates, [(amounts, np.ones(8)), (amounts, np.ones(8))])
+        figure = Figure(of, 9 * amounts, 2 * np.ones(8), is_sum=True)
+        return figure.drawn(figure.used, Error(9.0)) or drawn([])
 
     few, more, mixed = map(per_second, ([1] * 8, [1] * 7 + [5], [0] + [1] * 6 + [5]))
     assert few.figures[0] == 2.0

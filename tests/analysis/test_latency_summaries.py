@@ -7,13 +7,18 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 from constructed import Key, Micros, Row, assert_same, keyed, spread, written_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Error
-from kip_replay.pipelines.analysis.summaries import CURVE_POINTS, LatencySummaries
+from kip_replay.pipelines.analysis.summaries import (
+    CURVE_POINTS,
+    LatencySummaries,
+    traffic_figures,
+)
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY, PAIRED_DIFFERENCES
@@ -137,6 +142,26 @@ def test_variants_of_a_headline_are_compared_in_the_same_blocks(tmp_path: Path) 
         assert (back["low"], back["high"]) == (-row["high"], -row["low"])
     # The predicted error of the one, and next to no other: the values differ by 2 ms in each block.
     assert 590 < found["p50", "recorded", "v"]["high"] - found["p50", "recorded", "v"]["low"] < 700
+
+
+def test_rates_are_of_all_nodes_and_of_the_seconds_that_their_logs_have() -> None:
+    def row(node_id: int, direction: str, size: int, seconds: list[float]) -> Row:
+        listed = {"requests": [10, 30], "partitions": [20, 100], "bytes": [size, size]}
+        blocks = {f"{name}_per_block": of for name, of in (listed | {"seconds": seconds}).items()}
+        more = {"client_kind": "follower", "variant": "v", "unknown_size_requests": node_id}
+        return blocks | more | {"node_id": node_id, "direction": direction}
+
+    spans = {1: [1.0, 4.0], 2: [4.0, 4.0]}  # of the first node's log something is missing
+    ways = (("request", 100), ("response", 900))
+    rows = [row(node, *way, seconds) for node, seconds in spans.items() for way in ways]
+    found = {(g["group_value"], g["metric"]): of["v"] for g, of in traffic_figures(rows)}
+    assert {key[0] for key in found} == {"all", "follower", "1", "2"}
+    assert found["1", "fetches"].value == 40 / 5
+    assert found["all", "fetches"].value == 40 / 5 + 40 / 8
+    assert found["all", "bytes"].value == 2000 / 5 + 2000 / 8
+    assert found["follower", "bytes"].unknown == 6
+    assert found["all", "partitions"].value == 240 / 80
+    assert found["all", "fetches"].of(np.array([[1, 0]])).tolist() == [10 / 1 + 10 / 4]
 
 
 def test_only_what_is_drawn_has_a_curve(tmp_path: Path) -> None:

@@ -1,20 +1,24 @@
 """Errors and coverage of intervals, of figures made by hand."""
 
 import tomllib
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from constructed import rule_steps
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.intervals import BLOCKS
-from kip_replay.pipelines.page.values import Traffic
+from kip_replay.pipelines.analysis.intervals import Figure, rates
+from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.replay.outcomes import RECORDED
 from tools.accuracy import largest, text
-from tools.coverage import Amount, Figure, Found, Latencies, coverage, page
+from tools.coverage import Name, coverage, halves, page
+from tools.printed import DOCS
 
 RULE = "incremental_fetch"
-BYTES = Figure(RULE, "fetch_bytes", "bytes", is_traffic=True)
+BYTES = Name(RULE, "fetch_bytes", "bytes")
+SAMPLES = DOCS.parent / "data" / "samples"
 
 
 def row(before: str, after: str, predicted: float, error: float, **more: Any) -> dict[str, Any]:
@@ -36,61 +40,71 @@ def test_the_largest_errors_are_of_other_clusters_where_one_was_predicted() -> N
     ]
     found = largest(rows, rule_steps(RULE))
     assert found == {
-        ("full", "fetch_bytes"): (Kind.OTHER_CLUSTER, 5.0, 0.1, 2),
-        ("incremental", "fetch_bytes"): (Kind.SELF_CHECK, 4.0, 0.08, 1),
+        ("full", "fetch_bytes"): (Kind.OTHER_CLUSTER, 0.0, 0.1, 2),
+        ("incremental", "fetch_bytes"): (Kind.SELF_CHECK, 0.0, 0.08, 1),
     }
     read = tomllib.loads(text(found))
     assert read["full"]["fetch_bytes"] == {
-        "absolute": 5.0,
+        "absolute": 0.0,
         "relative": 0.1,
         "of": "other_cluster",
         "count": 2,
     }
 
 
-def amount(*of_blocks: int) -> Amount:
-    """Bytes of 10 FETCHes in each of 16 blocks of 4 s."""
-    size = (of_blocks * BLOCKS)[:BLOCKS]
-    fetches = (10,) * BLOCKS
-    traffic = Traffic(fetches=160, span_s=64.0, per_block=(fetches, fetches, size))
-    return Amount(traffic, "bytes")
+def amount(*of_blocks: int) -> Figure:
+    """Bytes a second of 10 FETCHes in each of 16 blocks of 4 s."""
+    sizes, seconds = np.array((of_blocks * 16)[:16]), np.full(16, 4.0)
+    of = partial(rates, [(sizes, seconds)])
+    return Figure(of, np.full(16, 10), seconds, is_sum=True)
+
+
+def recording(name: str) -> Recording:
+    [one] = load_recordings([SAMPLES / "sessions-on"])
+    return replace(one, name=name)
 
 
 def test_halves_and_recordings_of_one_workload_predict_each_other() -> None:
     steady, faster = amount(100, 120), amount(200, 220)
-    found: Found = {
-        ("a", "full", BYTES): steady,
-        ("a", RECORDED, BYTES): steady,
-        ("b", RECORDED, BYTES): faster,
-        ("b", "full", BYTES): faster,
+    found = {
+        ("a", BYTES): {"full": steady, RECORDED: steady},
+        ("b", BYTES): {"full": faster, RECORDED: faster},
     }
     rows = [row("a", "a", 1.0, 0.0), row("b", "b", 1.0, 0.0), row("a", "b", 100.0, 20.0)]
-    held = list(coverage(found, rows, ()))
-    # What one predicted of the other says nothing of how far predictions of the two may be off.
-    assert [(one.how, one.pair, one.holds) for one in held] == [
-        ("halves", ("a", "a"), True),
+    both = [recording("a"), recording("b")]
+    held = list(coverage(found, rows, both, ["c", "d"]))
+    one_other = [(one.how, one.pair, one.holds) for one in held if one.what == "figures"]
+    assert one_other == [
+        *[("halves", ("a", "a"), True)] * 2,
         ("one workload", ("a", "b"), False),
-        ("halves", ("b", "b"), True),
+        *[("halves", ("b", "b"), True)] * 2,
     ]
-    other_pair = row("c", "d", 100.0, 99.0)
-    wide = list(coverage(found, [*rows, other_pair], ()))
-    assert [one.holds for one in wide] == [True, True, True]
+    assert [one.pair for one in held if one.what == "differences"] == [("a", "a"), ("b", "b")]
+    # How far predictions are off, others say.
+    wide = coverage(found, [*rows, row("c", "d", 100.0, 99.0)], both, ["c", "d"])
+    assert all(one.holds for one in wide)
     printed = page(held)
-    assert "| incremental_fetch | bytes | 2 of 2 | 0 of 1 | 0 of 0 | 2 of 3 |" in printed
-    assert "Of all 3 intervals, 66.7% hold" in printed
+    assert "| incremental_fetch | bytes | 4 of 4 | 0 of 1 |  | 2 of 2 |  |  |" in printed
+    assert "Of the intervals of figures, 4 of 5 hold, 80.0%." in printed
 
 
-def test_a_half_of_latencies_has_the_blocks_of_its_time() -> None:
-    values = np.arange(1, 9)
-    unknown = np.zeros(BLOCKS, np.int64)
-    unknown[[0, 15]] = 1, 20
-    series = Latencies(values, values, np.ones(8, np.int64), unknown, 500, 4.0)
-    first, second = series.half(False), series.half(True)
-    # Blocks 0 to 8 and 15 have values, known or not: the later five begin with the fifth.
-    assert first
-    assert first.value == 3.0
-    assert first.unknown.sum() == 1
-    assert second
-    assert second.values.tolist() == [5, 6, 7, 8]
-    assert second.unknown.sum() == 20
-    assert second.sampling is None
+def test_what_a_change_saves_is_held_against_what_it_saved_there() -> None:
+    """Recording b's brokers ran fetch sessions, those of a none."""
+    full, few, fewer = amount(100, 120), amount(50, 60), amount(20, 30)
+    found = {
+        ("a", BYTES): {RECORDED: full, "full": full, "incremental": few},
+        ("b", BYTES): {RECORDED: fewer, "full": full, "incremental": fewer},
+    }
+    runs = [row("a", "a", 1.0, 0.0), row("b", "b", 1.0, 0.0, variant="incremental")]
+    rows = [*runs, row("a", "b", 1.0, 0.0, variant="incremental")]
+    held = coverage(found, rows, [recording("a"), recording("b")], [])
+    across = [(one.what, one.holds) for one in held if one.how == "one workload"]
+    assert across == [("figures", False), ("figures", True), ("differences", False)]
+
+
+def test_workloads_are_halved_as_a_whole() -> None:
+    every = load_recordings([*SAMPLES.iterdir()])
+    one, other = ({of.name for of in half} for half in halves(every))
+    assert len(one) + len(other) == len(every)
+    pair = {"sessions-on", "sessions-off"}
+    assert pair <= one or pair <= other
