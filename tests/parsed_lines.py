@@ -1,5 +1,6 @@
 """Physical lines in any layout as rows, all at once."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,3 +27,28 @@ def parsed(
     read.add(reader.ended())
     parser = LineParser(recording, node_id, zone, **options)
     return parser.parse_batch(read, file, fold_changes_at_line)
+
+
+def line_of(
+    api: tuple[str, int, int],
+    request: Any,
+    response: Any,
+    stamp: str = "2026-11-20 20:30:34,831",
+    correlation_id: int = 7,
+    **envelope: object,
+) -> bytes:
+    """The line that logs a request of an API (name, key, version) with these bodies."""
+    name, key, version = api
+    header = {"requestApiKey": key, "requestApiVersion": version, "requestApiKeyName": name}
+    times = ("requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "responseQueueTimeMs")
+    logged = {
+        "isForwarded": False,
+        "requestHeader": {**header, "correlationId": correlation_id, "clientId": "c"},
+        "request": request,
+        "response": response,
+        "connection": "a:1-b:2-0-0",
+        **dict.fromkeys(times, 0.0),
+        **dict.fromkeys(("totalTimeMs", "sendTimeMs"), 1.0),
+    }
+    text = json.dumps(logged | envelope, separators=(",", ":"))
+    return f"[{stamp}] DEBUG Completed request:{text} (kafka.request.logger)".encode()

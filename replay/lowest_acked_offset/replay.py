@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 from operator import itemgetter
+from typing import Any
 
 import pyarrow as pa
 
@@ -56,7 +57,7 @@ class LowestAckedOffset:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take the next rows and return the outcomes that nothing still to come can change."""
-        columns = [batch.column(name).to_pylist() for name in Event._fields]
+        columns = [_values(batch, name) for name in Event._fields]
         for row in map(Event._make, zip(*columns, strict=True)):
             place = (row.at_us, row.kind, row.request_id)
             if place < self._state.front:
@@ -259,3 +260,9 @@ class LowestAckedOffset:
                 self._rows.writes.add(**FollowedWrite(*follow).outcome())
             for row in visibility_rows(write, state, self._holes, log_end):
                 self._rows.visibility.add(**row)
+
+
+def _values(batch: pa.RecordBatch, name: str) -> list[Any]:
+    """A column, what a kind of event does not have at its default: a state has no other nulls."""
+    values, default = batch.column(name).to_pylist(), Event._field_defaults.get(name)
+    return values if default is None else [default if v is None else v for v in values]

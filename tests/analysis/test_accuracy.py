@@ -17,8 +17,6 @@ from kip_replay.pipelines.engines.spark import Spark
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
@@ -241,12 +239,11 @@ def test_spark_gives_the_same_rows(
 ) -> None:
     """And the same doubles, to the last digit."""
     judgements = {rule: JUDGEMENTS[rule] for rule in rules}
-    others = {FETCH_SESSION_OUTCOMES: sessions.ROWS, PRODUCE_ACK_OUTCOMES: produces.ROWS}
+    of_rules = (parking, sessions, produces, writes)
     tables: dict[Table, list[Row]] = defaultdict(list)
-    for part in (parking.TABLES, writes.TABLES, ESTIMATES, others):
+    for part in (ESTIMATES, *(of.tables() for of in of_rules)):
         for name, rows in part.items():
             tables[name] += rows
-    of_rules = (parking, sessions, produces, writes)
     pairs = [pair for of in of_rules for pair in product(of.RECORDINGS, of.RECORDINGS)]
     steady = phases(*{name for pair in pairs for name in pair})
     local = prediction_accuracy(Given(tables), judgements, steady, pairs)

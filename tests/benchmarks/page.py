@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from .contenders import CORES, Work, cores_of
-from .engines import Rate
-from .processes import Run
+from .processes import CORES, Run
+from .readers import Work, cores_of
+from .rules import Rate
 from .whole_job import MB, SOURCE, WholeJob
 
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "msgspec", "duckdb")

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from recorded_logs import REPOSITORY
 
-from .contenders import use_cores
-
+#: Of the machine, for all that is measured.
+CORES = 2
 _EVERY_S = 0.5
 _PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
@@ -67,6 +67,11 @@ def run(arguments: Sequence[str], cores: int) -> Run:
     process.returncode = os.waitstatus_to_exitcode(status)
     cpu_s = used.ru_utime + used.ru_stime
     return Run(process.returncode, printed, seconds, cpu_s, max(held_bytes))
+
+
+def use_cores(count: int) -> None:
+    """From now on this process, and what it starts, has so many cores."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
 def _held_bytes(session: int) -> int:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from recorded_logs import folder_of
 
-from .contenders import CORES
 from .long_recording import write_recording
-from .processes import Run, run
+from .processes import CORES, Run, run
 
 #: Brokers of 4.2 under produce, fetch, ISR changes and failovers: every rule has work to do.
 SOURCE = "mixed-4.2"

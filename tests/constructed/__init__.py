@@ -28,7 +28,7 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LATENCY_SUMMARY, PREDICTION_ACCURACY, TABLES
+from kip_replay.replay.tables import PREDICTION_ACCURACY, TABLES
 
 Row = dict[str, Any]
 Key = tuple[str, ...]
@@ -110,21 +110,6 @@ def rule_steps(name: str) -> RuleSteps:
     return steps
 
 
-def latency_rows(rule: str, values: Mapping[Key, Sequence[Micros]]) -> list[Row]:
-    """Rows of latency_summary from microseconds by its key, rule left out."""
-    of = ("recording", "variant", "parameter", "parameter_value", "metric")
-    key = (*of, "group_kind", "group_value")
-    return [
-        row(
-            LATENCY_SUMMARY,
-            rule=rule,
-            **dict(zip(key, names, strict=True)),
-            **spread(values[names]),
-        )
-        for names in values
-    ]
-
-
 def accuracy(
     steps: RuleSteps,
     tables: Mapping[Table, Sequence[Row]],
@@ -160,10 +145,6 @@ def keyed(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:
     found = {tuple(r[name] for name in key): r for r in rows}
     assert len(found) == len(rows)
     return found
-
-
-def micros(milliseconds: float | None) -> Micros:
-    return None if milliseconds is None else round(milliseconds * 1000)
 
 
 def at_rank(values: Sequence[int | None], thousandths: int) -> int | None:

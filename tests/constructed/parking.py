@@ -1,12 +1,16 @@
 """FETCHes of the metadata log and lags of the high watermark, with KIP-1166 and without."""
 
+from functools import cache
 from itertools import product
 
-from constructed import Key, Micros, Row, at, latency_rows, micros, row, rule_steps
+from small_tables import latencies
+
+from constructed import Row, at, row, rule_steps
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.hwm_parking.registration import RULE as HWM_PARKING
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LATENCY_SUMMARY
 
 #: What the brokers of each recording ran, and FETCHes by completion.
@@ -58,12 +62,6 @@ def odd_responses(recording: str) -> list[Row]:
 
 #: Lags of a broker in ms; one that was never learned is not known.
 LAGS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, None]
-LAGS_US: dict[Key, list[Micros]] = {
-    (name, variant, "none", -1, "high_watermark_lag", "replica_kind", kind): [*map(micros, LAGS)]
-    for name in RAN
-    for variant in (RECORDED, WITHOUT_KIP, WITH_KIP)
-    for kind in ("voter", "broker")
-}
 
 
 def lags(recording: str) -> list[Row]:
@@ -75,12 +73,16 @@ def lags(recording: str) -> list[Row]:
         for n, lag in enumerate(LAGS):
             verdict = (Verdict.UNKNOWN if lag is None else Verdict.REPLAYED).value
             lag_of: Row = {"high_watermark": n, "lag_ms": lag, "verdict": verdict}
+            lag_of["leader_at"] = at(20 + n)
             rows.append(row(HIGH_WATERMARK_LAG, **usual, **of, **lag_of))
     return rows
 
 
-TABLES = {
-    LATENCY_SUMMARY: latency_rows(HWM_PARKING.name, LAGS_US),
-    FETCH_PARKING_OUTCOMES: [r for name in RAN for r in fetches(name)],
-    HIGH_WATERMARK_LAG: [r for name in RAN for r in lags(name)],
-}
+@cache
+def tables() -> dict[Table, list[Row]]:
+    """What its predictions are judged by."""
+    made = {
+        FETCH_PARKING_OUTCOMES: [r for name in RAN for r in fetches(name)],
+        HIGH_WATERMARK_LAG: [r for name in RAN for r in lags(name)],
+    }
+    return made | {LATENCY_SUMMARY: latencies(STEPS, made, RECORDINGS)}

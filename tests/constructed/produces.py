@@ -1,17 +1,20 @@
-"""PRODUCEs that wait for replicas, and their latencies by plain arithmetic."""
+"""PRODUCEs that wait for replicas."""
 
 import random
-from collections import defaultdict
+from functools import cache
 from typing import Any
 
-from constructed import Key, Micros, Row, at, micros, row, rule_steps
+from small_tables import latencies
+
+from constructed import Row, at, row, rule_steps
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
-from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_SUMMARY
 
 STEPS = rule_steps(MIN_ISR_ACKS.name)
-VARIANTS = {RECORDED: "recorded", ACKS_ALL: "acks_all", ACKS_MIN_INSYNC_REPLICAS: "min_isr"}
 #: three: waits for fewer than its ISR. two and alone: acks=all waits for just as many. blind: the
 #: log tells no ISR. asked: nobody waited for replicas. early: its brokers have the KIP.
 ISR = {
@@ -132,6 +135,9 @@ ROWS = [
 ]
 
 
+LATENCIES = ("latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms")
+
+
 def reactions(waited: Row) -> list[Row]:
     """The same PRODUCE in a cluster whose producers react, under both variants."""
     dice = random.Random("{recording} {received_at} {partition}".format_map(waited))
@@ -147,7 +153,7 @@ def reactions(waited: Row) -> list[Row]:
             PRODUCE_CLOSED_LOOP_OUTCOMES,
             **usual,
             variant=variant,
-            **{name: dice.randint(1_000, 20_000) / 1000 for name in REACTIONS}
+            **{name: dice.randint(1_000, 20_000) / 1000 for name in LATENCIES}
             if is_replayed(waited)
             else unknown,
         )
@@ -155,66 +161,8 @@ def reactions(waited: Row) -> list[Row]:
     ]
 
 
-#: Columns of latencies, and their metrics.
-REACTIONS = {
-    "latency_ms": "closed_loop_latency",
-    "latency_sent_earliest_ms": "closed_loop_latency_sent_earliest",
-    "latency_sent_latest_ms": "closed_loop_latency_sent_latest",
-}
-
-
-def values() -> dict[Key, list[Micros]]:
-    """Microseconds by recording, variant, parameter, its value, metric, group kind and value."""
-    found: dict[Key, list[Micros]] = defaultdict(list)
-    requests: dict[Key, list[Row]] = defaultdict(list)
-    for r in ROWS:
-        if r["verdict"] == Verdict.NOT_APPLICABLE.value:
-            continue
-        of = (r["recording"], r["parameter"], r["parameter_value"])
-        groups = [
-            ("all", "all"),
-            ("node_id", str(r["node_id"])),
-            ("topic_partition", f"{r['topic']}-{r['partition']}"),
-        ]
-        for group in groups:
-            if r["acks"] == -1:
-                for variant, value in by_variant(r, "partition", is_replayed(r)):
-                    found[of[0], variant, *of[1:], "produce_latency", *group].append(value)
-            if r["min_isr_error"] == 0 or not is_replayed(r):
-                key = (of[0], r["variant"], *of[1:], "exposure", *group)
-                found[key].append(micros(r["exposure_ms"]))
-        if r["acks"] == -1:
-            requests[*of, r["request_id"]].append(r)
-    for (recording, *of_sweep, _), partitions in requests.items():
-        of_request = by_variant(partitions[0], "request", all(map(is_replayed, partitions)))
-        for group in (("all", "all"), ("node_id", str(partitions[0]["node_id"]))):
-            for variant, value in of_request:
-                key = (recording, variant, *of_sweep, "produce_request_latency", *group)
-                found[key].append(value)
-    for r in REACTION_ROWS:
-        arrival = "own" if r["is_own"] else "held_back"
-        groups = [("all", "all"), ("node_id", str(r["node_id"])), ("arrival", arrival)]
-        for group in groups:
-            key = (r["recording"], r["variant"], "none", -1)
-            for column, metric in REACTIONS.items():
-                found[*key, metric, *group].append(micros(r[column]))
-            if r["variant"] == ACKS_MIN_INSYNC_REPLICAS:
-                key = (r["recording"], RECORDED, "none", -1, "closed_loop_latency")
-                found[*key, *group].append(micros(r["request_recorded_latency_ms"]))
-    return found
-
-
 def is_replayed(r: Row) -> bool:
     return bool(r["verdict"] == Verdict.REPLAYED.value)
-
-
-def by_variant(r: Row, of: str, are_known: bool) -> list[tuple[str, Micros]]:
-    """Recorded is as the log has it; a sweep varies nothing but the early answer."""
-    variants = list(VARIANTS) if r["parameter"] == "none" else [ACKS_MIN_INSYNC_REPLICAS]
-    return [
-        (v, micros(r[f"{of}_{VARIANTS[v]}_latency_ms"]) if are_known or v == RECORDED else None)
-        for v in variants
-    ]
 
 
 REACTION_ROWS = [
@@ -224,3 +172,13 @@ REACTION_ROWS = [
     and "two partitions" not in r["request_id"]
     for reaction in reactions(r)
 ]
+OUTCOMES = {PRODUCE_ACK_OUTCOMES: ROWS, PRODUCE_CLOSED_LOOP_OUTCOMES: REACTION_ROWS}
+
+
+@cache
+def tables() -> dict[Table, list[Row]]:
+    """What its predictions are judged by."""
+    return {
+        PRODUCE_ACK_OUTCOMES: ROWS,
+        LATENCY_SUMMARY: latencies(STEPS, OUTCOMES, RECORDINGS),
+    }

@@ -8,6 +8,7 @@ from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_D
 from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.table import Table
 
 STEPS = rule_steps(INCREMENTAL_FETCH.name)
 #: What the brokers of each recording ran.
@@ -101,6 +102,6 @@ def odd_ones(recording: str) -> Iterator[Row]:
 ROWS = [r for name in RECORDINGS for made in (history, odd_ones) for r in made(name)]
 
 
-def is_steady(r: Row, column: str) -> bool:
-    since, until = STEADY_S
-    return at(since) <= r[column] < at(until)
+def tables() -> dict[Table, list[Row]]:
+    """What its predictions are judged by."""
+    return {FETCH_SESSION_OUTCOMES: ROWS}

@@ -1,9 +1,11 @@
 """Metadata writes, as the evidence and simulated heartbeats have them."""
 
 import random
-from collections import defaultdict
+from functools import cache
 
-from constructed import STEADY_S, Key, Micros, Row, at, latency_rows, micros, row, rule_steps
+from small_tables import latencies
+
+from constructed import STEADY_S, Row, at, row, rule_steps
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, CLIENT_OBSERVATIONS
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
@@ -88,20 +90,6 @@ WRITES = [
 ]
 
 
-def values(rows: list[Row]) -> dict[Key, list[Micros]]:
-    """Microseconds by recording, variant, parameter, its value, metric, group kind and value."""
-    since, until = (at(second) for second in STEADY_S)
-    found: dict[Key, list[Micros]] = defaultdict(list)
-    for w in rows:
-        if w["verdict"] == Verdict.NOT_APPLICABLE.value or not since <= w["received_at"] < until:
-            continue
-        of = (w["recording"], w["variant"], w["parameter"], w["parameter_value"])
-        for group in (("all", "all"), ("api_name", w["api_name"])):
-            for metric in ("stale_window", "read_after_write"):
-                found[*of, metric, *group].append(micros(w[f"{metric}_ms"]))
-    return found
-
-
 def heartbeats(recording: str, broker: int, times: list[tuple[float, float]]) -> list[Row]:
     """Heartbeats by (received, built)."""
     of: Row = {"recording": recording, "broker_id": broker, "node_id": 1}
@@ -147,8 +135,14 @@ SAW = [
 ]
 
 
-TABLES: dict[Table, list[Row]] = {
-    LATENCY_SUMMARY: latency_rows(STEPS.name, values(WRITES)),
-    BROKER_HEARTBEATS: BEATS,
-    CLIENT_OBSERVATIONS: SAW,
-}
+OUTCOMES = {METADATA_WRITE_OUTCOMES: WRITES}
+
+
+@cache
+def tables() -> dict[Table, list[Row]]:
+    """What its predictions are judged by."""
+    return {
+        LATENCY_SUMMARY: latencies(STEPS, OUTCOMES, RECORDINGS),
+        BROKER_HEARTBEATS: BEATS,
+        CLIENT_OBSERVATIONS: SAW,
+    }

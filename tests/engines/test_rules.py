@@ -1,13 +1,12 @@
-"""What the rules read and emit over an engine: events by increments, outcomes, naive readers."""
+"""What the rules read and emit over an engine: events by increments, outcomes."""
 
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from golden.naive_leader_log import events_of, reacting_rows_of, rows_of
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.engines.local import Local
@@ -17,7 +16,7 @@ from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.steps import RuleSteps
-from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.pipelines.warehouse.data_files import TableFiles, microseconds
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.min_isr_acks.events import Kind
@@ -100,23 +99,7 @@ def test_keys_are_unique_and_never_null(log: Replayed) -> None:
     assert log.found(" UNION ALL ".join(wrong)) == []
 
 
-# --- min_isr_acks beside a reader that shares no code with it
-
-
-def test_acks_are_those_of_a_naive_reader(log: Replayed) -> None:
-    """All heartbeats and all METADATA instead of changes, other pieces."""
-    # The readers name requests each in its own way, and only Spark's looks at INIT_PRODUCER_ID.
-    apart = {"recording", "request_id", "is_idempotent", "acks_all_fetch_id", "min_isr_fetch_id"}
-    acks, reacting = BY_NAME["min_isr_acks"].outcomes
-    numbers = {acks: 2748 * (1 + len(SWEEP)), reacting: 886 * 2}
-    naive = {acks: rows_of(ACKS, SWEEP), reacting: reacting_rows_of(ACKS)}
-    for table, number in numbers.items():
-        found, expected = (
-            sorted(repr(sorted(kv for kv in row.items() if kv[0] not in apart)) for row in rows)
-            for rows in (log.warehouse.rows(table, [ACKS]).to_pylist(), naive[table])
-        )
-        assert len(found) == number
-        assert found == expected
+# --- min_isr_acks
 
 
 def test_idempotent_producers_are_those_that_asked_for_an_id(log: Replayed) -> None:
@@ -143,48 +126,37 @@ def test_events_are_few_where_nothing_changes(log: Replayed) -> None:
         assert counts[node, Kind.METADATA.value] < 20
 
 
-def test_consumers_fetches_are_those_of_a_naive_reader(log: Replayed) -> None:
-    """Each with the partitions that it lists, in every leader's log."""
-    events = log.events(BY_NAME["min_isr_acks"], SESSIONS)
-    consumers = events.filter(pc.field("kind") == Kind.CONSUMER_FETCH.value).to_pylist()
-    found = sorted(
-        (row["node_id"], row["at_us"], row["built_us"], row["session_id"], row["is_full"], listed)
-        for row in consumers
-        for listed in [sorted((p["topic_id"], p["partition"]) for p in row["partitions"])]
-    )
-    naive = sorted(
-        (node, event.at_us, event.built_us, event.session_id, event.is_full, listed)
-        for node, of_node in events_of(SESSIONS).items()
-        for event in of_node
-        if event.kind == Kind.CONSUMER_FETCH
-        for listed in [sorted((p.topic_id, p.partition) for p in event.partitions or ())]
-    )
-    assert len(found) == 833
-    assert found == naive
-
-
-def test_forgotten_partitions_are_events(log: Replayed) -> None:
+def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Replayed) -> None:
     """No recorded consumer forgets any: followers' FETCHes that do, as if they were consumers'."""
     fetches = log.warehouse.rows(FETCHES, [SESSIONS])
     consumers = pa.repeat(pa.scalar(-1, pa.int32()), fetches.num_rows)
     place = fetches.schema.get_field_index("replica_id")
     as_consumers = {"fetches": fetches.set_column(place, "replica_id", consumers)}
     text = BY_NAME["min_isr_acks"].text("events", **WHOLE_LOG.values)
+    same = itemgetter("node_id", "request_id", "min_bytes")
     events = {
-        (row["node_id"], row["request_id"]): row["partitions"]
+        (*same(row), row["at_us"], row["built_us"], row["session_id"], row["is_full"]): [
+            (p["topic_id"], p["partition"], p["is_forgotten"]) for p in row["partitions"]
+        ]
         for row in log.engine.rows(text, [SESSIONS], as_consumers).to_pylist()
         if row["kind"] == Kind.CONSUMER_FETCH
     }
     wanted = {
-        (row["node_id"], row["request_id"]): [
+        (
+            *same(row),
+            microseconds(row["handled_at"]),
+            microseconds(row["built_at"]),
+            row["response_session_id"],
+            row["session_epoch"] in (0, -1),
+        ): [
             (p["topic_id"], p["partition"], is_forgotten)
             for is_forgotten, name in enumerate(("request_partitions", "forgotten_partitions"))
             for p in row[name] or ()
         ]
         for row in fetches.to_pylist()
-        if row["forgotten_partitions"] and row["error_code"] == 0
+        if not row["is_cluster_metadata"] and row["error_code"] == 0
     }
-    assert len(wanted) >= 2
-    for request, partitions in wanted.items():
-        listed = [(p["topic_id"], p["partition"], p["is_forgotten"]) for p in events[request]]
-        assert listed == partitions
+    assert {full for *_, full in wanted} == {True, False}
+    assert sum(is_forgotten for listed in wanted.values() for *_, is_forgotten in listed) >= 2
+    leaders = {node_id for node_id, *_ in events}
+    assert {key: listed for key, listed in wanted.items() if key[0] in leaders} == events

@@ -1,28 +1,26 @@
 """Sentences on slow requests: what each names is in the line that it names."""
 
+import gzip
+import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache
 from typing import Any
 
 import pytest
-from notation.heartbeats import VOTERS
-from notation.heartbeats import replay_of as heartbeats_replayed
-from notation.recorded import replay_of as fetches_replayed
+from recorded_logs import folder_of
 
 from kip_replay.pipelines.page import words
 from kip_replay.pipelines.page.view import Slow
 from kip_replay.pipelines.rules.hwm_parking.slowest import slowest as hwm_parking
 from kip_replay.pipelines.rules.lowest_acked_offset.slowest import slowest as lowest_acked_offset
 from kip_replay.pipelines.rules.min_isr_acks.slowest import slowest as min_isr_acks
-from kip_replay.replay.hwm_parking import variants
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
-from kip_replay.replay.tables import TABLES
+from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
+from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 
-from .naive_heartbeats import observed
-from .naive_leader_log import rows_of
-from .naive_log import recording
-from .recorded_tables import Log, log_of, session
+from .recorded import found as found_in
+from .recorded import outcomes, session
 
 pytestmark = pytest.mark.golden
 
@@ -37,6 +35,45 @@ def named(pattern: str, slow: Slow) -> tuple[str, ...]:
     """The groups of a pattern in the sentence; none where it does not say so."""
     match = re.search(pattern, slow.sentence.replace(words.SPACE, " "))
     return match.groups() if match else ()
+
+
+class Log:
+    """A recording's lines, each known by its file and number."""
+
+    def __init__(self, name: str) -> None:
+        self._folder = folder_of(name)
+        self._read: dict[str, list[str]] = {}
+
+    def _of(self, file: str) -> list[str]:
+        if file not in self._read:
+            text = gzip.decompress((self._folder / file).read_bytes()).decode()
+            self._read[file] = text.splitlines()
+        return self._read[file]
+
+    def text(self, source: str) -> str:
+        file, _, number = source.rpartition(":")
+        return self._of(file)[int(number) - 1]
+
+    def line(self, source: str) -> Line:
+        text = self.text(source)
+        line: Line = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        return line
+
+    def lines(self, source: str, having: str) -> Iterator[tuple[str, Line]]:
+        """The lines of its file that have a text."""
+        file, _, _ = source.rpartition(":")
+        for number, text in enumerate(self._of(file), 1):
+            if having in text:
+                yield f"{file}:{number}", self.line(f"{file}:{number}")
+
+    def stamp_ms(self, source: str) -> float:
+        """When it was written, milliseconds of its day."""
+        return moment_ms(self.text(source)[12:24].replace(",", "."))
+
+
+@cache
+def log_of(name: str) -> Log:
+    return Log(name)
 
 
 def figure(text: str) -> float:
@@ -68,10 +105,10 @@ def replica_of(line: Line) -> int:
 # --- min_isr_acks --------------------------------------------------------------------------------
 
 
-def beyond(log: Log, produce: str, partition: str, offset: float) -> Iterator[tuple[str, int]]:
+def beyond(
+    log: Log, names: Mapping[str, str], produce: str, partition: str, offset: float
+) -> Iterator[tuple[str, int]]:
     """Followers' FETCHes beyond an offset in the log that a PRODUCE is in, and who sent each."""
-    batches = log.tables["topics"]
-    names = {row["topic_id"]: row["topic"] for b in batches for row in b.to_pylist()}
     for source, line in log.lines(produce, '"clientId":"broker-'):
         for topic in line["request"].get("topics", ()):
             for each in topic["partitions"]:
@@ -87,20 +124,15 @@ def beyond(log: Log, produce: str, partition: str, offset: float) -> Iterator[tu
 def test_produces_waited_for_the_followers_that_are_named(
     name: str, waited: int, left_the_isr: int
 ) -> None:
-    log, outcomes = log_of(name), rows_of(name)
-    database = session(log, {TABLES["produce_ack_outcomes"]: outcomes})
-    rows = min_isr_acks(database)[name].rows
-    slowest = sorted(
-        (
-            row["total_ms"]
-            for b in log.tables["requests"]
-            for row in b.to_pylist()
-            if row["api_name"] == "PRODUCE"
-        ),
-        reverse=True,
-    )
+    log, acks = log_of(name), outcomes(name, PRODUCE_ACK_OUTCOMES)
+    rows = min_isr_acks(session(name, "min_isr_acks"))[name].rows
+    of_produces = "SELECT total_ms FROM requests WHERE api_name = 'PRODUCE' ORDER BY ALL DESC"
+    slowest = [ms for (ms,) in found_in(name, "min_isr_acks", of_produces)]
+    names = dict(found_in(name, "min_isr_acks", "SELECT topic_id, topic FROM topics"))
     assert [row.ms for row in rows] == slowest[:20]
-    early = {(r["topic"], r["partition"], r["base_offset"]): r for r in outcomes}
+    early = {
+        (r["topic"], r["partition"], r["base_offset"]): r for r in acks if r["parameter"] == "none"
+    }
     for row in rows:
         line = log.line(row.source)
         assert line["totalTimeMs"] == row.ms
@@ -116,7 +148,7 @@ def test_produces_waited_for_the_followers_that_are_named(
             (p["index"], p["baseOffset"]) for t in responses for p in t["partitionResponses"]
         }
         assert not offsets or (int(partition), figure(offset)) in offsets
-        fetches = [*beyond(log, row.source, to, figure(offset))]
+        fetches = [*beyond(log, names, row.source, to, figure(offset))]
         if found := named(rf"(\d+) had it last: .* of offset {N} {IN}, came after {N} ms", row):
             follower, fetch_offset, source, after = found
             own = [fetch for fetch, replica in fetches if str(replica) == follower]
@@ -139,16 +171,9 @@ def test_produces_waited_for_the_followers_that_are_named(
 
 def test_replicas_learned_by_the_fetches_that_are_named() -> None:
     name = "acks-slow-follower"
-    log, of = log_of(name), recording(name)
-    replays = [fetches_replayed(n, of.voters, variants(), [f]) for n, f in of.fetches.items()]
-    lag = [
-        {**row, "phase": "steady" if row["leader_at"] in of.steady else "starting"}
-        for replay in replays
-        for row in replay.lag
-    ]
-    parking = [row for replay in replays for row in replay.parking]
-    outcomes = {TABLES["high_watermark_lag"]: lag, TABLES["fetch_parking_outcomes"]: parking}
-    rows = hwm_parking(session(log, outcomes))[name].rows
+    log = log_of(name)
+    rows = hwm_parking(session(name, "hwm_parking"))[name].rows
+    lag = outcomes(name, HIGH_WATERMARK_LAG)
     recorded = [r for r in lag if r["variant"] == "recorded" and r["phase"] == "steady"]
     latest = sorted((r["lag_ms"] for r in recorded if r["lag_ms"] is not None), reverse=True)
     assert [row.ms for row in rows] == latest[:20]
@@ -186,15 +211,9 @@ def _high_watermark(line: Line) -> int:
 def test_writes_were_stale_at_the_broker_whose_lines_are_named() -> None:
     name = "metadata-4.0"
     log = log_of(name)
-    replay = heartbeats_replayed(
-        [observed(name).events], partial(LowestAckedOffset, VOTERS, [100], 2000)
-    )
-    outcomes = {
-        TABLES["metadata_write_outcomes"]: replay.writes,
-        TABLES["metadata_write_visibility"]: replay.visibility,
-    }
-    rows = lowest_acked_offset(session(log, outcomes))[name].rows
-    stale = [row["stale_window_ms"] for row in replay.writes_of("estimated")]
+    rows = lowest_acked_offset(session(name, "lowest_acked_offset"))[name].rows
+    writes = outcomes(name, METADATA_WRITE_OUTCOMES)
+    stale = [row["stale_window_ms"] for row in writes if row["variant"] == "estimated"]
     assert [row.ms for row in rows] == sorted((ms for ms in stale if ms is not None), reverse=True)[
         :20
     ]

@@ -1,5 +1,7 @@
 """What a task counts, and that the longest line does not need a large machine."""
 
+import gzip
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,7 +10,7 @@ from pathlib import Path
 import parsed_lines
 import pyarrow.parquet as pq
 import pytest
-from benchmarks import kip_227
+from recorded_logs import folder_of
 from small_logs import BROKER, CONTROLLER, lines_of
 
 from kip_replay.pipelines.ingest.line_accounting import Counts
@@ -42,10 +44,27 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+def large_fetch() -> bytes:
+    """A line of a real full FETCH, its first partition in the place of all."""
+    log = gzip.decompress((folder_of("sessions-off") / "broker-11.log.gz").read_bytes())
+    real = next(line for line in log.splitlines() if len(line) > 10_000 and b'"FETCH"' in line)
+    begin, end = real.index(b"{"), real.rindex(b"}") + 1
+    line = json.loads(real[begin:end])
+    for message, topics, number in (
+        ("request", "topics", "partition"),
+        ("response", "responses", "partitionIndex"),
+    ):
+        topic = line[message][topics][0]
+        every = [topic["partitions"][0] | {number: n} for n in range(PARTITIONS)]
+        line[message][topics] = [topic | {"partitions": every}]
+    return real[:begin] + json.dumps(line, separators=(",", ":")).encode() + real[end:] + b"\n"
+
+
 def test_lines_of_10_mb_pass_one_after_the_other(tmp_path: Path) -> None:
     log, warehouse = tmp_path / "big.log", tmp_path / "warehouse"
-    example = kip_227.Example(PARTITIONS, 10, 1, sessions=False, followers=2, consumers=1)
-    assert kip_227.write_log(log, example) > 3 * 9_700_000
+    line = large_fetch()
+    lines = [line[:21] + b"%03d" % n + line[24:] for n in range(3)]
+    assert log.write_bytes(b"".join(lines)) > 3 * 9_700_000
     command = [sys.executable, "-c", _PARSE, str(log), str(warehouse)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
     kib = int(done.stdout)

@@ -59,8 +59,10 @@ class History:
 
     def then(self, text: str) -> Self:
         """Events as text: ``p0@5`` PRODUCE with base offset 0 at 5 ms (``p-`` refused with 19,
-        ``p?`` acks=0), ``12:1@7`` follower 12 fetches at offset 1, ``isr=11,12@20-25`` the ISR is
-        requested and committed, ``min=3@2`` min.insync.replicas is set.
+        ``p?`` acks=0, ``p0/acks=1``, ``p0/30ms`` its timeout), ``12:1@7`` follower 12 fetches at
+        offset 1, ``isr=11,12@20-25`` the ISR is requested and committed, ``min=3@2``
+        min.insync.replicas is set, ``12=silence@0`` a heartbeat of 12 (``stops``, ``fenced``, or
+        ``beats``).
         """
         for token in text.split():
             what, _, when = token.partition("@")
@@ -69,13 +71,21 @@ class History:
             elif what == "p-":
                 self.produce(float(when), -1, error=19)
             elif what.startswith("p"):
-                self.produce(float(when), int(what[1:]))
+                base, _, option = what[1:].partition("/")
+                name, value = ("acks", option[5:]) if "acks" in option else ("timeout_ms", option)
+                more = {name: int(value.removesuffix("ms"))} if option else {}
+                self.produce(float(when), int(base), **more)
             elif what.startswith("isr="):
                 requested, committed = map(float, when.split("-"))
                 isr = tuple(map(int, what.removeprefix("isr=").split(",")))
                 self.alter_partition(requested, isr, committed)
             elif what.startswith("min="):
                 self.config(float(when), int(what.removeprefix("min=")))
+            elif "=" in what:
+                broker, state = what.split("=")
+                self.heartbeat(
+                    float(when), int(broker), **({} if state == "beats" else {state: True})
+                )
             else:
                 replica, offset = map(int, what.split(":"))
                 self.fetch(float(when), replica, offset)

@@ -445,25 +445,22 @@ def grown(cluster: Cluster, warm_ms: int) -> dict[str, tuple[int, int]]:
     return {n: (within[n], s) for n, s in after.items() if s > 1.2 * within[n] + 10}
 
 
-@pytest.mark.slow
-def test_memory_is_a_span_of_the_log_and_not_the_log() -> None:
-    """Two hours at two appends a second; no size is larger than after the first 40 minutes."""
-    length_ms = 2 * HOUR_MS
+@pytest.mark.parametrize(
+    ("gaps_ms", "silences", "length_ms", "warm_ms"),
+    [
+        # Broker 11 is removed after five seconds; the log goes on.
+        pytest.param((3.0,), (Silence(5_000, HOUR_MS),), 600_000, 300_000, id="a replica left"),
+        pytest.param((3.0, 7.0), (), 2 * HOUR_MS, 40 * 60_000, id="2 h", marks=pytest.mark.slow),
+    ],
+)
+def test_memory_is_a_span_of_the_log_and_not_the_log(
+    gaps_ms: tuple[float, ...], silences: tuple[Silence, ...], length_ms: int, warm_ms: int
+) -> None:
+    """At two appends a second; no size is larger than within the warm-up."""
     cluster = Cluster(
-        (Member(2, 0, (3.0, 7.0)), Member(11, 50, (4.0,))),
+        (Member(2, 0, gaps_ms), Member(11, 50, (4.0,), silences)),
         voters=(1, 2),
         appends=every(490, length_ms),
         length_ms=length_ms,
     )
-    assert grown(cluster, warm_ms=40 * 60_000) == {}
-
-
-def test_memory_is_bounded_though_a_replica_left() -> None:
-    """Broker 11 is removed after five seconds; the log goes on for ten minutes."""
-    cluster = Cluster(
-        (Member(2, 0, (3.0,)), Member(11, 50, (4.0,), (Silence(5_000, HOUR_MS),))),
-        voters=(1, 2),
-        appends=every(490, 600_000),
-        length_ms=600_000,
-    )
-    assert grown(cluster, warm_ms=300_000) == {}
+    assert grown(cluster, warm_ms=warm_ms) == {}

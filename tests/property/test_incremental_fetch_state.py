@@ -8,36 +8,27 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from golden.naive_fetches import fetches_of
+from golden.recorded import events_of
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_model.log import NODE, batch_of, names_row
 from kafka_model.world import World, log_of
 
 from kip_replay.replay.incremental_fetch import IncrementalFetch
-from kip_replay.replay.incremental_fetch.holes import NO_HOLES, Holes
-from kip_replay.replay.log_gaps import LogGap
 
 pytestmark = pytest.mark.property
 
 SLOTS = (8, 16)
 
 
-def in_increments(
-    node: int,
-    batch: pa.RecordBatch,
-    cuts: list[int],
-    names: pa.RecordBatch | None = None,
-    holes: Holes = NO_HOLES,
-) -> list[pa.Table]:
+def in_increments(batch: pa.RecordBatch, cuts: list[int], names: pa.RecordBatch) -> list[pa.Table]:
     """Each increment by a replay of its own, which is given the names again."""
     emitted, saved = [], None
     for begin, end in pairwise([0, *sorted(cuts), batch.num_rows]):
-        replay = IncrementalFetch(node, SLOTS, saved=saved, holes=holes)
-        fed = (names, batch.slice(begin, end - begin))
-        emitted += [replay.feed(piece) for piece in fed if piece is not None]
+        replay = IncrementalFetch(NODE, SLOTS, saved=saved)
+        emitted += [replay.feed(piece) for piece in (names, batch.slice(begin, end - begin))]
         saved = replay.saved()
-    emitted.append(IncrementalFetch(node, SLOTS, saved=saved, holes=holes).finish())
+    emitted.append(IncrementalFetch(NODE, SLOTS, saved=saved).finish())
     return [pa.Table.from_batches(output).combine_chunks() for output in zip(*emitted, strict=True)]
 
 
@@ -51,26 +42,16 @@ def test_rows_do_not_depend_on_increments(seed: int, slots: int, cuts: list[floa
     batch = batch_of(log_of(world.moments, world.names, slots))
     names = batch_of([names_row(world.names)])
     places = [round(cut * batch.num_rows) for cut in cuts]
-    assert in_increments(NODE, batch, places, names) == in_increments(NODE, batch, [], names)
-
-
-@pytest.mark.golden
-@pytest.mark.parametrize("name", ["sessions-off", "sessions-on"])
-def test_recording_in_increments_is_the_recording(name: str) -> None:
-    batch, draw = fetches_of(name, 12), Random(name)
-    cuts = [draw.randrange(batch.num_rows) for _ in range(10)]
-    middle_us = batch.column("dequeued_us")[batch.num_rows // 2].as_py()
-    for gaps in ([], [LogGap(12, middle_us, middle_us + 2_000_000)]):
-        cut, whole = (in_increments(12, batch, c, holes=Holes(gaps)) for c in (cuts, []))
-        assert cut == whole
+    assert in_increments(batch, places, names) == in_increments(batch, [], names)
 
 
 @pytest.mark.golden
 def test_state_is_as_large_as_what_is_open() -> None:
     """Nine streams of 40 partitions or fewer: a fraction of the log, however long that is."""
-    batch, replay, sizes = fetches_of("sessions-off", 12), IncrementalFetch(12, SLOTS), []
-    for begin in range(0, batch.num_rows, 100):
-        replay.feed(batch.slice(begin, 100))
+    log = events_of("sessions-off", "incremental_fetch")[12].combine_chunks().to_batches()[0]
+    replay, sizes = IncrementalFetch(12, SLOTS), []
+    for begin in range(0, log.num_rows, 100):
+        replay.feed(log.slice(begin, 100))
         sizes.append(len(replay.saved()))
     assert max(sizes) < 60_000
     assert sizes[-1] < 2 * sizes[1]

@@ -180,26 +180,6 @@ def test_consumers_only_ever_delay_answers_and_move_nothing(history: History) ->
             assert row[name] is None or row[name] >= without[name]
 
 
-@given(history=histories(), rest=histories())
-def test_what_was_handed_out_stands_whatever_follows(history: History, rest: History) -> None:
-    """A log that goes on gives the same rows for what was settled, and settles the rest."""
-    longer = History(isr=None, min_isr=None, events=[*history.events])
-    shift = 3_600_000_000
-    longer.events += [
-        event._replace(
-            at_us=event.at_us + shift,
-            request_id=f"later {event.request_id}",
-            dequeued_us=None if event.dequeued_us is None else event.dequeued_us + shift,
-            handled_us=None if event.handled_us is None else event.handled_us + shift,
-        )
-        for event in rest.events
-        if event.kind == "fetch" and event.dequeued_us is not None
-    ]
-    alone = {r["request_id"]: r for r in history.rows(until_ms=200_000)}
-    followed = {r["request_id"]: r for r in longer.rows(until_ms=4_000_000)}
-    assert alone == followed
-
-
 @given(histories())
 def test_when_enough_replicas_had_a_batch_is_what_a_naive_count_gives(history: History) -> None:
     """Every PRODUCE, FETCH and ISR in order; each batch tried again after each of them.

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from golden.naive_leader_log import events_of
 from hypothesis import given
 from hypothesis import strategies as st
 from notation.leader_log import LEADER, History, at
@@ -22,7 +21,6 @@ from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 pytestmark = pytest.mark.property
-SLOW = pytest.mark.slow
 
 BROKERS = (11, 12, 13, 14)
 FOLLOWERS = BROKERS[1:]
@@ -216,27 +214,6 @@ def test_log_that_is_cut_gives_the_same_rows(
     assert_same(
         rows_with_saving(start, increments) if saves else rows_of(start(), increments), expected
     )
-
-
-@pytest.mark.golden
-@pytest.mark.parametrize(
-    "recording",
-    [
-        "acks-not-enough",
-        pytest.param("mixed-4.2", marks=SLOW),
-        pytest.param("sessions-on", marks=SLOW),
-    ],
-)
-def test_recording_in_increments_gives_the_same_rows(recording: str) -> None:
-    for node, events in events_of(recording).items():
-        # In a second of each log, of the active controller's and others, lines are missing.
-        middle_us = events[len(events) // 2].at_us
-        gaps = [LogGap(one, middle_us, middle_us + 1_000_000) for one in (1, 2, 3, 11)]
-        holes = Holes.of(node, gaps, (1, 2, 3))
-        start = partial(MinIsrAcks, node, variants(SWEEP), holes=holes)
-        expected = rows_of(start(), increments_of(events, []))
-        increments = increments_of(events, range(0, len(events), 701))
-        assert_same(rows_with_saving(start, increments), expected)
 
 
 def test_state_is_bounded_by_what_is_open() -> None:

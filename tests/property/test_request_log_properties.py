@@ -87,14 +87,6 @@ def test_every_line_is_one_row_at_most_and_nothing_is_raised(given_lines: list[b
     assert [row for each in alone for row in each] == rows
 
 
-@given(damage=damaged() | other_scalar(), before=lines, after=lines)
-def test_a_damaged_line_leaves_its_neighbours_alone(
-    damage: bytes, before: bytes, after: bytes
-) -> None:
-    first, *_, last = parse(before, damage, after)
-    assert [first, {**last, "line_number": 2}] == parse(before, after)
-
-
 @given(st.data())
 def test_a_cut_line_is_a_request_where_its_json_and_stamp_are_whole(data: st.DataObject) -> None:
     line = data.draw(lines)

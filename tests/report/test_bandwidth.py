@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from duckdb_tables import database_of, rows_in
-from golden.recorded_tables import log_of, session
+from golden.recorded import WAREHOUSE, ingested, session
 
 from kip_replay.pipelines.page.values import RuleFigures, Traffic
 from kip_replay.pipelines.page.view import Bars
@@ -20,7 +20,8 @@ RECORDS = """
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["acks-slow-follower", "mixed-4.2"])
 def test_bars_add_up_to_what_was_logged(name: str) -> None:
-    database = session(log_of(name), {})
+    ingested(name)
+    database = session(name)
     found = bandwidths(database)[name]
     by_client, by_kind = found.pictures
 
@@ -29,7 +30,7 @@ def test_bars_add_up_to_what_was_logged(name: str) -> None:
         of = (size for bar in bars.bars for name, size in bar.parts if part in (None, name))
         return sum(of) * found.span_s
 
-    requests = [row for of in log_of(name).tables["requests"] for row in of.to_pylist()]
+    requests = WAREHOUSE.rows(REQUESTS, [name]).to_pylist()
     unknown = [
         row["api_name"]
         for row in requests

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from golden.naive_fetches import fetches_of
+from golden.recorded import events_of, fed
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kafka_model.log import replay_of
@@ -22,7 +22,6 @@ from kip_replay.pipelines.rules.incremental_fetch import curves as of_slots
 from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch
 from kip_replay.pipelines.rules.lowest_acked_offset import curves as of_intervals
 from kip_replay.pipelines.rules.min_isr_acks import curves as of_min_isr
-from kip_replay.replay.incremental_fetch import IncrementalFetch
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_EVICTIONS
 
 # --- the knee
@@ -97,10 +96,9 @@ def test_with_the_fewest_slots_nothing_is_lost_and_with_eight_fewer_something(
 @pytest.mark.golden
 def test_eight_slots_are_enough_for_a_broker_of_a_recording() -> None:
     """Five sessions at once, one to a shard."""
-    replay = IncrementalFetch(11)
-    out = [replay.feed(fetches_of("sessions-off", 11)), replay.finish()]
-    evictions = [row for batch in out for row in batch.evictions.to_pylist()]
-    assert peaks_of(evictions) == [(11, 5, 8)]
+    events = events_of("sessions-off", "incremental_fetch")[11]
+    replayed = fed("incremental_fetch", events, 11)
+    assert peaks_of(replayed[FETCH_SESSION_EVICTIONS.name]) == [(11, 5, 8)]
 
 
 # --- what charts show, where it is not what ``page.txt`` has

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden.naive_log import recording
+from golden.recorded import VOTERS, events_of
 from notation.cluster import Cluster, Member, Silence, every
 from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
 
@@ -24,17 +24,12 @@ from kip_replay.replay.hwm_parking.explain import (
     HANDLING_SLACK_US,
     causes_of,
     explain,
-    shown,
     woken_by,
 )
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Leader, Replica
 from kip_replay.replay.hwm_parking.lag import Advance, LagTracker
 from kip_replay.replay.hwm_parking.metadata_log import WAKE_SPREAD_US
-from kip_replay.replay.hwm_parking.outcomes import (
-    AWAY,
-    NOT_IN_LOG,
-    NOT_LEADER,
-)
+from kip_replay.replay.hwm_parking.outcomes import AWAY, NOT_IN_LOG, NOT_LEADER
 from kip_replay.replay.hwm_parking.timelines import Timeline
 from kip_replay.replay.outcomes import RECORDED
 
@@ -108,16 +103,6 @@ EXPLAINED = {
 def test_rule_explains(row: RecordedFetch, completion: Completion, parked: bool) -> None:
     causes = causes_of(row, LOG_END, HIGH_WATERMARK)
     assert explain(row, causes, HIGH_WATERMARK, BUSY) == (completion, parked)
-
-
-@pytest.mark.parametrize(
-    "name", ["move kept back", "records kept back", "too late", "parked too long"]
-)
-def test_thread_that_stalls_is_late_for_all(name: str) -> None:
-    row, _, parked = EXPLAINED[name]
-    causes = causes_of(row, LOG_END, HIGH_WATERMARK)
-    found = explain(row, causes, HIGH_WATERMARK, STALLED)
-    assert found == (shown(row), parked)
 
 
 def test_stall_does_not_explain_a_response_that_should_have_had_another_cause() -> None:
@@ -226,6 +211,38 @@ def test_drain_whose_high_watermark_was_not_the_leaders_is_unexplained() -> None
     assert out.variant(WITHOUT_KIP) == drained(15).variant(WITHOUT_KIP)
 
 
+class Loop:
+    """A closed loop over a log; the leader's log ends at 15."""
+
+    def __init__(self, *rows: RecordedFetch, hwm_aware: bool = False, **others: Any) -> None:
+        self.evidence = Evidence(EPOCH)
+        for row in in_order(rows):
+            self.evidence.add(row)
+        leader = Leader(hwm_aware, EPOCH, frozenset({2, 3}), 3, 10, log_end_offset=15)
+        self.loop = ClosedLoop(leader, **({"max_wait_us": None} | others))
+
+    def advance(self, until_ms: float) -> list[SimulatedFetch]:
+        return self.loop.advance(self.evidence, micros(until_ms))
+
+
+@pytest.mark.parametrize(
+    ("correlation_id", "returns_at", "replica"),
+    [
+        (81, 15, Replica(15, EPOCH, 12)),
+        (1, 14, Replica(14, 4, UNKNOWN_OFFSET)),
+        (1, 20, Replica(15, 4, UNKNOWN_OFFSET)),
+    ],
+    ids=["frozen", "restarted", "restarted with more log than the loop gave it"],
+)
+def test_replica_returns(correlation_id: int, returns_at: int, replica: Replica) -> None:
+    """A restart forgets the high watermark, and maybe log."""
+    before = fetched(9, 0, 500, 15, correlation_id=80, high_watermark=12)
+    after = {"correlation_id": correlation_id, "last_fetched_epoch": 4, "high_watermark": 12}
+    loop = Loop(before, fetched(9, 3_000, 3_500, returns_at, **after), hwm_aware=True)
+    loop.advance(2_999)
+    assert loop.loop.replicas == {9: replica}
+
+
 # --- lags ----------------------------------------------------------------------------------------
 
 
@@ -277,67 +294,6 @@ def test_what_is_never_learned_shows_at_the_end_but_not_for_a_replica_that_came_
     assert lags.tracker.take() == []
 
 
-# --- the closed loop -----------------------------------------------------------------------------
-
-
-class Loop:
-    """A closed loop over a log; the leader's log ends at 15."""
-
-    def __init__(self, *rows: RecordedFetch, hwm_aware: bool = False, **others: Any) -> None:
-        self.evidence = Evidence(EPOCH)
-        for row in in_order(rows):
-            self.evidence.add(row)
-        leader = Leader(hwm_aware, EPOCH, frozenset({2, 3}), 3, 10, log_end_offset=15)
-        self.loop = ClosedLoop(leader, **({"max_wait_us": None} | others))
-
-    def advance(self, until_ms: float) -> list[SimulatedFetch]:
-        return self.loop.advance(self.evidence, micros(until_ms))
-
-
-@pytest.mark.parametrize(
-    ("recorded_us", "swept_us", "built_ms"), [(200_000, None, 200), (500_000, 50_000, 50)]
-)
-def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
-    recorded_us: int, swept_us: int | None, built_ms: int
-) -> None:
-    loop = Loop(fetched(9, 0, 500, 15, max_wait_us=recorded_us), max_wait_us=swept_us)
-    row, *_ = loop.advance(1_000)
-    assert (row.dequeued_us, row.built_us) == (0, micros(built_ms))
-    assert row.response.parked
-
-
-@pytest.mark.parametrize("is_move", [True, False])
-def test_move_and_drain_complete_who_is_parked_as_an_append_does(is_move: bool) -> None:
-    """A log without the KIP shows no move; 9 is parked when 3 has 15 at 100 ms, or a drain is."""
-    rows = [fetched(9, 80, 580, 15), fetched(3, 100 if is_move else 900, 1_400, 15)]
-    loop = Loop(*rows, hwm_aware=True)
-    # The log shows at 90 ms how long after an append its responses were built.
-    loop.evidence.replicas[9].handled(RECORDS, micros(90), micros(93))
-    if not is_move:
-        loop.loop.drain(micros(100))
-    row, *_ = loop.advance(110)
-    assert row.response.completion is (MOVE if is_move else Completion.DRAIN)
-    assert (row.response.fetch.replica_id, row.built_us) == (9, micros(103))
-
-
-@pytest.mark.parametrize(
-    ("correlation_id", "returns_at", "replica"),
-    [
-        (81, 15, Replica(15, EPOCH, 12)),
-        (1, 14, Replica(14, 4, UNKNOWN_OFFSET)),
-        (1, 20, Replica(15, 4, UNKNOWN_OFFSET)),
-    ],
-    ids=["frozen", "restarted", "restarted with more log than the loop gave it"],
-)
-def test_replica_returns(correlation_id: int, returns_at: int, replica: Replica) -> None:
-    """A restart forgets the high watermark, and maybe log."""
-    before = fetched(9, 0, 500, 15, correlation_id=80, high_watermark=12)
-    after = {"correlation_id": correlation_id, "last_fetched_epoch": 4, "high_watermark": 12}
-    loop = Loop(before, fetched(9, 3_000, 3_500, returns_at, **after), hwm_aware=True)
-    loop.advance(2_999)
-    assert loop.loop.replicas == {9: replica}
-
-
 # --- variants ------------------------------------------------------------------------------------
 
 
@@ -364,15 +320,6 @@ def of_log(rows: Sequence[RecordedFetch]) -> Replayed:
     return replay_of(1, [1, 2, 3], variants(), [in_order(rows)])
 
 
-def test_sizes_on_the_wire_follow_records_and_version() -> None:
-    """The cluster's 4.0 envelopes: 120 and 80 bytes; records of 100; v18 adds 10 to a request."""
-    rows = small_replay()
-    for variant, request_bytes in ((WITHOUT_KIP, 120), (WITH_KIP, 130)):
-        assert {r["request_bytes"] for r in rows.variant(variant).parking} == {request_bytes}
-    sizes = {(r["record_bytes"], r["response_bytes"]) for r in rows.variant(WITH_KIP).parking}
-    assert sizes == {(0, 80), (200, 281)}
-
-
 def test_feed_is_in_order_of_built_us_and_request_id() -> None:
     """Within a batch and from one to the next."""
     first, second, *_ = SMALL.log()
@@ -384,29 +331,21 @@ def test_feed_is_in_order_of_built_us_and_request_id() -> None:
     assert [row["recorded_request_id"] for row in rows] == ["a", "b"]
 
 
-@pytest.mark.parametrize("batches", [[], [[]]])
-def test_log_that_is_empty_has_no_rows(batches: list[list[RecordedFetch]]) -> None:
-    assert replay_of(1, [1, 2, 3], variants(), batches) == Replayed([], [])
-
-
-def test_epochs_of_one_controller_are_replayed_apart() -> None:
-    log = SMALL.log()
-    shifted = [row._replace(leader_epoch=EPOCH + 1, request_id=f"~{row.request_id}") for row in log]
-    later = [r._replace(**{t: getattr(r, t) + 20_000_000 for t in TIMES}) for r in shifted]
-    rows = of_log([*log, *later]).variant(WITHOUT_KIP).parking
-    sequences = {(r["leader_epoch"], r["sequence"]) for r in rows if r["replica_id"] == 2}
-    assert sequences >= {(EPOCH, 0), (EPOCH + 1, 0)}
-
-
-TIMES = ("dequeued_us", "built_us")
-
-
 def test_controller_that_did_not_lead_is_not_replayed() -> None:
     codes = (6, 8, 74, 75)
     out = of_log([fetched(9, 5 * i, 5 * i + 1, 15, error_code=e) for i, e in enumerate(codes)])
     found = [(r["completion"], r["verdict"], r["reason"], r["sequence"]) for r in out.parking]
     assert found == [("error", "not_applicable", NOT_LEADER, i) for i in range(4)]
     assert out.lag == []
+
+
+def test_absent_replicas_lag_is_not_applicable() -> None:
+    members = (*SMALL.members[:2], Member(11, silences=(Silence(2_000, 3_000),)))
+    lags = small_replay(replace(SMALL, members=members)).lag
+    away = [r for r in lags if r["verdict"] == "not_applicable"]
+    assert {(r["replica_id"], r["reason"]) for r in away} == {(11, AWAY)}
+    start = SMALL.epoch_us
+    assert all(start + micros(2_000) < r["leader_at"] < start + micros(5_000) for r in away)
 
 
 def test_leader_that_resigns_rejects_who_is_parked() -> None:
@@ -474,15 +413,6 @@ def test_voter_whose_log_cannot_be_continued_moves_nothing(invalid: str) -> None
     assert max(lag["high_watermark"] for lag in rows.variant(RECORDED).lag) < 900
 
 
-def test_absent_replicas_lag_is_not_applicable() -> None:
-    members = (*SMALL.members[:2], Member(11, silences=(Silence(2_000, 3_000),)))
-    lags = small_replay(replace(SMALL, members=members)).lag
-    away = [r for r in lags if r["verdict"] == "not_applicable"]
-    assert {(r["replica_id"], r["reason"]) for r in away} == {(11, AWAY)}
-    start = SMALL.epoch_us
-    assert all(start + micros(2_000) < r["leader_at"] < start + micros(5_000) for r in away)
-
-
 def test_no_response_carries_less_than_nothing() -> None:
     """The log begins within the epoch: 9 waits at 100, and later 8 comes from 98."""
     parking = of_log(
@@ -517,15 +447,17 @@ def test_loops_do_not_read_what_the_rule_explains(name: str, leader: int) -> Non
     carried), whether it is diverging or a snapshot (no drain), the sizes on the wire, and whether
     an error is "not the leader" (it ends the leader's epoch).
     """
-    log = recording(name)
-    recorded = log.fetches[leader]
-    blanked = [
-        row._replace(response_high_watermark=-7, completed_us=row.completed_us + 60_000_000)
-        for row in recorded
-    ]
-    before = replay_of(leader, log.voters, variants(), [recorded])
-    after = replay_of(leader, log.voters, variants(), [blanked])
+    recorded = events_of(name, "hwm_parking")[leader].to_pylist()
+    before, after = (
+        replay_of(leader, VOTERS, variants(), [[RecordedFetch(**row) for row in rows]])
+        for rows in (recorded, map(blanked, recorded))
+    )
     for variant in (WITHOUT_KIP, WITH_KIP):
         assert before.variant(variant).parking
         assert before.variant(variant).lag
         assert after.variant(variant) == before.variant(variant)
+
+
+def blanked(row: dict[str, Any]) -> dict[str, Any]:
+    completed_us = row["completed_us"] + 60_000_000
+    return row | {"response_high_watermark": -7, "completed_us": completed_us}

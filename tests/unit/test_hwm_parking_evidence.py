@@ -6,13 +6,8 @@ from typing import Any
 import pytest
 from notation.recorded import EPOCH, fetched, in_order, micros
 
-from kip_replay.replay.hwm_parking import NOT_SENT, RecordedFetch
-from kip_replay.replay.hwm_parking.evidence import (
-    Absence,
-    Envelope,
-    Evidence,
-    LogBytes,
-)
+from kip_replay.replay.hwm_parking import RecordedFetch
+from kip_replay.replay.hwm_parking.evidence import Absence, Evidence, LogBytes
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.hwm_parking.timelines import Timeline
 
@@ -30,20 +25,6 @@ def records(replica: int, dequeued: float, built: float, offset: int, **rest: An
     return fetched(replica, dequeued, built, offset, **({"record_bytes": 90} | rest))
 
 
-# --- samples and timelines -----------------------------------------------------------------------
-
-
-TIMELINE = Timeline([10, 20, 30], [5, 7, 9])
-
-
-def test_timeline() -> None:
-    """A value holds from its time on; it is above another when it rises or at once."""
-    assert [TIMELINE.value(at) for at in (9, 10, 19, 20, 99)] == [-1, 5, 5, 7, 9]
-    above = {(4, 0): 10, (5, 0): 20, (6, 0): 20, (5, 25): 25, (8, 25): 30, (9, 0): None}
-    assert {each: TIMELINE.first_above(*each) for each in above} == above
-    assert [TIMELINE.next_change(since) for since in (0, 10, 29, 30)] == [10, 20, 30, None]
-
-
 def test_end_that_shows_late_stays_behind_those_before_it() -> None:
     """Sorted by time, 9 would stand before 7, and records at 7 would be unexplained."""
     timeline = Timeline()
@@ -51,9 +32,6 @@ def test_end_that_shows_late_stays_behind_those_before_it() -> None:
         timeline.add(at, end)
     assert timeline == Timeline([10, 30, 20], [5, 7, 9])
     assert [timeline.first_above(offset, 0) for offset in (5, 7)] == [30, 20]
-
-
-# --- appends -------------------------------------------------------------------------------------
 
 
 def carried(replica: int, built: float, start: int, end: int) -> list[RecordedFetch]:
@@ -136,9 +114,6 @@ def test_last_records_end_somewhere_behind_their_offset(
     assert 7 not in evidence.replicas
 
 
-# --- gaps and absences ---------------------------------------------------------------------------
-
-
 def test_gap_nearest_in_time_is_the_replicas_own_up_to_what_the_log_shows() -> None:
     rows = [fetched(9, *time, 15) for time in [(0, 500), (507, 1_000), (1_003, 1_500)]]
     evidence = evidence_of(*rows, fetched(8, 0, 500, 15), fetched(8, 502, 1_000, 15))
@@ -200,9 +175,6 @@ def test_falling_correlation_id_is_a_restart_even_if_quick(
     assert not replica.is_away(micros(700))
 
 
-# --- where the epoch starts, truncation, snapshots -----------------------------------------------
-
-
 def test_epoch_starts_where_replicas_that_continue_the_last_one_fetch() -> None:
     """Which only responses with records show."""
     before = {"last_fetched_epoch": EPOCH - 1}
@@ -243,7 +215,10 @@ def test_latest_snapshot_counts_however_late_it_shows() -> None:
     assert evidence_of(*rows).snapshot == 12
 
 
-# --- bytes ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("size", ["request_bytes", "response_bytes"])
+def test_forwarded_fetch_has_no_envelope(size: str) -> None:
+    row = fetched(9, 0, 1, 15, **({"request_bytes": 130, "response_bytes": 90} | {size: None}))
+    assert evidence_of(row).replicas[9].envelopes.nearest(0) is None
 
 
 def test_bytes_between_offsets_add_up_where_responses_show_them() -> None:
@@ -255,23 +230,6 @@ def test_bytes_between_offsets_add_up_where_responses_show_them() -> None:
     shown = {(15, 16): 90, (16, 18): 150, (15, 18): 240, (16, 16): 0, (17, 16): 0}
     sizes = shown | {(15, 17): None, (17, 18): None, (14, 18): None}
     assert {each: evidence.log_bytes.between(*each) for each in sizes} == sizes
-
-
-@pytest.mark.parametrize(
-    ("high_watermark", "envelope"), [(15, Envelope(120, 80)), (NOT_SENT, Envelope(130, 80))]
-)
-def test_envelope_is_what_stands_around_the_records(
-    high_watermark: int, envelope: Envelope
-) -> None:
-    """A records field of 90 bytes takes 91, an empty one 1; the high watermark takes 10."""
-    row = records(9, 0, 1, 15, request_bytes=130, response_bytes=171, high_watermark=high_watermark)
-    assert evidence_of(row).replicas[9].envelopes.nearest(0) == envelope
-
-
-@pytest.mark.parametrize("size", ["request_bytes", "response_bytes"])
-def test_forwarded_fetch_has_no_envelope(size: str) -> None:
-    row = fetched(9, 0, 1, 15, **({"request_bytes": 130, "response_bytes": 90} | {size: None}))
-    assert evidence_of(row).replicas[9].envelopes.nearest(0) is None
 
 
 def test_bytes_that_are_forgotten_are_summed_from_where_a_replica_stands() -> None:

@@ -8,10 +8,9 @@ throttled answers, FETCHes below v16, ... are ``synthetic``.
 from collections.abc import Iterable
 from typing import Any, Self
 
-import numpy as np
 import pytest
 from kafka_model.fetch_sessions import Request, Response
-from kafka_model.log import Replayed, batch_of, failed, fetched, replay_of, requested, returned
+from kafka_model.log import Replayed, batch_of, fetched, replay_of, requested, returned
 from kafka_model.recorded import RecordedFetch, RequestedPartition, ReturnedPartition
 
 from kip_replay.replay.incremental_fetch import (
@@ -20,10 +19,7 @@ from kip_replay.replay.incremental_fetch import (
     INCREMENTAL_DRAFT,
     IncrementalFetch,
 )
-from kip_replay.replay.incremental_fetch.followed import FollowedPartitions
-from kip_replay.replay.incremental_fetch.partitions import Partitions
-from kip_replay.replay.incremental_fetch.session import FetchSession, RequestChanges
-from kip_replay.replay.incremental_fetch.slots import NO_SLOTS, Ranks
+from kip_replay.replay.incremental_fetch.session import next_epoch
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
 from kip_replay.replay.kafka.messages.kip_227_draft import DraftFetchPieces
 from kip_replay.replay.outcomes import RECORDED
@@ -92,51 +88,6 @@ def shapes(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
     return [(*(row[n] for n in names), row["response_partitions"]) for row in rows]
 
 
-# --- Kafka's own cases ---------------------------------------------------------------------------
-
-
-def test_update_and_generate_response_data() -> None:
-    """testUpdateAndGenerateResponseData: an error is returned each time, and its end once."""
-    answers = [returned(*FOO_0, 10), failed(*FOO_0, 6), failed(*FOO_0, 6), returned(*FOO_0, 10)]
-    answers.append(returned(*FOO_0, 10))
-    log = Log(session=0)
-    for answer in answers:
-        log.full((requested(*FOO_0), answer), both(BAR_0, 0, 3))
-    rows = log.replay()
-    assert column(rows.variant(INCREMENTAL), "response_partitions") == [2, 1, 1, 1, 0]
-    # The draft repeats nothing that stays as it is.
-    assert column(rows.variant(INCREMENTAL_DRAFT), "response_partitions") == [2, 1, 0, 1, 0]
-
-
-def test_partition_is_told_again_when_its_error_is_over() -> None:
-    """Also where the failing answer had the high watermark that it had before and has after."""
-    log = Log(session=0).full(both(FOO_0, 0, 10))
-    log.full(both(FOO_0, 0, 10, error_code=6)).full(both(FOO_0, 0, 10)).full(both(FOO_0, 0, 10))
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "response_partitions") == [1, 1, 1, 0]
-
-
-def test_reused_epoch() -> None:
-    """testUpdateAndGenerateResponseData: a FETCH of an epoch that was used is answered 71."""
-    log = Log().full(both(FOO_0))
-    log.incremental([requested(*FOO_0, 1)], [], error=71, answered_in=0)
-    log.full(both(FOO_0, 1), session_id=SESSION)
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
-    assert column(rows, "is_full") == [True, None, True]
-    assert column(log.replay().variant(RECORDED), "session_error") == [0, 71, 0]
-    events = [(e["event"], e["reason"]) for e in log.replay().events()]
-    assert events[1:] == [("closed", "client asked for a new one"), ("created", "a slot was free")]
-
-
-def test_topics_without_a_known_name_do_not_replace_one_another() -> None:
-    """What is new is listed before what changed; what replaces another stands in its place."""
-    unknown, other = ("unknown".ljust(22, "_"), 0), ("other".ljust(22, "_"), 0)
-    log = Log().full(both(BAR_0), both(unknown))
-    log.incremental([requested(*other), requested(*BAR_0, 9)], [returned(*other)], [unknown])
-    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, True]
-
-
 def test_forgetting_a_partition_that_is_not_there_changes_nothing() -> None:
     log = Log().full(both(FOO_0), both(FOO_1)).incremental([], [], [BAR_1])
     assert shapes(log.replay().variant(INCREMENTAL))[1] == (2, 0, 0, 0)
@@ -153,9 +104,6 @@ def test_response_lists_offsets_that_go_back(now: dict[str, int]) -> None:
 def test_full_fetch_of_nothing() -> None:
     rows = Log(session=0).full(both(FOO_0)).full().full(both(FOO_0)).replay()
     assert shapes(rows.variant(INCREMENTAL)) == [(1, 1, 0, 1), (0, 0, 1, 0), (1, 1, 0, 1)]
-
-
-# --- which partitions, in which order ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,29 +169,31 @@ def test_equals_recorded_is_no_formality(
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, equal]
 
 
+def test_topics_without_a_known_name_do_not_replace_one_another() -> None:
+    """What is new is listed before what changed; what replaces another stands in its place."""
+    unknown, other = ("unknown".ljust(22, "_"), 0), ("other".ljust(22, "_"), 0)
+    log = Log().full(both(BAR_0), both(unknown))
+    log.incremental([requested(*other), requested(*BAR_0, 9)], [returned(*other)], [unknown])
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, True]
+
+
+def test_reused_epoch() -> None:
+    """testUpdateAndGenerateResponseData: a FETCH of an epoch that was used is answered 71."""
+    log = Log().full(both(FOO_0))
+    log.incremental([requested(*FOO_0, 1)], [], error=71, answered_in=0)
+    log.full(both(FOO_0, 1), session_id=SESSION)
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
+    assert column(rows, "is_full") == [True, None, True]
+    assert column(log.replay().variant(RECORDED), "session_error") == [0, 71, 0]
+    events = [(e["event"], e["reason"]) for e in log.replay().events()]
+    assert events[1:] == [("closed", "client asked for a new one"), ("created", "a slot was free")]
+
+
 def test_equals_recorded_sees_sizes() -> None:
     log = Log().full(both(FOO_0)).incremental([requested(*FOO_0, 1)])
     log.rows[1] = log.rows[1]._replace(response_bytes=1)
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, False]
-
-
-# --- session errors, throttling, goodbyes --------------------------------------------------------
-
-
-def test_evicted_session() -> None:
-    """70: the client asks again in full; with enough slots that FETCH is incremental."""
-    log = Log().full(both(FOO_0), both(BAR_0))
-    log.incremental([requested(*FOO_0, 1)], [], error=70, answered_in=0)
-    log.full(both(FOO_0, 1, 1), both(BAR_0))
-    rows = log.replay()
-    assert column(rows.variant(INCREMENTAL), "verdict") == [
-        "replayed",
-        "not_applicable",
-        "replayed",
-    ]
-    assert shapes(rows.variant(INCREMENTAL))[2] == (2, 1, 0, 1)
-    assert shapes(rows.variant(RECORDED))[2] == (2, 2, 0, 2)
-    assert [event["event"] for event in rows.events()] == ["created"]
 
 
 def test_topic_id_error() -> None:
@@ -280,6 +230,21 @@ def test_lost_connection_starts_again_under_every_protocol() -> None:
     assert [e["event"] for e in rows.events()] == ["created", "closed", "created"]
 
 
+def test_restarted_client_leaves_its_session_behind() -> None:
+    """(0, 0) in the middle of a session: nobody closes the old one."""
+    log = Log().full(both(FOO_0))
+    log.session = SESSION + 1
+    log.full(both(FOO_0))
+    assert [event["event"] for event in log.replay().events()] == ["created", "created"]
+    assert column(log.replay().variant(INCREMENTAL), "is_full") == [True, True]
+
+
+def test_session_goes_on_over_another_connection() -> None:
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental(connection="another")
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "equals_recorded") == [None, True]
+
+
 @pytest.mark.parametrize(
     ("epoch", "events"), [(7, ["created", "closed", "created"]), (8, ["created", "created"])]
 )
@@ -289,15 +254,6 @@ def test_follower_on_a_new_connection_without_sessions(epoch: int, events: list[
     rows = log.replay()
     assert column(rows.variant(INCREMENTAL), "is_full") == [True, True]
     assert [event["event"] for event in rows.events()] == events
-
-
-def test_restarted_client_leaves_its_session_behind() -> None:
-    """(0, 0) in the middle of a session: nobody closes the old one."""
-    log = Log().full(both(FOO_0))
-    log.session = SESSION + 1
-    log.full(both(FOO_0))
-    assert [event["event"] for event in log.replay().events()] == ["created", "created"]
-    assert column(log.replay().variant(INCREMENTAL), "is_full") == [True, True]
 
 
 def test_client_that_asks_for_no_session() -> None:
@@ -314,9 +270,6 @@ def test_client_that_asks_for_no_session() -> None:
     more = {r["variant"]: r["response_bytes"] - (row.response_bytes or 0) for r in rows.outcomes}
     assert more == {RECORDED: 0, FULL: 0, INCREMENTAL: 0, INCREMENTAL_DRAFT: 8}
     assert rows.evictions == []
-
-
-# --- what the log does not say -------------------------------------------------------------------
 
 
 def test_session_that_began_before_the_log() -> None:
@@ -393,9 +346,6 @@ def test_out_of_order_is_refused() -> None:
         replay_of([log.rows[::-1]])
 
 
-# --- versions ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("version", range(4, 19))
 def test_versions(version: int) -> None:
     """v4 to v18: by name up to v12; below v7, as if upgraded and counted at v7."""
@@ -440,9 +390,6 @@ def test_lists_of_many_versions_stand_in_one_batch() -> None:
         assert column(replayed.variant(FULL), name) == column(replayed.variant(RECORDED), name)
 
 
-# --- the draft -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("is_string", [False, True])
 def test_draft_sizes(is_string: bool) -> None:
     pieces = DraftFetchPieces(is_string)
@@ -474,9 +421,6 @@ def test_draft_needs_names() -> None:
     assert column(rows, "request_partitions") == [1, 0, 1]
 
 
-# --- streams -------------------------------------------------------------------------------------
-
-
 def test_session_key_names_session_and_request() -> None:
     log = Log().full(both(FOO_0)).incremental()
     key = f"11/{SESSION}/{log.rows[0].request_id}"
@@ -484,12 +428,6 @@ def test_session_key_names_session_and_request() -> None:
     assert column(log.replay().events(), "session_key") == [key]
     without = Log(session=0).full(both(FOO_0)).replay()
     assert set(column(without.outcomes, "session_key")) == {"11/broker-12-fetcher-0/one"}
-
-
-def test_session_goes_on_over_another_connection() -> None:
-    log = Log().full(both(FOO_0), both(BAR_0)).incremental(connection="another")
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "equals_recorded") == [None, True]
 
 
 def test_stream_that_is_silent_for_long_is_over() -> None:
@@ -506,18 +444,5 @@ def test_stream_that_is_silent_for_long_is_over() -> None:
     assert len(replay._streams.by_number) <= 4
 
 
-# --- epochs
-
-
-def test_epochs_count_requests_and_go_on_at_1() -> None:
-    log = Log(session=0)
-    for _ in range(5):
-        log.full(both(FOO_0))
-    assert column(log.replay().variant(INCREMENTAL), "session_epoch") == [0, 1, 2, 3, 4]
-    session = FetchSession(True, None, Ranks.of(NO_SLOTS), Ranks.of(NO_SLOTS), 2**31 - 2)
-    nothing = RequestChanges(NO_SLOTS, NO_SLOTS, NO_SLOTS, np.zeros((4, 0), np.bool_))
-    epochs = []
-    for _ in range(4):
-        epochs.append(session.next_epoch)
-        session.request(nothing, FollowedPartitions(Partitions()))
-    assert epochs == [2**31 - 2, 2**31 - 1, 1, 2]
+def test_epochs_go_on_at_1() -> None:
+    assert [next_epoch(epoch) for epoch in (1, 2**31 - 2, 2**31 - 1)] == [2, 2**31 - 1, 1]

@@ -33,10 +33,6 @@ HISTORIES = {
     9 fetches 15 knowing -1  -> parked | high watermark 15
     8 fetches 15 knowing 14  -> parked | high watermark 15
     """,
-    "testUnchangedHighWatermarkDeferred: who knows as much as the leader waits": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
-    9 fetches 15 knowing 15  -> parked
-    """,
     "testUpdatedHighWatermarkCompleted: a move completes also the FETCH that claims to know it": """
     voters 1 2, leader 1, epoch 5 starts at 2, log ends at 7, high watermark 3, without | with KIP-1166
     9 fetches 7 knowing 7     -> parked
@@ -66,12 +62,6 @@ HISTORIES = {
     3 fetches 8 of epoch 3   -> records 8..15, high watermark -1   # nothing beyond the epoch's end
     8 fetches 7 of epoch 3   -> records 7..15, high watermark -1
     """,
-    # Synthetic: a log that begins within an epoch may show a voter ahead of all that was returned.
-    "high watermark is never above the log end": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    2 fetches 19          -> parked; leader has high watermark 15
-    leader appends to 20  -> 2: records 19..20, high watermark 19
-    """,
     # Synthetic: in no recording.
     "truncated replica goes on in the epoch of its last record": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, epoch 2 ends at 6, log ends at 15, without | with KIP-1166
@@ -90,10 +80,6 @@ HISTORIES = {
     voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 0, snapshot ends at 4, log ends at 15, without | with KIP-1166
     9 fetches 0  -> snapshot
     8 fetches 1  -> records 1..15, high watermark -1
-    """,
-    "a fetch at zero without a snapshot gets records": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    9 fetches 0  -> records 0..15, high watermark -1
     """,
     "testUpdateHighWatermarkQuorumSizeThree: one follower and the leader are a majority": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
@@ -139,32 +125,11 @@ HISTORIES = {
     2 fetches 41  -> parked; leader has high watermark 41
     500 ms pass   -> 9: timeout, high watermark 40; 2: timeout, high watermark 41
     """,
-    "woken fetch carries what is known when it is woken": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 41, high watermark 40, without KIP-1166
-    9 fetches 41          -> parked
-    2 fetches 41          -> parked
-    leader appends to 42  -> 9: records 41..42, high watermark 41; 2: records 41..42, high watermark 41
-    """,
-    "response shows the move that its own fetch caused": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 20, high watermark 12, without | with KIP-1166
-    2 fetches 15 knowing 12  -> records 15..20, high watermark 15
-    """,
     "those who wait complete before the voter that moved it": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 20, high watermark 12, with KIP-1166
     8 fetches 20 knowing 12  -> parked
     9 fetches 20 knowing 12  -> parked
     2 fetches 20 knowing 12  -> 8: high watermark 20; 9: high watermark 20; high watermark 20
-    """,
-    # The largest int64 keeps it from completing at once; ``completeAll`` completes all.
-    "old replica is woken by a move like all who are parked": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 12, with KIP-1166
-    9 fetches 15             -> parked
-    2 fetches 15 knowing 15  -> 9: high watermark 15; parked
-    9 then fetches 15        -> parked
-    """,
-    "replica ahead of a new leaders high watermark waits": """
-    voters 1 2 3, leader 1, epoch 5 starts at 15, log ends at 16, with KIP-1166
-    9 fetches 16 knowing 15  -> parked
     """,
     "high watermark of earlier epochs is not sent before a record of this one commits": """
     voters 1 2 3, leader 1, epoch 5 starts at 15, log ends at 16, with KIP-1166
@@ -178,25 +143,6 @@ HISTORIES = {
     leader appends to 16  -> nobody
     leader appends to 17  -> 9: drain, high watermark -1
     """,
-    # Synthetic. What the leader lacks is not cut off, and its records are not sent again.
-    "replica ahead of the leader is woken by a move": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
-    9 fetches 17 knowing -1       -> parked
-    2 fetches 15 knowing -1       -> 9: high watermark 15; high watermark 15
-    9 then fetches 17 knowing 15  -> parked
-    """,
-    "appends that change nothing take nothing back": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    leader appends to 12  -> nobody
-    9 fetches 10          -> records 10..15, high watermark -1
-    """,
-    "max wait is each fetchs own": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    8 fetches 15 waiting 1000 ms  -> parked
-    9 fetches 15 waiting 300 ms   -> parked
-    300 ms pass                   -> 9: timeout, high watermark -1
-    700 ms pass                   -> 8: timeout, high watermark -1
-    """,
     "drain without a batch completes who is parked at the log's end, with what is known by then": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
     9 fetches 15 knowing 15 -> parked
@@ -204,11 +150,6 @@ HISTORIES = {
     2 fetches 15 knowing 15 -> parked | 9: high watermark 15; 8: high watermark 15; parked
     leader drains no batch  -> 9: drain, high watermark 15; 2: drain, high watermark 15 | 2: drain, high watermark 15
     leader drains no batch  -> nobody
-    """,
-    "single voter sends the high watermark with the records": """
-    voters 1, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without | with KIP-1166
-    9 fetches 15          -> parked
-    leader appends to 16  -> 9: records 15..16, high watermark 16
     """,
     "append of a leader that does not vote commits nothing": """
     voters 2, leader 1, epoch 5 starts at 10, log ends at 10, without KIP-1166

@@ -309,16 +309,6 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     return survey(file, SurveySettings(100, final), known)
 
 
-def test_what_was_read_is_known_under_any_name_and_what_was_replaced_is_not(tmp_path: Path) -> None:
-    whole = b"".join(LINES)
-    assert grown(tmp_path / "a.log", whole, whole).is_known
-    assert grown(tmp_path / "a.log.1.gz", whole, gzip.compress(whole)).is_known
-    cut = grown(tmp_path / "a.log", whole, b"".join(LINES[:3]))
-    assert (cut.is_known, cut.first_byte, cut.lines) == (False, len(LINES[0]), 2)
-    replaced = grown(tmp_path / "a.log", whole, b"".join(LINES[3:]))
-    assert (replaced.is_known, replaced.first_byte, replaced.lines) == (False, 0, 6)
-
-
 def test_half_a_last_line_is_left_unless_the_file_is_final(tmp_path: Path) -> None:
     before, half = b"".join(LINES[:5]), LINES[5][:40]
     path = tmp_path / "a.log"

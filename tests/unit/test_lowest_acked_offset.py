@@ -26,7 +26,6 @@ from notation.heartbeats import (
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, cadence, evidence, reasons
 from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
-from kip_replay.replay.lowest_acked_offset.cadence import Recorded
 from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
@@ -134,13 +133,6 @@ def test_fate_of_a_write(events: list[Event], expected: tuple[Any, ...]) -> None
     }.get(row["reason"], "unknown")
 
 
-@pytest.mark.parametrize(("is_forwarded", "via"), [(True, 11), (False, None)])
-def test_write_waits_for_the_broker_that_forwarded_it(is_forwarded: bool, via: int | None) -> None:
-    row = write_row(cluster(*REPORTS, is_forwarded=is_forwarded))
-    assert (row["offset_low"], row["offset_high"], row["via_broker"]) == (21, 21, via)
-    assert (row["stale_window_ms"], row["read_after_write_ms"]) == (57, 2012)
-
-
 @pytest.mark.parametrize("others", [{"error_code": 41}, {"validate_only": True}, {"written": 0}])
 def test_what_wrote_nothing_is_no_write(others: dict[str, Any]) -> None:
     row = create_topic(5000, 5050, **others)
@@ -167,21 +159,6 @@ def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
     assert manager.known.by_node == {11: -1}
     manager.advance(us(1700))
     assert manager.known.by_node == {11: 20}
-
-
-def test_response_arrives_when_it_is_built() -> None:
-    manager = Controller(certain_from_us=0)
-    manager.takes(11, 1000, 9000)
-    manager.takes(12, 1001, 1100)
-    manager.advance(us(1100) - 1)
-    assert not manager.known_by_broker[12].at
-    manager.advance(us(1100))
-    assert {b: known.at for b, known in manager.known_by_broker.items()} == {11: [], 12: [us(1100)]}
-    # An older response that arrives later takes nothing back.
-    manager.known.set(11, 30)
-    manager.brokers[11].known = 30
-    manager.advance(us(9000))
-    assert manager.known.by_node == {11: 30, 12: 20}
 
 
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:
@@ -392,24 +369,6 @@ def test_offsets_are_between_log_end_before_and_high_watermark_after(
     assert committed(*BEFORE, *fetches).offsets(create_topic(5000, 5050)) == offsets
 
 
-def test_record_of_an_earlier_epoch_does_not_commit() -> None:
-    """LeaderState: the high watermark must pass the epoch's first record."""
-    log = committed(*BEFORE, raft_fetch(1, 40, 41, 30, leader_epoch=2, last_fetched_epoch=1))
-    assert log.high_watermark.values == [20]
-
-
-@pytest.mark.parametrize(
-    ("voters", "offsets", "high_watermark"),
-    [((1, 2, 3), {1: 15, 3: 10}, 15), ((1, 2, 3, 4, 5), {1: 15, 3: 20, 4: 12, 5: 9}, 15)],
-)
-def test_update_high_watermark(
-    voters: tuple[int, ...], offsets: dict[int, int], high_watermark: int
-) -> None:
-    """LeaderStateTest.testUpdateHighWatermarkQuorumSizeThree, and five."""
-    log = committed(*(raft_fetch(v, 10, 11, o) for v, o in offsets.items()), voters=voters)
-    assert log.high_watermark.values[-1] == high_watermark
-
-
 def test_single_voter_shows_no_high_watermark() -> None:
     log = committed(raft_fetch(11, 10, 11, 20), voters=(2,))
     assert log.offsets(create_topic(5000, 5050)) == reasons.SINGLE_VOTER
@@ -501,43 +460,8 @@ def news(*more: tuple[int, int], variant: str = "recorded") -> list[Event]:
     return [learned(b, ms, hw, variant) for b in (11, 12) for ms, hw in ((20, 20), *more)]
 
 
-def simulated(rows: Replayed, interval_ms: int, variant: str = "lowest_acked_offset") -> Row:
-    return only(rows.writes_of(variant, interval_ms))
-
-
-def test_simulation_at_shorter_intervals_and_with_later_learning() -> None:
-    later = news((5500, 22), variant="without_kip_1166")
-    rows = replayed(cluster(*LONG, *news((5067, 22)), *later), **SWEEP)
-    recorded = only(rows.writes_of("lowest_acked_offset"))
-    same = simulated(rows, 2000)
-    assert same["known_at"] == recorded["known_at"]
-    # What brokers learned is there before they report it.
-    assert (same["applied_everywhere_at"], recorded["applied_everywhere_at"]) == (
-        us(5067),
-        us(5207),
-    )
-    waits = [simulated(rows, ms)["read_after_write_ms"] for ms in (100, 500, 1000)]
-    assert waits == sorted(waits)
-    # Reported, then received: within two intervals and what each is later than its interval.
-    assert waits[0] < 67 + 2 * 104
-    assert waits[-1] > 500
-    without = simulated(rows, 100, "without_kip_1166")
-    assert without["applied_everywhere_at"] == us(5500)
-    assert without["known_at"] > simulated(rows, 100)["known_at"]
-    never = simulated(rows, 100, "with_kip_1166")
-    assert (never["verdict"], never["reason"]) == ("unknown", reasons.NOT_LEARNED)
-
-
-def test_simulated_broker_sends_nothing_while_it_is_away() -> None:
-    """12 is silent from 3.1 s on: at any interval it holds the write back until it is fenced."""
-    events = cluster(*beats(11, 5006, 10), *news(), learned(11, 5055, 22))
-    row = simulated(replayed(events, **SWEEP), 100)
-    assert row["last_broker_id"] == 12
-    assert us(3103) + 10_125_000 <= row["applied_everywhere_at"] <= us(3103) + 13_200_000
-
-
 def test_interval_is_measured_where_the_manifest_is_silent() -> None:
-    recorded = Recorded()
+    recorded = cadence.Recorded()
     for number, at in enumerate((0, 2006, 4013, 6018)):
         handled = Heartbeat(2, 11, 5, us(at + 1), us(at + 2), number, False, False)
         recorded.heartbeat(us(at), handled, want_fence=False)

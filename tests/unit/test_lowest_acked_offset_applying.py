@@ -134,12 +134,6 @@ def test_when_a_broker_shows_a_write(events: list[Event], expected: tuple[Any, .
     assert of_12(events) == expected
 
 
-def test_nothing_is_estimated_of_a_broker_that_starts() -> None:
-    starts = [beat(13, 4000, 5, is_fenced=True), *fetches(13, OF_12), beat(13, 5200, 21)]
-    found = of_12(cluster(*REPORTS, *starts), broker=13)
-    assert found == (5060, None, None, 5200, reasons.STARTING)
-
-
 @pytest.mark.parametrize(
     ("write", "applied_ms"),
     [
@@ -177,25 +171,12 @@ def estimated(*events: Event, **write: Any) -> tuple[Any, ...]:
     return None if at is None else at / 1000, row["last_broker_id"], *ms, row["reason"]
 
 
-def test_write_is_everywhere_when_the_last_broker_shows_it() -> None:
-    """Which it does while it creates the replicas."""
-    both = [*fetches(11, OF_11), *fetches(12, OF_12)]
-    assert estimated(*REPORTS, *both, replicas=[2], topics=["t"]) == (5064, 12, 14, 64, None)
-
-
 def test_it_is_unknown_where_only_a_heartbeat_has_it() -> None:
     of_11 = fetches(11, OF_11)
     assert estimated(*REPORTS, *of_11) == (None, 12, None, None, reasons.NO_RESPONSE)
     # Where the other broker's estimate is later than the heartbeat, that one is the last.
     late = [*fetches(11, ((4990, 5045, 20, 22), (5200, 5500, 22, 22))), *beats(11, 5306, 2)]
     assert estimated(*late, *beats(12, 5106, 2)) == (5200, 11, 150, 200, None)
-
-
-def test_broker_that_is_fenced_needs_no_estimate() -> None:
-    """12's last heartbeat was taken up at 3.103 s: fenced at the latest 10.125 s later."""
-    fenced_ms = 3103 + 10_125
-    found = estimated(*beats(11, 5006, 6), *fetches(11, OF_11))
-    assert found == (fenced_ms, 12, fenced_ms - 5050, fenced_ms - 5000, None)
 
 
 def test_broker_that_stood_still_shows_old_metadata_once_it_goes_on() -> None:

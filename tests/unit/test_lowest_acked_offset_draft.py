@@ -20,19 +20,6 @@ HISTORIES = {
         B fetches 10
         B heartbeats 10 -> lowest 10
     """,
-    "the first to report learns one interval later": """
-        # A's report comes with the offset from before B's: with heartbeats only, it costs a round.
-        A, B run with 7
-        A heartbeats 10 -> lowest 7
-        B heartbeats 10 -> lowest 10
-        A heartbeats 10 -> lowest 10
-    """,
-    "an older sign takes nothing back": """
-        A, B run with 7
-        B fetches 10
-        B fetches 8
-        A heartbeats 12 -> lowest 7 | lowest 10
-    """,
     "BrokerHeartbeatManagerTest.testCalculateNextBrokerState: lowestActiveOffset": """
         # 1 (here A) holds 98 as the lowest; who is fenced (D) or shutting down (E) does not count;
         # when A is fenced, B's 99 is the lowest.
@@ -51,13 +38,6 @@ HISTORIES = {
         5.15 s pass
         B heartbeats 99  -> lowest 99
     """,
-    "a registration-change record resets the offset until the next heartbeat": """
-        A, B run with 7
-        C unfences with 7 -> lowest 7
-        A heartbeats 9    -> lowest 7, raw -1 | lowest 7
-        B heartbeats 9    -> lowest 7, raw -1 | lowest 7
-        C heartbeats 9    -> lowest 9
-    """,
     "a lagging broker that unfences pulls raw down, and the other not": """
         # What never falls is then above what that broker has: the draft does not see it.
         A, B run with 7
@@ -73,19 +53,6 @@ HISTORIES = {
         A heartbeats 9  -> lowest 7, raw -1 | lowest 7
         B heartbeats 9  -> lowest 9
     """,
-    "activate: sessions begin anew, and who is fenced has none": """
-        A, B run with 7
-        C registers
-        8 s pass
-        controller 2 takes over
-        A heartbeats 9  -> lowest 7, raw -1 | lowest 7
-        8 s pass
-        A heartbeats 9  -> lowest 7, raw -1 | lowest 7
-        2 s pass
-        A heartbeats 9  -> lowest 7, raw -1 | lowest 7
-        0.1 s pass
-        A heartbeats 9  -> lowest 9
-    """,
     "a silent broker holds the offset until its session and a scan are over": """
         # 9 s, scanned every 1.125 s. B's last heartbeat comes just before the first 5 s pass.
         A, B run with 7
@@ -97,24 +64,6 @@ HISTORIES = {
         A heartbeats 22  -> lowest 22
         B heartbeats 22  -> lowest 22  # it unfences, so its registration changes
         A heartbeats 23  -> lowest 22, raw -1 | lowest 22
-    """,
-    "a broker in controlled shutdown does not count": """
-        A, B run with 7
-        A heartbeats 9   -> lowest 7
-        B stops with 7   -> lowest 9
-        A heartbeats 10  -> lowest 10
-        B is gone with 8 -> lowest 10
-    """,
-    "no broker counts": """
-        A registers       -> nobody counts
-        A unfences with 7 -> lowest 7
-        A is gone with 7  -> nobody counts
-    """,
-    "a restarted broker counts when it unfences": """
-        A, B run with 7
-        B restarts         -> lowest 7
-        A heartbeats 12    -> lowest 12
-        B unfences with 11 -> lowest 12, raw 11
     """,
 }
 

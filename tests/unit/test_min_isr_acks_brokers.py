@@ -16,9 +16,9 @@ from kip_replay.replay.min_isr_acks.reasons import (
 DUE_MS = SESSION_US / 1000
 
 
-def waiting() -> History:
+def waiting(then: str) -> History:
     """A batch at 5000 that follower 12 has and 13 never gets; 13 was last heard of at 0."""
-    return History().then("12:0@-10 13:0@-10 p0@5000 12:1@5004")
+    return History().then(f"12:0@-10 13:0@-10 p0@5000 12:1@5004 {then}")
 
 
 def first(history: History) -> Row:
@@ -42,8 +42,7 @@ def metadata_log(history: History, *appends: tuple[float, int], until_ms: float 
 
 
 def test_broker_that_wants_to_stop_is_out_once_the_leader_knows() -> None:
-    history = waiting()
-    history.heartbeat(5100, 13, stops=True)
+    history = waiting("13=stops@5100")
     metadata_log(history, (5101, 6))
     row = first(history)
     # Committed at 5101, in the response of 5111 (the next but one), received at 5112.
@@ -53,22 +52,18 @@ def test_broker_that_wants_to_stop_is_out_once_the_leader_knows() -> None:
 
 
 def test_without_a_metadata_log_a_stop_counts_when_it_was_answered() -> None:
-    history = waiting()
-    history.heartbeat(5100, 13, stops=True)
-    assert ms(first(history)["all_isr_acked_at"]) == 5101
+    assert ms(first(waiting("13=stops@5100"))["all_isr_acked_at"]) == 5101
 
 
 def test_silent_broker_is_fenced_by_the_append_after_its_session() -> None:
-    history = waiting()
-    history.heartbeat(0, 13, silence=True)
+    history = waiting("13=silence@0")
     metadata_log(history, (8000, 4), (9700, 3))
-    row = first(history)
     # The append at 8000 is too early; 9700 is in the window of the scan.
-    assert ms(row["all_isr_acked_at"]) == 9711
+    assert ms(first(history)["all_isr_acked_at"]) == 9711
 
 
 def test_fencing_has_a_record_for_each_partition() -> None:
-    history = waiting()
+    history = waiting("13=silence@0")
     history.events[0] = history.events[0]._replace(
         partitions=[
             partition._replace(partition=index)
@@ -76,14 +71,12 @@ def test_fencing_has_a_record_for_each_partition() -> None:
             for index in range(4)
         ]
     )
-    history.heartbeat(0, 13, silence=True)
     metadata_log(history, (9200, 3), (9700, 5))
     assert ms(first(history)["all_isr_acked_at"]) == 9711
 
 
 def test_two_appends_that_could_be_the_fencing_leave_it_open() -> None:
-    history = waiting()
-    history.heartbeat(0, 13, silence=True)
+    history = waiting("13=silence@0")
     metadata_log(history, (9200, 3), (9700, 3))
     row = first(history)
     assert (row["verdict"], row["reason"]) == ("unknown", FENCED_WHEN)
@@ -92,28 +85,21 @@ def test_two_appends_that_could_be_the_fencing_leave_it_open() -> None:
 
 @pytest.mark.parametrize("beyond_ms", [0, 2_000])
 def test_broker_that_is_heard_again_without_such_an_append_was_not_fenced(beyond_ms: int) -> None:
-    history = waiting()
-    history.heartbeat(0, 13, silence=True)
-    history.heartbeat(DUE_MS + SCAN_US / 1000 - 100, 13)
-    if beyond_ms:
-        # An append after the window of the scan is somebody else's.
-        metadata_log(history, (DUE_MS + SCAN_US / 1000 + beyond_ms, 5), until_ms=14_000)
-    else:
-        metadata_log(history)
-    history.fetch(15_000, 13, 1)
+    scanned_ms = DUE_MS + SCAN_US / 1000
+    history = waiting(f"13=silence@0 13=beats@{scanned_ms - 100} 13:1@15000")
+    # An append after the window of the scan is somebody else's.
+    others = [(scanned_ms + beyond_ms, 5)] if beyond_ms else []
+    metadata_log(history, *others, until_ms=14_000 if beyond_ms else 12_000)
     assert ms(first(history)["all_isr_acked_at"]) == 15_000
 
 
 def test_frozen_leader_learns_of_its_fencing_when_it_goes_on() -> None:
-    history = History()
-    history.then("12:0@-10 13:0@-10")
-    history.heartbeat(0, 11, silence=True)
+    history = History().then("12:0@-10 13:0@-10 11=silence@0 11=beats@13990")
     history.metadata_fetch(-500, 100, 100, built_ms=-490)
     history.metadata_fetch(-489, 100, 100, built_ms=10)
     # Frozen: the next FETCH comes at 14000 and brings the fencing and all that followed.
     history.metadata_fetch(14_000, 101, 130, built_ms=14_010)
     history.metadata_fetch(14_020, 130, 130, built_ms=14_030)
-    history.heartbeat(13_990, 11)
     waits = history.produce(13_995, 0)
     refused = history.produce(14_100, -1, error=6)
     rows = {row["request_id"]: row for row in history.rows(until_ms=90_000)}
@@ -124,19 +110,12 @@ def test_frozen_leader_learns_of_its_fencing_when_it_goes_on() -> None:
 
 
 def test_last_of_the_isr_stays_in_it() -> None:
-    history = History(isr=(11, 12), min_isr=2)
-    history.heartbeat(0, 12, stops=True)
-    history.heartbeat(10, 11, stops=True)
-    produced = history.produce(100, -1, error=19)
-    row = history.row(produced)
-    assert row["isr"] == [11]
-    assert row["acks_all_error"] == NOT_ENOUGH_REPLICAS
+    row = History(isr=(11, 12)).then("12=stops@0 11=stops@10 p-@100").row()
+    assert (row["isr"], row["acks_all_error"]) == ([11], NOT_ENOUGH_REPLICAS)
 
 
 def test_leader_that_stops_hands_over_and_who_waits_is_told() -> None:
-    history = History().then("12:0@-10 p0@50")
-    history.heartbeat(99, 11, stops=True)
-    row = first(history)
+    row = first(History().then("12:0@-10 p0@50 11=stops@99"))
     assert row["acks_all_error"] == NOT_LEADER_OR_FOLLOWER
     assert row["partition_acks_all_latency_ms"] == 51
     bounds = [row[f"request_acks_all_latency_{bound}_ms"] for bound in ("earliest", "latest")]
@@ -148,15 +127,12 @@ def test_node_that_gained_the_lead_looks_at_the_isr() -> None:
     """Partition led by 12 until 12 stops: node 11 refuses for the ISR, not for the lead."""
     history = History(isr=None)
     history.metadata(-1000, (11, 12), leader=12, node=13)
-    history.heartbeat(0, 12, stops=True)
-    assert history.row(history.produce(10, -1, error=19))["acks_all_error"] == NOT_ENOUGH_REPLICAS
+    assert history.then("12=stops@0 p-@10").row()["acks_all_error"] == NOT_ENOUGH_REPLICAS
 
 
 def test_batch_taken_before_the_leader_followed_a_smaller_isr_was_not_refused() -> None:
     """acks=all and a base offset: the leader's ISR was large enough, whatever was committed."""
-    history = History(isr=(11, 12)).then("12:0@-10 p0@20 isr=11,12,13@5000-5001")
-    history.heartbeat(0, 12, stops=True)
-    history.then("12:1@5002 13:1@5003")
-    row = first(history)
+    history = History(isr=(11, 12)).then("12:0@-10 12=stops@0 p0@20 isr=11,12,13@5000-5001")
+    row = first(history.then("12:1@5002 13:1@5003"))
     assert (row["isr"], row["acks_all_error"]) == ([11, 12], NONE)
     assert ms(row["all_isr_acked_at"]) == 5003

@@ -128,10 +128,6 @@ def test_a_parked_fetch_carries_the_batch_and_the_next_one_acknowledges_it() -> 
     assert latencies([produce(1, 100)]) == {1: (100, WOKEN + 10)}
 
 
-def test_acks_all_waits_for_the_slowest_follower() -> None:
-    assert latencies([produce(1, 100)], waits_for_all=True) == {1: (100, WOKEN + 60)}
-
-
 def test_a_batch_that_finds_the_fetch_gone_waits_for_the_next_one() -> None:
     """The second is appended while the response with the first is on its way."""
     found = latencies([produce(1, 100), produce(2, 104, connection="d")])
@@ -142,12 +138,6 @@ def test_a_batch_that_finds_the_fetch_gone_waits_for_the_next_one() -> None:
 def test_a_batch_that_one_replica_is_enough_for_waits_for_nobody() -> None:
     alone = produce(1, 100, groups=([BOTH], []))
     assert latencies([alone]) == {1: (100, 1.0)}
-
-
-def test_a_producer_that_waits_for_no_replica_wakes_followers_all_the_same() -> None:
-    found = latencies([produce(1, 100, acks=1, groups=([], [])), produce(2, 104, connection="d")])
-    assert found[1] == (100, 1.0)
-    assert found[2][1] == pytest.approx(WOKEN + 10 + 0.5 + 10 - 4)
 
 
 def test_a_request_is_responded_to_with_its_slowest_partition() -> None:
@@ -229,13 +219,6 @@ def test_a_follower_that_was_away_for_long_is_back_when_it_was() -> None:
     assert found[2] == (14_029.5, pytest.approx(WOKEN + 3))
 
 
-def test_what_the_log_ends_before_has_no_response() -> None:
-    assert latencies([produce(1, 100)], until_ms=105) == {}
-
-
-# --- a follower's cycles
-
-
 def cycles_of(*begins_and_ends: tuple[float, float], busy: Sequence[int] = ()) -> Cycles:
     """Responses built and next FETCHes noted (ms); those of ``busy`` ran in a burst.
 
@@ -308,10 +291,3 @@ def test_nothing_is_drawn_that_the_log_shows_only_later() -> None:
     assert after(found, 31) is None
     assert after(found, 101) == late
     assert after(cycles_of((10, 13)), 1e9) is None
-
-
-def test_what_is_behind_is_forgotten() -> None:
-    found = cycles_of(*in_a_row(4, 0, 100), busy=range(0, 100, 2))
-    found.forget(us(9_000))
-    assert after(found, 9_100) == 9_104
-    assert max(len(one.cycles) for one in (found.all, found.quiet, found.in_bursts)) < 30

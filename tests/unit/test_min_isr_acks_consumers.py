@@ -86,18 +86,6 @@ def test_parked_consumer_comes_first(park: Park, expected: float) -> None:
     assert latency(history) == expected
 
 
-def test_high_watermark_moves_all_the_same() -> None:
-    """What consumers see, how long a record is exposed and the bounds do not depend on it."""
-    alone, history = slow_handler(), slow_handler()
-    parked(history)
-    without, row = replayed(alone), replayed(history)
-    assert ms(row["visible_at"]) == ms(row["all_isr_acked_at"]) == 60
-    changed = {name for name, value in row.items() if without[name] != value}
-    assert changed == {"partition_acks_all_latency_ms", "request_acks_all_latency_ms"}
-    assert row["request_acks_all_latency_earliest_ms"] == 58.5
-    assert row["request_acks_all_latency_latest_ms"] == 83
-
-
 @pytest.mark.parametrize(("min_isr", "early"), [(1, 1), (2, 5), (3, BEHIND)])
 def test_early_answer_waits_for_consumers_only_where_the_last_replica_gives_it(
     min_isr: int, early: float
@@ -107,20 +95,6 @@ def test_early_answer_waits_for_consumers_only_where_the_last_replica_gives_it(
     row = replayed(history)
     assert row["request_min_isr_latency_ms"] == early
     assert row["request_acks_all_latency_ms"] == BEHIND
-
-
-def test_handler_that_outlasts_the_log_responds_all_the_same() -> None:
-    history = slow_handler()
-    parked(history)
-    assert history.row("p00004")["request_acks_all_latency_ms"] == BEHIND
-
-
-def test_short_handler_has_nothing_to_wait_for() -> None:
-    history = History(isr=(11, 12))
-    produced = history.produce(0, 0)
-    history.consumer_fetch(2, 0, until_ms=4.2)
-    history.fetch(4, 12, 1, until_ms=4.4)
-    assert history.row(produced, until_ms=9000)["request_acks_all_latency_ms"] == 5
 
 
 def test_who_times_out_before_the_consumers_are_answered_is_told_so() -> None:

@@ -15,8 +15,7 @@ from parsed_lines import parsed
 
 from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
 from kip_replay.replay.kafka.messages import schemas
-from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
-from kip_replay.replay.kafka.request_log.layouts import LineReader
+from kip_replay.replay.kafka.request_log import PARSED_LINE
 
 LINES = gzip.decompress(
     (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()
@@ -118,14 +117,6 @@ def test_second_pass_begins_at_its_line(fold_changes_at_line: int, hours: list[i
     lines = {"first": 11, "fold_changes_at_line": fold_changes_at_line}
     batch = parsed([line] * 5, zone="Europe/Berlin", **lines)
     assert [row["request"]["completed_at"].hour for row in batch.to_pylist()] == hours
-
-
-def test_same_rows_whatever_the_batches() -> None:
-    assert parse() == []
-    reader, parser = LineReader("UTC"), LineParser("r", 11, "UTC")
-    batches = [reader.read(LINES[at : at + 7], at + 1) for at in range(0, len(LINES), 7)]
-    rows = [row for lines in batches for row in parser.parse_batch(lines, "f.log").to_pylist()]
-    assert rows == parse(*LINES)
 
 
 def test_recorded_lines_are_all_requests() -> None:
@@ -255,17 +246,6 @@ def test_durations_that_cannot_be_reject_the_line(name: bytes, ms: bytes) -> Non
 )
 def test_rejected(line: bytes, expected: str) -> None:
     assert reason(line) == expected
-
-
-def test_lines_of_others_give_no_row() -> None:
-    others = [
-        b"",
-        b"  \t",
-        b"java.lang.IllegalStateException: no",
-        b"\tat kafka.server.KafkaApis.handle(KafkaApis.scala:1)",
-        b"[2026-11-20 20:30:34,831] INFO Started (kafka.server.KafkaServer)",
-    ]
-    assert parse(*others, LINE, *others) == [{**parse(LINE)[0], "line_number": 6}]
 
 
 def test_a_long_line_is_rejected_and_a_rejected_line_is_cut() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from parsed_lines import parsed
+from parsed_lines import line_of, parsed
 
 CASES_FILE = Path(__file__).parents[1] / "data" / "request_log" / "bodies.txt"
 ID = "YkSpcwHCQGiqAR6cTJn52w"
@@ -46,21 +46,8 @@ WRITES = [c for c in CASES if c.api.startswith((*WRITE_APIS, "ALTER_PARTITION_RE
 
 
 def line(case: Case) -> bytes:
-    api = {"requestApiKey": case.key, "requestApiKeyName": case.api}
-    header = {**api, "requestApiVersion": case.version, "correlationId": 7, "clientId": "c"}
-    times = ("requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "responseQueueTimeMs")
-    envelope = {
-        "isForwarded": case.is_forwarded,
-        "requestHeader": header,
-        "request": case.request,
-        "response": case.response,
-        "connection": "a:1-b:2-0-0",
-        **dict.fromkeys(times, 0.0),
-        **dict.fromkeys(("totalTimeMs", "sendTimeMs"), 1.0),
-    }
-    text = json.dumps(envelope, separators=(",", ":"))
-    stamp = "2026-11-20 20:30:34,831"
-    return f"[{stamp}] DEBUG Completed request:{text} (kafka.request.logger)".encode()
+    of_api = case.api, case.key, case.version
+    return line_of(of_api, case.request, case.response, isForwarded=case.is_forwarded)
 
 
 def parse_all(*cases: Case) -> list[dict[str, Any]]:

@@ -12,15 +12,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_keys_are_columns_that_are_never_null(table: Table) -> None:
+def test_keys_are_never_null_and_every_column_says_what_it_holds(table: Table) -> None:
     columns = {column.name: column for column in table.columns}
     assert len(columns) == len(table.columns)
     assert table.key[0] == "recording"
     assert all(not columns[name].nullable for name in table.key)
-
-
-@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_every_column_says_what_it_holds(table: Table) -> None:
     assert table.comment
     assert all(column.comment for column in table.columns)
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from parsed_lines import line_of
 from small_logs import BROKER, CONTROLLER, lines_of
 
 from kip_replay.pipelines.ingest.line_accounting import Times
@@ -18,19 +19,11 @@ from kip_replay.pipelines.warehouse.data_files import TableFiles
 
 LINES = lines_of(BROKER)
 START = datetime(2026, 11, 20, 20, 30)  # noqa: DTZ001 - local times
-FORM = (
-    '[{}] DEBUG Completed request:{{"isForwarded":false,"requestHeader":{{"requestApiKey":18,'
-    '"requestApiVersion":4,"correlationId":{},"requestApiKeyName":"API_VERSIONS"}},"request":{{}},'
-    '"response":{{"errorCode":0}},"connection":"{}","totalTimeMs":1,"requestQueueTimeMs":0,'
-    '"localTimeMs":1,"remoteTimeMs":0,"responseQueueTimeMs":0,"sendTimeMs":0,"throttleTimeMs":0,'
-    '"securityProtocol":"PLAINTEXT","principal":"User:A","listener":"L","clientInformation":'
-    '{{"softwareName":"n","softwareVersion":"1"}}}} (kafka.request.logger)\n'
-)
 
 
 def line(at: datetime, correlation_id: int, connection: str = "c") -> bytes:
-    stamp = f"{at:%Y-%m-%d %H:%M:%S,%f}"[:-3]
-    return FORM.format(stamp, correlation_id, connection).encode()
+    stamp, api = f"{at:%Y-%m-%d %H:%M:%S,%f}"[:-3], ("API_VERSIONS", 18, 4)
+    return line_of(api, {}, {"errorCode": 0}, stamp, correlation_id, connection=connection) + b"\n"
 
 
 def log(*seconds: float, ids_from: int = 0) -> list[bytes]:

@@ -2,9 +2,6 @@
 
 import csv
 import gzip
-import json
-import struct
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
@@ -13,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from parsed_lines import parsed
+from parsed_lines import line_of, parsed
 
 from kip_replay.replay.kafka.messages import (
     APIS,
     BROKER_HEARTBEAT,
     FETCH,
-    LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
     PRODUCE,
     Api,
     records_field_bytes,
@@ -28,7 +24,7 @@ from kip_replay.replay.kafka.messages import (
     schemas,
 )
 from kip_replay.replay.kafka.messages.encoding import unsigned_varint_bytes, varint_sizes
-from kip_replay.replay.kafka.messages.layout import Struct, versions_of
+from kip_replay.replay.kafka.messages.layout import versions_of
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 #: Columns that typed rows have outside of the struct of their line.
@@ -83,11 +79,6 @@ def test_sizes_follow_from_the_typed_table_alone(recorded: list[dict]) -> None:
             assert sizes == [row["request"][f"{side}_bytes"] for row in recorded if row[view]]
 
 
-def test_other_apis_have_no_size(recorded: list[dict]) -> None:
-    others = [row["request"] for row in recorded if not any(row[view] for view, _, _ in VIEWS)]
-    assert {(row["request_bytes"], row["response_bytes"]) for row in others} == {(None, None)}
-
-
 # A schema
 
 
@@ -97,51 +88,16 @@ def test_versions_as_kafka_writes_them() -> None:
     assert [versions_of(text) for text in texts] == expected
 
 
-def varying_without_column(struct: Struct, row: pa.StructType) -> Iterator[str]:
-    for field in struct.varying:
-        index = row.get_field_index(field.column)
-        inner = (field.partitions or field).struct
-        if field.struct and not field.is_array:
-            yield from varying_without_column(field.struct, row)
-        elif index < 0:
-            yield field.name
-        elif inner and pa.types.is_list(row.field(index).type):
-            yield from varying_without_column(inner, row.field(index).type.value_type)
-
-
-def test_every_size_that_varies_has_its_column() -> None:
-    for _, table, api in VIEWS:
-        for message in (api.request, api.response):
-            assert not [*varying_without_column(message.body, pa.struct([*table.arrow_schema]))]
-
-
-def fetch_line(version: int, added: dict[str, object]) -> bytes:
+def parsed_fetch(version: int, added: dict[str, object]) -> dict[str, Any]:
     """A follower's FETCH of one partition, in which ``added`` stands."""
-    api = {"requestApiKey": 1, "requestApiVersion": version, "requestApiKeyName": "FETCH"}
     topic = {"topicId": "AAAAAAAAAAAAAAAAAAAAAw"}
     sent = {"partition": 0, "fetchOffset": 5, "partitionMaxBytes": 9, **added}
     got = {"partitionIndex": 0, "errorCode": 0, "highWatermark": 5, "recordsSizeInBytes": 7}
     topics = [{**topic, "partitions": [sent]}]
-    envelope = {
-        "requestHeader": {**api, "correlationId": 7, "clientId": "c"},
-        "request": {"maxWaitMs": 1, "minBytes": 1, "topics": topics, "forgottenTopicsData": []},
-        "response": {
-            "throttleTimeMs": 0,
-            "errorCode": 0,
-            "sessionId": 0,
-            "responses": [{**topic, "partitions": [got]}],
-        },
-        "connection": "a:1-b:2-0-0",
-        **dict.fromkeys(("totalTimeMs", "requestQueueTimeMs", "localTimeMs", "sendTimeMs"), 1.0),
-        **dict.fromkeys(("remoteTimeMs", "responseQueueTimeMs"), 0.0),
-    }
-    text = json.dumps(envelope)
-    stamp = "[2026-11-20 20:30:34,831] DEBUG"
-    return f"{stamp} Completed request:{text} (kafka.request.logger)".encode()
-
-
-def parsed_fetch(version: int, added: dict[str, object]) -> dict[str, Any]:
-    (row,) = parsed([fetch_line(version, added)]).to_pylist()
+    request = {"maxWaitMs": 1, "minBytes": 1, "topics": topics, "forgottenTopicsData": []}
+    response = {"throttleTimeMs": 0, "errorCode": 0, "sessionId": 0}
+    response |= {"responses": [{**topic, "partitions": [got]}]}
+    (row,) = parsed([line_of(("FETCH", 1, version), request, response)]).to_pylist()
     assert row["fetch"]["request_bytes"] == row["request"]["request_bytes"]
     return dict(row["fetch"])
 
@@ -232,18 +188,3 @@ def test_sizes_of_a_slice_are_the_slice_of_the_sizes() -> None:
     assert request_bytes(FETCH, batch.slice(1, 2)).to_pylist() == whole[1:3]
     for of_side in (request_bytes, response_bytes):
         assert of_side(FETCH, batch.slice(0, 0)).to_pylist() == []
-
-
-def test_lowest_acknowledged_offset_is_a_plain_int64_after_the_other_fields() -> None:
-    """The draft's schema, written out: every field in its order, then the empty tags."""
-    fields = struct.pack(">ihbbb", 0, 0, True, False, False)
-    header = struct.pack(">i", 7) + b"\0"
-    today = struct.pack(">i", len(header) + len(fields) + 1) + header + fields + b"\0"
-    lowest = struct.pack(">q", 42)
-    draft = today[:-1] + lowest + b"\0"
-    heartbeats = pa.RecordBatch.from_pylist(
-        [{"api_version": 1, "error_code": 0}, {"api_version": 1, "error_code": None}],
-        pa.schema([BROKER_HEARTBEATS.arrow_schema.field(n) for n in ("api_version", "error_code")]),
-    )
-    assert response_bytes(BROKER_HEARTBEAT, heartbeats).to_pylist() == [len(today), None]
-    assert len(draft) - len(today) == LOWEST_ACKNOWLEDGED_OFFSET_BYTES == 8

@@ -1,13 +1,12 @@
 """KIP-227's draft: sizes against a serializer written down from the page, field by field."""
 
 import struct
-from itertools import groupby
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_messages import fetch_request, fetch_response, names
+from wire_messages import fetch_request, fetch_response, names, topics
 
 from kip_replay.replay.kafka.messages.kip_227_draft import DraftFetchPieces
 
@@ -24,8 +23,8 @@ def array(elements: list[bytes]) -> bytes:
 
 
 def topic_array(partitions: list[dict[str, Any]], partition: Any) -> bytes:
-    groups = groupby(partitions, key=lambda p: (p["topic_id"], p["topic"]))
-    return array([string(topic) + array([partition(p) for p in g]) for (_, topic), g in groups])
+    of_topics = topics(partitions)
+    return array([string(topic) + array([*map(partition, run)]) for _, topic, run in of_topics])
 
 
 def serialized_request(row: dict[str, Any], partition_id_is_string: bool) -> bytes:
@@ -68,35 +67,32 @@ def request_header(client_id: str | None) -> bytes:
     return fixed + (struct.pack(">h", -1) if client_id is None else string(client_id))
 
 
-def request_by_pieces(pieces: DraftFetchPieces, row: dict[str, Any]) -> int:
-    size = pieces.request_fixed_bytes(len((row["client_id"] or "").encode()))
-    for _, group in groupby(row["request_partitions"], key=lambda p: p["topic_id"]):
-        run = list(group)
-        size += pieces.topic_bytes(len(run[0]["topic"].encode()))
-        size += sum(pieces.request_partition_bytes(p["partition"]) for p in run)
-    return size
-
-
-def response_by_pieces(pieces: DraftFetchPieces, row: dict[str, Any]) -> int:
-    size = pieces.response_fixed_bytes()
-    for _, group in groupby(row["response_partitions"], key=lambda p: p["topic_id"]):
-        run = list(group)
-        size += pieces.topic_bytes(len(run[0]["topic"].encode()))
-        counts = [(p["record_bytes"], p["aborted_transactions"]) for p in run]
-        size += sum(pieces.response_partition_bytes(*of) for of in counts)
-    return size
+def topics_by_pieces(pieces: DraftFetchPieces, partitions: list[dict[str, Any]], of: Any) -> int:
+    names = sum(pieces.topic_bytes(len(topic.encode())) for _, topic, _ in topics(partitions))
+    return names + sum(map(of, partitions))
 
 
 @pytest.mark.parametrize("partition_id_is_string", [False, True])
 @given(row=fetch_request, client_id=st.none() | names)
 def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: str | None) -> None:
-    row = {**row, "client_id": client_id}
     whole = framed(request_header(client_id), serialized_request(row, partition_id_is_string))
-    assert request_by_pieces(DraftFetchPieces(partition_id_is_string), row) == len(whole)
+    pieces = DraftFetchPieces(partition_id_is_string)
+    by_pieces = pieces.request_fixed_bytes(len((client_id or "").encode())) + topics_by_pieces(
+        pieces,
+        row["request_partitions"],
+        lambda p: pieces.request_partition_bytes(p["partition"]),
+    )
+    assert by_pieces == len(whole)
 
 
+@pytest.mark.parametrize("partition_id_is_string", [False, True])
 @given(row=fetch_response)
-def test_response(row: dict[str, Any]) -> None:
+def test_response(partition_id_is_string: bool, row: dict[str, Any]) -> None:
     whole = framed(struct.pack(">i", 7), serialized_response(row))
-    assert response_by_pieces(DraftFetchPieces(False), row) == len(whole)
-    assert response_by_pieces(DraftFetchPieces(True), row) == len(whole)
+    pieces = DraftFetchPieces(partition_id_is_string)
+    by_pieces = pieces.response_fixed_bytes() + topics_by_pieces(
+        pieces,
+        row["response_partitions"],
+        lambda p: pieces.response_partition_bytes(p["record_bytes"], p["aborted_transactions"]),
+    )
+    assert by_pieces == len(whole)

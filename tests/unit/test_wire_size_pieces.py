@@ -13,8 +13,6 @@ from kafka_model.recorded import NodeEndpoint
 from wire_messages import fetch_request, fetch_response, names
 
 from kip_replay.replay.incremental_fetch import FULL
-from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES
-from kip_replay.replay.kafka.messages.fetch_pieces import DIRECTORY_ID_TAG_BYTES, fetch_pieces
 from kip_replay.replay.outcomes import RECORDED
 
 #: What a pair has in common, and errors: those that are not read are returned behind the others.
@@ -62,12 +60,3 @@ def test_prefixes_of_long_arrays(n: int, kind: str) -> None:
     of = range(n) if kind == "topics" else [7] * n
     pairs: list[Pair] = [({"topic_id": f"{t:022}", "topic": f"{t:04}"}, {}) for t in of]
     check(pairs, (11, 12, 17))
-
-
-def test_a_follower_requests_with_33_bytes_a_partition() -> None:
-    """The figure of a replica fetcher since v12, and what v17 and v18 may add to it."""
-    assert fetch_pieces(12).request_partition_bytes == 33
-    assert fetch_pieces(17).request_partition_bytes == 33
-    assert (DIRECTORY_ID_TAG_BYTES, HIGH_WATERMARK_TAG_BYTES) == (18, 10)
-    # an empty response: 34, no aborted transactions, no records, no tags
-    assert fetch_pieces(12).response_partition_bytes == 34 + 1 + 1 + 1

@@ -1,0 +1,179 @@
+"""Recordings of real brokers as the pipeline reads and replays them, each once."""
+
+from collections.abc import Collection
+from functools import cache
+from itertools import pairwise
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from emitted import rows_of
+from recorded_logs import folder_of
+
+from kip_replay.jobs._config import read_config
+from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.engines import NO_INPUTS, Inputs
+from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
+from kip_replay.pipelines.ingest.recording import Recording, load_recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.phases import steady_phases
+from kip_replay.pipelines.replaying.replay import replay
+from kip_replay.pipelines.replaying.seam import WHOLE_LOG
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_gaps import LogGap
+from kip_replay.replay.log_tables import TYPED_TABLES
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.rule import Settings
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
+
+Row = dict[str, Any]
+#: A rule's events by node, in its order; under None those of the whole cluster.
+Events = dict[int | None, pa.Table]
+
+VOTERS = (1, 2, 3)
+STEPS: dict[str, SummedRule] = {steps.name: steps for steps in RULES}
+OPTIONS = {
+    **read_config(None, []),
+    "hwm_parking": {"max_wait_ms": []},
+    "incremental_fetch": {"session_slots": [0], "draft_partition_id_is_string": False},
+    "min_isr_acks": {"min_insync_replicas": [1, 3]},
+}
+_FOLDER = TemporaryDirectory(prefix="golden-")
+WAREHOUSE = Warehouse(_FOLDER.name)
+
+
+class InThisProcess(Local):
+    """Starts no others: these logs are read sooner than those are there."""
+
+    def run(self, work: Any, parts: Any) -> list[Any]:
+        return [*map(work, parts)]
+
+
+ENGINE = InThisProcess(WAREHOUSE)
+
+
+def quiet(_: str) -> None:
+    """Says nothing."""
+
+
+@cache
+def ingested(name: str) -> Recording:
+    recording = load_recording(folder_of(name))
+    ingest([recording], ENGINE, say=quiet)
+    ingest_client_observations([recording], WAREHOUSE)
+    return recording
+
+
+@cache
+def replayed(name: str, rule: str) -> None:
+    if rule == "lowest_acked_offset":
+        replayed(name, "hwm_parking")
+    replay([ingested(name)], ENGINE, [STEPS[rule]], OPTIONS, say=quiet)
+
+
+@cache
+def outcomes(name: str, table: Table) -> list[Row]:
+    """Rows of an outcome table, times as microseconds."""
+    replayed(name, next(steps.name for steps in RULES if table in steps.outcomes))
+    batches = WAREHOUSE.rows(table, [name]).drop_columns("recording").to_batches()
+    return [row for batch in batches for row in rows_of(batch)]
+
+
+def session(name: str, *rules: str) -> duckdb.DuckDBPyConnection:
+    """DuckDB with a recording's tables, rules' outcomes among them, and the views."""
+    for rule in rules:
+        replayed(name, rule)
+    database = WAREHOUSE.database([name])
+    create_views(database, in_order(read_views(), TABLES))
+    return database
+
+
+def found(name: str, rule: str, sql: str) -> list[tuple[Any, ...]]:
+    """What a query finds in a recording's tables, a rule's outcomes among them."""
+    with session(name, rule) as database:
+        return database.execute(sql).fetchall()
+
+
+@cache
+def steady(name: str) -> SteadyPhase:
+    ingested(name)
+    return steady_phases(ENGINE, [name])[name]
+
+
+# --- what rules are fed --------------------------------------------------------------------------
+
+
+@cache
+def events_of(name: str, rule: str, missing: frozenset[str] = frozenset()) -> Events:
+    """As the log has them, or without the lines of some requests."""
+    ingested(name)
+    lost, left = pa.array(missing, pa.string()), {}
+    for table in TYPED_TABLES if missing else ():
+        lines = WAREHOUSE.rows(table, [name])
+        left[table.name] = lines.filter(~pc.field("request_id").isin(lost))
+    if rule == "lowest_acked_offset":
+        replayed(name, "hwm_parking")
+    return events_by(STEPS[rule].text("events", **WHOLE_LOG.values), name, rule, left)
+
+
+def events_by(text: Text, name: str, rule: str, inputs: Inputs = NO_INPUTS) -> Events:
+    """By another text than the rule's own, or of other rows."""
+    of = STEPS[rule].rule
+    rows = ENGINE.rows(WHOLE_LOG.of(of, text), [name], inputs)
+    rows = rows.sort_by([(column, "ascending") for column in (*of.key, *of.order)])
+    nodes = pc.unique(rows.column("node_id")).to_pylist() if "node_id" in of.key else [None]
+    return {
+        node: (rows if node is None else rows.filter(pc.field("node_id") == node))
+        .select(of.input_schema.names)
+        .cast(of.input_schema)
+        for node in sorted(nodes)
+    }
+
+
+def fed(
+    rule: str,
+    events: pa.Table,
+    node: int | None = None,
+    gaps: Collection[LogGap] = (),
+    every: int | None = None,
+    **options: Any,
+) -> dict[str, list[Row]]:
+    """What a rule emits of events, by table; times as microseconds.
+
+    ``every``: after so many events the replay is saved and another one resumes, which is given
+    what is true at all times again.
+    """
+    of = STEPS[rule].rule
+    settings = Settings(
+        voters={"r": VOTERS},
+        recorded_heartbeat_interval_ms={"r": 2_000},
+        log_gaps={"r": [*gaps]} if gaps else {},
+        options={rule: options},
+    )
+    key = {"recording": "r"} | ({} if node is None else {"node_id": node})
+    always = pc.less_equal(events.column(of.order[0]), 0)
+    first, rest = events.filter(always), events.filter(pc.invert(always))
+    places = [*range(0, len(rest), every or len(rest)), len(rest)]
+    replay, emitted = of.started(settings, key, None), []
+    for begin, end in pairwise(places):
+        increment = pa.concat_tables([first, rest.slice(begin, end - begin)]).combine_chunks()
+        emitted += [*map(replay.feed, increment.to_batches())]
+        if every:
+            replay = of.started(settings, key, replay.saved())
+    emitted.append(replay.finish())
+    return {
+        table.name: [row for batch in of_table for row in rows_of(batch)]
+        for table, of_table in zip(of.tables, zip(*emitted, strict=True), strict=True)
+    }
+
+
+def percentile(values: Collection[float], q: float) -> float:
+    """The value at rank floor(q * (n - 1)) of the sorted values, from 0."""
+    return sorted(values)[int(q * (len(values) - 1))]
