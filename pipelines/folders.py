@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def conf_dir() -> Path:
-    """The folder of this project's settings."""
     return ROOT / "conf"
 
 

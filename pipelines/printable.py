@@ -23,12 +23,7 @@ def visible(text: str) -> str:
     """A text in one line, each character that cannot be seen as its code."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _code(c) for c in text)
-
-
-def _code(character: str) -> str:
-    at = ord(character)
-    return f"\\x{at:02x}" if at < 0x100 else f"\\u{at:04x}" if at < 0x10000 else f"\\U{at:08x}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def csv_text(value: Any) -> str:

@@ -29,13 +29,11 @@ def watch(tasks: Callable[[], tuple[int, int]] | None) -> None:
 
 
 def expect(seconds: Mapping[str, float]) -> None:
-    """Stages that will be passed, in their order, and how long they take."""
     if _shown is not None:
         _shown.start(seconds)
 
 
 def stage(name: str) -> None:
-    """A stage begins, and what came before has ended."""
     if _shown is not None:
         _shown.begin(name)
 
@@ -72,10 +70,7 @@ class Progress:
         self._began, self.done_bytes, self.of_bytes = now, 0, 0
 
     def look(self, tasks: tuple[int, int] = (0, 0)) -> tuple[float, float, str] | None:
-        """Share of all that is done, seconds left, and a text; None where no stage is at work.
-
-        ``tasks`` that run now: those done, and all.
-        """
+        """Share of all that is done, seconds left, and a text; None where no stage is at work."""
         stage, now = self._stage, self.clock()
         if stage is None:
             return None
@@ -116,7 +111,6 @@ class Progress:
         return self
 
     def start(self, expected: Mapping[str, float]) -> None:
-        """From now on there are stages to show."""
         self.expected = expected
         self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
         self._thread.start()

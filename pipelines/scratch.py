@@ -20,10 +20,7 @@ _PREFIX = "kip-replay-run-"
 
 @cache
 def run_folder() -> Path:
-    """The folder, made at the first call; also removes those of runs that were killed.
-
-    Raises UserError where there is no place for it.
-    """
+    """The folder, made at the first call; also removes those of runs that were killed."""
     root = Path(tempfile.gettempdir())
     try:
         _clear(root)

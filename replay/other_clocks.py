@@ -31,7 +31,6 @@ class Comparison(NamedTuple):
     clears: Mapping[str, Sequence[str]]
 
     def without_times_of(self, nodes: Collection[int], events: pa.RecordBatch) -> pa.RecordBatch:
-        """Events but for those that have times by the clocks of some nodes."""
         return events.filter(pc.invert(self.times_of(events, nodes)))
 
     def unknown(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -31,7 +31,6 @@ class Variant(NamedTuple):
     parameter_value: int = NOT_SWEPT
 
     def what_if(self, rule: str) -> dict[str, str | int]:
-        """The columns that say which rule, variant and parameter a row belongs to."""
         return dict(zip(WHAT_IF, (rule, *self), strict=True))
 
 
@@ -50,14 +49,11 @@ def made_unknown(
 
 
 class Rows:
-    """Rows of one outcome table, gathered and handed over as Arrow batches."""
-
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._rows: list[tuple[object, ...]] = []
 
     def add(self, **values: object) -> None:
-        """Add a row; columns not named are null."""
         self._rows.append(tuple(values.get(name) for name in self._schema.names))
 
     def take(self) -> pa.RecordBatch:

@@ -50,7 +50,6 @@ class Settings:
         return self.options.get(rule, {}).get(name, default)
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
-        """The options and facts that a rule's rows of a recording follow from."""
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
         return [facts, self.options.get(rule.name, {})]
 

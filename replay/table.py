@@ -28,8 +28,6 @@ BOOL = pa.bool_()
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, Arrow type, its Delta column comment, and whether null may be."""
-
     name: str
     type: pa.DataType
     comment: str
@@ -69,7 +67,6 @@ class Table:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The table's schema with comments as field metadata, in the order of the columns."""
         return pa.schema(
             [
                 pa.field(c.name, c.type, nullable=c.nullable, metadata={"comment": c.comment})

@@ -21,7 +21,6 @@ SAMPLE = Path(__file__).resolve().parent.parent / "data" / "samples" / "metadata
 
 
 def is_current() -> bool:
-    """Whether the archive is there and no jar was added or replaced since."""
     newest_jar = max(path.stat().st_mtime for path in (SPARK_JARS_DIR, *SPARK_JARS_DIR.iterdir()))
     return CLASS_ARCHIVE.is_file() and CLASS_ARCHIVE.stat().st_mtime >= newest_jar
 

@@ -76,7 +76,6 @@ def submit_environment() -> dict[str, str]:
 
 @contextmanager
 def _daemon(log: Path, is_up: re.Pattern[str], *command: str) -> Iterator[str]:
-    """One of Spark's daemons; gives what its log says when it is up."""
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(SPARK_HOME / "bin" / "spark-class"), *command],

@@ -27,7 +27,6 @@ CHECKSUMS = Path(__file__).with_suffix(".sha256")
 
 
 def install() -> None:
-    """Fetches Delta's jars from Maven Central, unless they are there."""
     delta_spark = f"delta-spark_*-{version('delta-spark')}.jar"
     if MANIFEST.is_file() and any(SPARK_JARS_DIR.glob(delta_spark)):
         return

@@ -17,7 +17,6 @@ is ever null.
 
 
 def table_page() -> str:
-    """The page: every table with its key and its columns."""
     return "\n".join([_HEAD, *(line for table in TABLES.values() for line in _section(table))])
 
 
@@ -32,7 +31,6 @@ def _section(table: Table) -> Iterator[str]:
 
 
 def _type_name(data_type: pa.DataType) -> str:
-    """The type as Spark SQL calls it; structs by their fields."""
     if pa.types.is_list(data_type):
         return f"array of {_type_name(data_type.value_type)}"
     if pa.types.is_struct(data_type):

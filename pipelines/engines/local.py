@@ -23,8 +23,6 @@ _BATCH_ROWS = 2048
 
 @dataclass(frozen=True)
 class Local:
-    """Runs on this machine alone."""
-
     warehouse: Warehouse
     cores = os.cpu_count() or 1
 
@@ -75,16 +73,15 @@ class Local:
         with self._database.cursor() as session:
             self.warehouse.register(session, recordings, tables_of(text, inputs))
             for name, given in inputs.items():
-                if isinstance(given, pa.Table) or not given.paths:
-                    session.register(name, given if isinstance(given, pa.Table) else _none(given))
+                if isinstance(given, ParquetFiles) and given.paths:
+                    paths = ", ".join(map(sql_text, given.paths))
+                    files = f"read_parquet([{paths}], filename = true)"
+                    session.execute(f"CREATE TEMP VIEW {name} AS FROM {files}")
                     continue
-                paths = ", ".join(map(sql_text, given.paths))
-                files = f"read_parquet([{paths}], filename = true)"
-                session.execute(f"CREATE TEMP VIEW {name} AS FROM {files}")
+                if isinstance(given, ParquetFiles):
+                    named = given.schema.append(pa.field("filename", pa.string()))
+                    given = named.empty_table()
+                session.register(name, given)
             for macro in text.macros:
                 session.execute(macro)
             yield session
-
-
-def _none(given: ParquetFiles) -> pa.Table:
-    return given.schema.append(pa.field("filename", pa.string())).empty_table()

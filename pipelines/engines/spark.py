@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from math import ceil
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFile
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.session import spark_session
 from kip_replay.pipelines.engines.text import Text, spark_sql
+from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 
@@ -58,7 +59,13 @@ class Spark:
         # For a single part, a Python worker would take longer to start than to work.
         if len(parts) <= 1:
             return [work(part) for part in parts]
-        return self.session.sparkContext.parallelize(parts, len(parts)).map(work).collect()
+        tasks = self.session.sparkContext.parallelize(parts, len(parts))
+        found = []
+        for each in tasks.map(partial(_tried, work)).collect():
+            if isinstance(each, UserError):
+                raise each
+            found.append(each)
+        return found
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         if self._bytes_of(text, recordings, inputs) < self.duckdb_bytes_max:
@@ -144,6 +151,14 @@ class Spark:
         """A small table as a relation that Spark can fold away where it is empty."""
         frame = self.session.createDataFrame(table, from_arrow_schema(table.schema))
         return frame if table.num_rows else frame.where(F.lit(False))
+
+
+def _tried(work: Callable[[In], Out], part: In) -> Out | UserError:
+    """An exception would come as a trace of the JVM."""
+    try:
+        return work(part)
+    except UserError as error:
+        return error
 
 
 def _tasks_of(context: SparkContext) -> tuple[int, int]:

@@ -73,7 +73,6 @@ class Text:
 
     @property
     def macros(self) -> list[str]:
-        """Statements that make its macros, and those of its parts."""
         own = [match[0] for match in _MACRO.finditer(self.query)]
         return [*(each for part in self.parts.values() for each in part.macros), *own]
 
@@ -137,7 +136,6 @@ def spark_sql(text: Text) -> str:
 
 
 def _expanded(call: "exp.Anonymous", parameters: str, body: str) -> "exp.Expr":
-    """The body of a macro with the arguments of a call."""
     import sqlglot
     from sqlglot import exp
 
@@ -201,7 +199,6 @@ def _branches(query: Any) -> Iterator[Any]:
 
 
 def _refused(tree: Any) -> Iterator[str]:
-    """What a text must not have, each in a word or two."""
     from sqlglot import exp
 
     kinds = {

@@ -13,7 +13,6 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.log_tables import INGESTED_FILES
 
-#: The table's property that holds the fingerprint.
 ANONYMIZED_WITH = "anonymizedWith"
 
 

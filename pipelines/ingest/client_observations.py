@@ -8,17 +8,16 @@ Predictions are judged by both; no replay reads them.
 """
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import pyarrow as pa
 
-from kip_replay.pipelines.ingest.manifest import is_id
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -34,10 +33,7 @@ STEP = "client_observations"
 def ingest_client_observations(
     recordings: Sequence[Recording], warehouse: Warehouse, pseudonyms: Pseudonyms | None = None
 ) -> None:
-    """Writes both tables of the recordings that have some of it; again only if that changed.
-
-    To be called after ``ingest``, which sees to it that ``pseudonyms`` are the warehouse's.
-    """
+    """Writes both tables of the recordings that have some of it; again only if that changed."""
     lineage = warehouse.lineage([recording.name for recording in recordings])
     for recording in recordings:
         found = _files(recording)
@@ -75,7 +71,6 @@ def _rows_of(
     files: Iterable[Path],
     recording: str,
 ) -> pa.Table:
-    """The first row of each key."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in (row for file in files for row in read(file)):
         whole = {"recording": recording, **row}
@@ -89,33 +84,35 @@ def _hidden(rows: pa.Table, pseudonyms: Pseudonyms | None) -> pa.Table:
     anonymous = Anonymous(pseudonyms)
     for name in ("operation", "topic"):
         place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, rows.field(place), anonymous.texts(rows.column(place), name))
+        texts = rows.column(place).combine_chunks()
+        rows = rows.set_column(place, rows.field(place), anonymous.texts(texts, name))
     return rows
+
+
+class _Operation(msgspec.Struct):
+    """A line of ``CLIENT_OPS``, as far as it is read."""
+
+    op: str
+    topic: str
+    requested_at: float
+    visible: dict[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], float | None] | None
+    responded_at: float | None = None
 
 
 def _seen(file: Path) -> Iterator[dict[str, Any]]:
     """Of client_observations: one per operation and broker at which it was seen."""
     if file.name != CLIENT_OPS:
         return
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                observed = json.loads(line)
-                row = {
-                    "operation": str(observed["op"]),
-                    "topic": str(observed["topic"]),
-                    "requested_at": _at(observed["requested_at"]),
-                    "responded_at": _at(observed.get("responded_at")),
-                }
-                f"{row['operation']}{row['topic']}".encode()  # or no column takes it
-                seen = {int(broker): _at(at) for broker, at in (observed["visible"] or {}).items()}
-                if not all(map(is_id, seen)):
-                    continue
-            except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RuntimeError):
-                continue  # another kind of operation, or a line that was cut
-            if row["requested_at"] is not None:
-                for broker, at in seen.items():
-                    yield row | {"broker_id": broker, "visible_at": at}
+    for line in file.read_bytes().splitlines():
+        try:
+            of = msgspec.json.decode(line, type=_Operation)
+            at = {"requested_at": _at(of.requested_at), "responded_at": _at(of.responded_at)}
+            seen = {broker: _at(seconds) for broker, seconds in (of.visible or {}).items()}
+        except (ValueError, ArithmeticError, msgspec.MsgspecError):
+            continue  # another kind of operation, or a line that was cut
+        for broker, visible_at in seen.items():
+            named = {"operation": of.op, "topic": of.topic, "broker_id": broker}
+            yield {**named, **at, "visible_at": visible_at}
 
 
 def _applied(file: Path) -> Iterator[dict[str, Any]]:

@@ -81,7 +81,6 @@ def drafted(place: Path, timezone: str) -> tuple[Recording, list[str]]:
 
 
 def manifest_of(found: Overview) -> dict[str, Any]:
-    """The manifest of a drafted recording, with what its logs have shown."""
     manifest: dict[str, Any] = {"name": found.recording.name}
     if len(found.kafka_versions) == 1:
         manifest["kafka_version"] = found.kafka_versions[0]
@@ -93,9 +92,10 @@ def manifest_of(found: Overview) -> dict[str, Any]:
             "node_id": each.node.node_id,
             **({"role": each.role} if each.role else {}),
             "log": each.node.log[0] if len(each.node.log) == 1 else [*each.node.log],
-            **({"node_by": _node_by(*each.node.node_by)} if each.node.node_by else {}),
+            **({"node_by": {".".join(by[0]) or "prefix": by[1]}} if by else {}),
         }
         for each in found.nodes
+        for by in [each.node.node_by]
     ]
     return manifest
 
@@ -115,12 +115,7 @@ def manifest_text(manifest: dict[str, Any]) -> str:
     return f'{{\n{head}  "nodes": [\n{nodes}\n  ]\n}}\n'
 
 
-def _node_by(path: tuple[str, ...], value: str) -> dict[str, str]:
-    return {".".join(path) or "prefix": value}
-
-
 def _files(place: Path, folder: Path) -> Iterator[tuple[str, str]]:
-    """Paths and names of the files below a place, and of those in archives, by name."""
     for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
         is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if is_hidden or not path.is_file() or path.name == MANIFEST:

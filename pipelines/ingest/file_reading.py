@@ -29,8 +29,6 @@ class Content:
 
 @dataclass(frozen=True)
 class ByteRange:
-    """Uncompressed bytes [start, end) of a file, whole lines."""
-
     start: int
     end: int
     first_line_number: int
@@ -38,20 +36,16 @@ class ByteRange:
 
 @dataclass
 class FileReading:
-    """One reading of a file."""
-
     file: LogFile
     log: LogBytes
     contents: "Contents"
     splits: "Splits"
     framing: Framing = WHOLE_LINES
     has_requests: bool = False
-    #: Its first and its last bytes.
     start: bytes = b""
     end: bytes = b""
 
     def done(self) -> "FileReading":
-        """Reads the file, a chunk at a time."""
         for number, chunk in enumerate(self.log.chunks()):
             if number == 0:
                 self.framing = self.file.framing(chunk)
@@ -182,18 +176,13 @@ class Splits:
                 self._in_line.add(place)
 
     def is_in_line(self, place: int) -> bool:
-        """Whether the byte before is no line end."""
         return place in self._in_line
 
     def lines(self, start: int, end: int) -> int:
-        """Lines of [start, end), the last one also where it has no line end.
-
-        ``end`` is where the file ends, or its last line begins.
-        """
+        """Lines of [start, end), the last one also where it has no line end."""
         return self._line_ends - self._before(start) + (end > max(self.line_start, start))
 
     def ranges(self, start: int, end: int) -> tuple[ByteRange, ...]:
-        """Ranges that cover [start, end)."""
         first = (start, self._before(start) + 1)
         starts = [first, *(place for place in self._starts if start < place[0] < end)]
         ends = [place for place, _ in starts[1:]] + [end]

@@ -55,7 +55,6 @@ class Counts:
 
     @property
     def lines(self) -> int:
-        """All that were read."""
         return self.requests + self.rejected + self.repeated + self.other
 
 
@@ -110,10 +109,7 @@ def contents_read(rows: Iterable[Mapping[str, Any]]) -> dict[Node, set[Content]]
 def balanced(
     surveys: Sequence[Survey], counts: Iterable[Mapping[FileKey, Counts]]
 ) -> dict[FileKey, Counts]:
-    """What became of each file's lines, from what tasks counted in turn.
-
-    Raises IngestError unless every line that the survey counted is there, once.
-    """
+    """What became of each file's lines, as tasks counted. Raises IngestError if any is lost."""
     whole = {file_of(survey.file): Counts() for survey in surveys}
     for of_task in counts:
         for file, count in of_task.items():

@@ -26,11 +26,9 @@ from kip_replay.replay.kafka.request_log.layouts import LongLine
 
 #: Bytes per read; what is in memory is one chunk and the line under way.
 CHUNK_BYTES = 1 << 20
-#: Of a line that is too long, this much is kept.
 LONG_LINE_HEAD_BYTES = 1000
 #: Between an archive and the name of a file in it.
 WITHIN = "!/"
-#: The first bytes of a gzip stream.
 GZIP_MAGIC = b"\x1f\x8b"
 #: Compressions by their first bytes: their names, and what unpacks them.
 _UNPACKERS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
@@ -51,7 +49,6 @@ def is_compressed(path: str | Path) -> bool:
 
 
 def members(path: Path) -> list[str] | None:
-    """Names of the files in an archive, None for a file that is none. Raises OSError."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
@@ -138,7 +135,6 @@ class LogBytes:
     unpacked_bytes: int = field(default=0, init=False)
 
     def chunks(self) -> Iterator[bytes]:
-        """Non-empty chunks of at most ``CHUNK_BYTES``."""
         with _opened(self.path) as file:
             magic = file.read(_MAGIC_BYTES_MAX)
             file.seek(0)
@@ -153,7 +149,6 @@ class LogBytes:
     def _unpacked(
         self, file: BinaryIO, name: str, unpacker: Callable[[Any], Any]
     ) -> Iterator[bytes]:
-        """Chunks of a compressed stream, up to its end or where it is damaged."""
         stream = unpacker(file)
         read = getattr(stream, "read1", stream.read)  # little is lost where that fails
         while True:

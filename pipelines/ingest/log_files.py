@@ -47,7 +47,6 @@ class LogFile:
     until: datetime | None = None
 
     def framing(self, head: bytes) -> Framing:
-        """How the file is read, given its beginning."""
         since, until = (self._stamp(at) for at in (self.since, self.until))
         return Framing(None, self.line_field, self.node_by, since, until).of_head(head)
 
@@ -58,7 +57,6 @@ class LogFile:
         return repr(given).encode() if any(given) else b""
 
     def _stamp(self, at: datetime | None) -> bytes | None:
-        """A time as the node would have stamped it."""
         if at is None:
             return None
         local = at.astimezone(ZoneInfo(self.timezone)) - timedelta(
@@ -68,11 +66,7 @@ class LogFile:
 
 
 def find_log_files(*recordings: Recording) -> list[LogFile]:
-    """The recordings' files, by node and name.
-
-    Raises UserError where a node has no file, or where two nodes claim one and no 'node_by' says
-    whose its lines are.
-    """
+    """The recordings' files, by node and name. Raises UserError where one is missing or shared."""
     files = [f for recording in recordings for n in recording.nodes for f in files_of(n, recording)]
     owners: dict[tuple[str, str], int] = {}
     for file in files:
@@ -140,7 +134,6 @@ def _in_archive(place: Path, name: str, pattern: str, who: str) -> dict[str, str
 
 
 def _node_by(node: Node, recording: Recording) -> NodeBy | None:
-    """Whose lines are read of the files that hold those of several nodes."""
     if node.node_by is None:
         return None
     labels = {n.node_id: n.node_by[1] for n in recording.nodes if n.node_by and n.log == node.log}
@@ -212,8 +205,6 @@ def _name_within(path: Path, base: Path, log: str) -> str:
 
 
 class OnDisk(NamedTuple):
-    """A file's size, compressed where it is, and when it was last modified (UTC)."""
-
     bytes: int
     modified_at: datetime
 

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -24,7 +24,6 @@ _Entries = TypeVar("_Entries")
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Path = Annotated[str, msgspec.Meta(pattern=r"\A[^\0]+\Z")]
-#: ``process.roles`` of Kafka.
 _Both = Literal["broker,controller", "broker, controller", "controller,broker"]
 _Roles = Literal["broker", "controller", "controller, broker"] | _Both
 #: In milliseconds: a clock that is further off than a day is not corrected but looked into.
@@ -32,8 +31,6 @@ _Offset = Annotated[int, msgspec.Meta(ge=-86_400_000, le=86_400_000)]
 
 
 class NodeEntry(msgspec.Struct):
-    """What a manifest says of a node."""
-
     node_id: _Count
     log: _Path | Annotated[list[_Path], msgspec.Meta(min_length=1)]
     role: _Roles | None = None
@@ -44,8 +41,6 @@ class NodeEntry(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """What is read of a manifest."""
-
     name: _Text | None = None
     kafka_version: _Text | None = None
     timezone: _Text | None = None
@@ -94,10 +89,7 @@ _MANIFEST_BYTES_MAX = 64 << 20
 
 
 def read_manifest(path: str | Path | None, needed: bool) -> tuple[Path | None, dict[str, Any]]:
-    """The folder at ``path`` (or that of the manifest ``path``) and what its manifest holds.
-
-    Empty without a manifest, unless it is ``needed``. Raises UserError.
-    """
+    """A recording's folder, and what its manifest holds. Raises UserError."""
     if path is None:
         return None, {}
     try:
@@ -124,9 +116,7 @@ def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]
             text = opened.read(_MANIFEST_BYTES_MAX + 1)
         if len(text) > _MANIFEST_BYTES_MAX:
             raise ValueError("too long")
-        manifest = json.loads(
-            text.decode(), object_pairs_hook=_each_once, parse_constant=_no_number
-        )
+        manifest = json.loads(text.decode(), object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         if file.name != MANIFEST:
             raise UserError(
@@ -141,7 +131,6 @@ def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]
 
 
 def recordings_below(folder: Path) -> list[Path]:
-    """Folders right below that hold a manifest, by name."""
     return sorted(file.parent for file in folder.glob(f"*/{MANIFEST}"))
 
 
@@ -163,10 +152,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         raise ValueError(f"the key {next(k for k in found if keys.count(k) > 1)!r} stands twice")
     return found
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
 
 
 def _require_known(
@@ -198,7 +183,6 @@ def require_name(name: str) -> None:
 
 
 def entries_of(manifest: Mapping[str, Any]) -> Manifest:
-    """What is read of a manifest. Raises UserError."""
     return _converted(manifest, Manifest, MANIFEST)
 
 
@@ -227,5 +211,4 @@ def version(value: str | None) -> str | None:
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value is an id or a count of Kafka's."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31

@@ -68,7 +68,6 @@ class NodeOverview:
 
     @property
     def files(self) -> int:
-        """Files that could be looked at."""
         return len(self.samples)
 
     @property
@@ -100,7 +99,6 @@ class Overview:
 
     @property
     def span(self) -> Span | None:
-        """From the first to the last stamp of any node."""
         spans = [node.span for node in self.nodes if node.span]
         return (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else None
 
@@ -113,18 +111,15 @@ class Overview:
 
     @property
     def kafka_versions(self) -> list[str]:
-        """Of all brokers and controllers that were seen."""
         return sorted({version for node in self.nodes for version in node.kafka_versions})
 
     @property
     def brokers_seen(self) -> set[int]:
-        """Those that sent heartbeats, or replicated topics."""
         fetching = self._replicas(of_metadata=False)
         return fetching | _ids(self.rows, "broker_heartbeat", "broker_id")
 
     @property
     def metadata_replicas_seen(self) -> set[int]:
-        """Those that replicated the metadata log."""
         return self._replicas(of_metadata=True)
 
     def _replicas(self, of_metadata: bool) -> set[int]:
@@ -139,7 +134,6 @@ def _ids(rows: pa.Table, column: str, name: str) -> set[int]:
 
 
 def looked_at(recording: Recording) -> Overview:
-    """Samples every log of a recording; files that cannot be read are among ``refused``."""
     found = Overview(recording)
     files = {node: _files_of(node, found) for node in recording.nodes}
     if not found.refused:
@@ -154,7 +148,11 @@ def looked_at(recording: Recording) -> Overview:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         looks = {node: pool.map(look, of_node) for node, of_node in files.items()}
         for node, of_node in looks.items():
-            _add(found, node, [_kept(each, i % every == 0) for i, each in enumerate(of_node)])
+            shown = [
+                replace(each, lines=Lines()) if i % every and isinstance(each, Sample) else each
+                for i, each in enumerate(of_node)
+            ]
+            _add(found, node, shown)
     return found
 
 
@@ -171,10 +169,6 @@ def _look(file: LogFile, part_bytes: int, inflated_bytes_max: int) -> Sample | s
         return sampled(file, part_bytes, inflated_bytes_max)
     except (UserError, OSError) as error:
         return f"{file.source_file} cannot be read ({error}): correct its rights or its name"
-
-
-def _kept(look: Sample | str, with_lines: bool) -> Sample | str:
-    return look if with_lines or isinstance(look, str) else replace(look, lines=Lines())
 
 
 def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
@@ -276,7 +270,6 @@ def _other_role(each: NodeOverview) -> list[str]:
 
 
 def _of_files(each: NodeOverview, rows: pa.Table) -> list[str]:
-    """Sentences on the files of a node; ``rows`` are of its lines."""
     who = f"node {each.node.node_id}"
     empty = [s.file.source_file for s in each.samples if not s.disk_bytes]
     said = [f"{who}: empty: {_some(empty)}"] if empty else []

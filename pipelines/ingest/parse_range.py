@@ -42,7 +42,6 @@ class ParsedRange:
 
     @staticmethod
     def of(survey: Survey, part: ByteRange) -> "ParsedRange":
-        """A range of a surveyed file."""
         fold, framing = survey.second_pass_line, survey.framing
         place = survey.file, part.start, part.end, part.first_line_number
         return ParsedRange(*place, fold, framing, is_unsure=survey.is_unsure)
@@ -55,10 +54,7 @@ class ParsedRange:
 
 
 def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:
-    """Ranges with those joined that continue one another in a file.
-
-    None of more than ``bytes_max`` comes of it.
-    """
+    """Ranges with those joined that continue one another in a file."""
     whole: list[ParsedRange] = []
     for part in ranges:
         before = whole[-1] if whole else None

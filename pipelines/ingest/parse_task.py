@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -20,14 +20,18 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node, Times, has_step
-from kip_replay.pipelines.ingest.log_tables import tables_of
 from kip_replay.pipelines.ingest.overlaps import Span
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_together, together
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
 from kip_replay.replay.kafka.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
+from kip_replay.replay.table import Table
 
+TABLES_OF_LINES = STRUCTS | LISTS
+#: The column that names a line, in the tables that have it under another name.
+_LINE_ID = "request_id"
 #: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
 _EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")
 _LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
@@ -82,7 +86,6 @@ class Unread(NamedTuple):
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> Unread:
-        """From a row of ``PARSED_LINE``."""
         why = row["rejected"]
         place = row["source_file"], row["line_number"]
         return Unread(*place, why["reason"], why["detail"], why["line"])
@@ -93,7 +96,22 @@ class ParseError(Exception):
 
 
 def parse_task(task: ParseTask) -> Parsed:
-    """Parses the ranges and writes the files."""
+    """Parses the ranges and writes the files. Raises UserError, ParseError."""
+    try:
+        return _parsed(task)
+    except OSError as error:
+        raise UserError(
+            f"a log or the warehouse failed while lines were parsed ({error}): correct that and "
+            "run this again"
+        ) from None
+    except Exception as error:
+        if task.pseudonyms is None:
+            raise
+        # Its message could hold a name, and tracebacks are kept in the warehouse.
+        raise ParseError(f"{type(error).__name__} {_where(error)}") from None
+
+
+def _parsed(task: ParseTask) -> Parsed:
     parsed = Parsed(task.number)
     tables = task.files
     seen: dict[Node, set[str]] = {}
@@ -117,22 +135,6 @@ def parse_task(task: ParseTask) -> Parsed:
                 parsed.spans.setdefault(node, []).append(span)
     parsed.files = tables.closed()
     return parsed
-
-
-def parse_or_error(task: ParseTask) -> Parsed | UserError:
-    """The same, with what a user can mend as a value: Spark would make a JVM's trace of it."""
-    try:
-        return parse_task(task)
-    except OSError as error:
-        return UserError(
-            f"a log or the warehouse failed while lines were parsed ({error}): correct that and "
-            "run this again"
-        )
-    except Exception as error:
-        if task.pseudonyms is None:
-            raise
-        # Its message could hold a name, and tracebacks are kept in the warehouse.
-        raise ParseError(f"{type(error).__name__} {_where(error)}") from None
 
 
 def _where(error: Exception) -> str:
@@ -245,3 +247,34 @@ def tasks_of(
         )
         for number, task in enumerate(tasks.values())
     ]
+
+
+# --- tables of wide rows
+
+
+def rows_of(table: Table, lines: pa.RecordBatch) -> pa.RecordBatch:
+    """The table's rows in wide rows, in their order; at most one per key and line."""
+    column = next(name for name, of in TABLES_OF_LINES.items() if of is table)
+    values = lines.column(column)
+    if column in LISTS:
+        parents, structs = pc.list_parent_indices(values), values.flatten()
+    else:
+        parents = pc.indices_nonzero(values.is_valid())
+        structs = values if len(parents) == len(values) else values.take(parents)
+    own = dict(zip(structs.type.names, structs.flatten(), strict=True))
+    schema = table.arrow_schema
+    columns = [own[name] if name in own else _shared(lines, name, parents) for name in schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def tables_of(lines: pa.RecordBatch) -> Iterator[tuple[Table, pa.RecordBatch]]:
+    """Every table that has rows in wide rows, with its rows."""
+    for table in TABLES_OF_LINES.values():
+        rows = rows_of(table, lines)
+        if rows.num_rows:
+            yield table, rows
+
+
+def _shared(lines: pa.RecordBatch, name: str, parents: pa.Array) -> pa.Array:
+    """A column that the wide row has once, outside of its structs."""
+    return lines.column("line_id" if name == _LINE_ID else name).take(parents)

@@ -60,10 +60,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a recording is called, where its logs are and what the logs do not hold.
-
-    Of its logs only what was completed from ``since`` on and before ``until`` is read.
-    """
+    """What a recording is called, where its logs are and what the logs do not hold."""
 
     name: str
     timezone: str
@@ -79,12 +76,10 @@ class Recording:
 
     @property
     def node_ids(self) -> tuple[int, ...]:
-        """Ids of the nodes, ascending."""
         return tuple(sorted(node.node_id for node in self.nodes))
 
     @property
     def controller_ids(self) -> tuple[int, ...]:
-        """Ids of the nodes that the manifest calls controllers, ascending; may be empty."""
         return tuple(sorted(node.node_id for node in self.nodes if node.is_controller))
 
 
@@ -110,7 +105,6 @@ class RecordingOptions:
         return self != RecordingOptions()
 
     def span(self, zone: str) -> tuple[datetime | None, datetime | None]:
-        """``since`` and ``until`` in UTC. Raises UserError."""
         since, until = _time("--from", self.since, zone), _time("--until", self.until, zone)
         if since and until and since >= until:
             raise UserError(f"--from {self.since} is not before --until {self.until}: correct one")
@@ -120,11 +114,7 @@ class RecordingOptions:
 def load_recordings(
     paths: Sequence[str | Path], options: RecordingOptions = RecordingOptions()
 ) -> list[Recording]:
-    """The recordings at ``paths``, in that order; with ``options.nodes`` and no path, one of nodes.
-
-    Raises UserError if there is none, if options are given for more than one, or if two recordings
-    have one name.
-    """
+    """The recordings at ``paths``, or the one of ``options.nodes``. Raises UserError."""
     if not paths and not options.nodes:
         raise UserError(
             "no recording given: name a folder that holds recording.json, or the logs themselves "
@@ -148,10 +138,7 @@ def load_recordings(
 def load_recording(
     path: str | Path | None, options: RecordingOptions = RecordingOptions()
 ) -> Recording:
-    """The recording in the folder ``path`` (or whose manifest ``path`` is), options applied.
-
-    Raises UserError that names what is missing or wrong.
-    """
+    """The recording of a folder or a manifest, options applied. Raises UserError."""
     folder, whole = read_manifest(path, needed=not options.nodes)
     manifest = entries_of(whole)
     timezone = options.timezone or manifest.timezone
@@ -257,7 +244,8 @@ def _nodes_of_options(
     nodes: dict[int, Node] = {}
     for given in options.nodes:
         id_text, equals, path = given.partition("=")
-        if not equals or not _is_path(path) or not re.fullmatch(r" *\d{1,10} *", id_text, re.ASCII):
+        is_id_text = re.fullmatch(r" *\d{1,10} *", id_text, re.ASCII)
+        if not (equals and path and is_id_text) or "\0" in path:
             raise UserError(
                 f"--node {given!r} is not ID=PATH: write for instance --node "
                 "11=logs/broker-11/kafka-request.log"
@@ -288,11 +276,7 @@ def _check_zone(node: Node, recording: str) -> None:
 
 
 def _check_voters(voters: Collection[int], nodes: Collection[Node], recording: str) -> None:
-    """Raises UserError for voters that cannot be the quorum's, as far as nodes have roles.
-
-    One that is no node may be a controller whose log is not there. But where a controller that is
-    there is no voter, an id is wrong.
-    """
+    """Raises UserError for voters that cannot be the quorum's, as far as nodes have roles."""
     others = {node.node_id for node in nodes if node.role and not node.is_controller}
     controllers = {node.node_id for node in nodes if node.is_controller}
     known = controllers | {node.node_id for node in nodes if not node.role}
@@ -309,10 +293,6 @@ def _check_voters(voters: Collection[int], nodes: Collection[Node], recording: s
 
 def _ids(ids: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(ids)))
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _unique_ids(ids: Iterable[int]) -> tuple[int, ...]:

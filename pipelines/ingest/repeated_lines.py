@@ -90,10 +90,7 @@ def _inputs(
     spans: Mapping[Node, Sequence[Span]],
     done: Mapping[str, int],
 ) -> Inputs:
-    """What the texts read of a recording: files of this run and of earlier ones, and the spans.
-
-    ``tasks``: which task of this run wrote a file.
-    """
+    """What the texts read of a recording: files of this run and of earlier ones, and the spans."""
     here = [(f, task) for (name, task), of in files.items() if name == recording for f in of]
     inputs: dict[str, pa.Table | ParquetFiles] = {}
     for table in (REQUESTS, REJECTED_LINES):
@@ -155,7 +152,6 @@ def _drop(
 
 
 def _changed(recording: str, copies: pa.Table) -> dict[FileKey, Counts]:
-    """What dropping them changes in the counts of their files."""
     changed: dict[FileKey, Counts] = {}
     keys = ["node_id", "source_file", "is_rejected"]
     for row in copies.group_by(keys).aggregate([([], "count_all")]).to_pylist():

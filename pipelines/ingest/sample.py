@@ -83,7 +83,6 @@ def sampled(file: LogFile, sample_bytes: int, inflated_bytes_max: int) -> Sample
 
 
 def log_bytes_of(files: Iterable[LogFile]) -> int:
-    """Uncompressed bytes of files, as far as can be known without reading them."""
     total = 0
     for file in files:
         size = on_disk(file).bytes

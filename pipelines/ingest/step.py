@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,7 +37,6 @@ from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import anonymity
-from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.line_accounting import (
     Counts,
     FileKey,
@@ -52,11 +51,11 @@ from kip_replay.pipelines.ingest.line_accounting import (
 from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
 from kip_replay.pipelines.ingest.overlaps import Span, overlaps
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined
-from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_error, tasks_of
+from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_task, tasks_of
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
-from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, SurveySettings, survey_or_error
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey_of
 from kip_replay.pipelines.ingest.survey_checks import (
     check_clock_offsets,
     check_recording,
@@ -65,7 +64,7 @@ from kip_replay.pipelines.ingest.survey_checks import (
     warnings_of,
 )
 from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
-from kip_replay.pipelines.ingest.whose_log import require_own, same_contents
+from kip_replay.pipelines.ingest.whose_log import same_contents, wrong_logs
 from kip_replay.pipelines.warehouse.data_files import (
     DataFile,
     TableFiles,
@@ -78,7 +77,6 @@ from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
 
-#: The step of ``lineage``, and of the epochs of ``warehouse.commits``.
 STEP = "ingest"
 #: Nobody waits for a second task before the first has had this much to do.
 _TASK_BYTES_MIN = 32 << 20
@@ -88,45 +86,33 @@ _TASKS_PER_CORE = 2
 #: zones lie up to 26 hours apart. In one zone, the two passes of an hour do by two hours at most.
 _ZONE_SLACK_US = 27 * 3_600_000_000
 _FOLD_SLACK_US = 2 * 3_600_000_000
-_Out = TypeVar("_Out")
 #: Columns of ``ingested_files``, by what has them.
 _OF_FILE = ("recording", "node_id", "source_file", "timezone", "clock_offset_ms")
 _OF_SURVEY = ("content_hash", "bytes_read", "first_byte", "damage")
 _OF_COUNTS = ("requests", "other", "rejected", "repeated")
-#: Of ``ingested_files``.
 Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class IngestSettings:
+class IngestSettings(SurveySettings):
     """How logs are read. None of these changes a row of a readable log.
 
-    ``final``: logs do not grow any more, so a last line without its end is read as it is.
     Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed by threads of the
     driver, larger ones by tasks.
     A task parses ``task_bytes_max`` (uncompressed) at most, and writes a file per table.
-    Gzip files are read until they have unpacked to more than ``gzip_ratio_max`` times their size.
     ``accept_stray_stamps``: lines are read even if their stamps cannot be where they stand.
-    ``tasks``: tasks that parse.
     """
 
-    final: bool = True
-    range_bytes: int = RANGE_BYTES
     line_bytes_max: int = LINE_BYTES_MAX
     survey_on_driver_bytes_max: int = 1 << 30
     task_bytes_max: int = 512 << 20
     node_gap_minutes_max: float = 10.0
-    gzip_ratio_max: float = 250.0
     accept_stray_stamps: bool = False
-    tasks: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinesRead(Counts):
-    """What became of the lines of a recording in this run.
-
-    ``unread`` says for each reason where the first line is that cannot be read.
-    """
+    """What became of the lines of a recording in this run."""
 
     recording: str
     files_read: int
@@ -166,59 +152,169 @@ def ingest(
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
     ingested = rows.to_pylist()
     check_clock_offsets(recordings, ingested)
-    # A file that is as it was when it was read is not opened, whatever it is called by now; but for
-    # an empty one, which may be all that a node has.
-    as_read = {
-        (r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"])
-        for r in ingested
-        if r["disk_bytes"]
-    }
-    unchanged = {f for f, found in files.items() if (f.recording, f.node_id, *found) in as_read}
-    changed = {file: found for file, found in files.items() if file not in unchanged}
-    surveys = _surveyed(engine, changed, contents_read(ingested), settings, pseudonyms)
-    for recording in recordings:
-        of_recording = [s for s in surveys if s.file.recording == recording.name]
-        known = read_spans([r for r in ingested if r["recording"] == recording.name])
-        gap_minutes_max = settings.node_gap_minutes_max
-        check_recording(recording, of_recording, gap_minutes_max, known, settings.final)
-        hashes = [(file_of(s.file), s.content_hash) for s in of_recording if s.has_requests]
+    return _Ingest(recordings, engine, settings, say, pseudonyms, files, ingested, done).run()
+
+
+@dataclass(frozen=True)
+class _Ingest:
+    """One ingest: what it was given, its files as they are on disk, and what is read already."""
+
+    recordings: Sequence[Recording]
+    engine: Engine
+    settings: IngestSettings
+    say: Say
+    pseudonyms: Pseudonyms | None
+    files: Mapping[LogFile, OnDisk]
+    ingested: Rows
+    done: Mapping[str, int]
+
+    def run(self) -> list[LinesRead]:
+        # A file that is as it was when it was read is not opened, whatever it is called by now; but
+        # for an empty one, which may be all that a node has.
+        as_read = {
+            (r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"])
+            for r in self.ingested
+            if r["disk_bytes"]
+        }
+        unchanged = {
+            f for f, found in self.files.items() if (f.recording, f.node_id, *found) in as_read
+        }
+        surveys = self._surveyed([file for file in self.files if file not in unchanged])
+        for recording in self.recordings:
+            self._check(recording, [s for s in surveys if s.file.recording == recording.name])
+        for warning in (*warnings_of(surveys), *rewritten(surveys, self.ingested)):
+            self.say(f"warning: {warning}")
+        noted = {(*file_key(row), row["content_hash"]) for row in self.ingested}
+        fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s, noted)]
+        known = Counter(f.recording for f in (*unchanged, *(s.file for s in surveys if s.is_known)))
+        for recording in self.recordings:
+            mine = [s for s in surveys if s.file.recording == recording.name]
+            self._announce(recording, mine, known[recording.name])
+        counts, parsed = self._ingest_files(fresh) if fresh else ({}, [])
+        done = {n: epoch for n, epoch in self.done.items() if n not in _names(fresh)}
+        _complete(self.engine.warehouse, done)
+        read = []
+        for recording in self.recordings:
+            new = [s for s in surveys if s.file.recording == recording.name and not s.is_known]
+            lines = LinesRead(
+                **vars(sum((counts[file_of(s.file)] for s in new), Counts())),
+                recording=recording.name,
+                files_read=len(new),
+                files_known=known[recording.name],
+                bytes_read=sum(s.bytes_read for s in new),
+                unread=tuple(unread_lines(parsed, recording.name)),
+            )
+            self.say(
+                f"ingest {lines.recording}: lines read {lines.lines:,} = requests "
+                f"{lines.requests:,} + other {lines.other:,} + rejected {lines.rejected:,} + "
+                f"repeated {lines.repeated:,}"
+            )
+            read.append(lines)
+        return read
+
+    def _check(self, recording: Recording, surveys: Sequence[Survey]) -> None:
+        """Raises UserError where a recording's files do not look like one whole recording."""
+        ingested = [row for row in self.ingested if row["recording"] == recording.name]
+        gap_minutes_max = self.settings.node_gap_minutes_max
+        known = read_spans(ingested)
+        check_recording(recording, surveys, gap_minutes_max, known, self.settings.final)
+        hashes = [(file_of(s.file), s.content_hash) for s in surveys if s.has_requests]
         hashes += [(file_key(row), row["content_hash"]) for row in ingested if row["requests"]]
         if copies := same_contents(recording, hashes):
             raise UserError(copies[0])
-    for warning in (*warnings_of(surveys), *rewritten(surveys, ingested)):
-        say(f"warning: {warning}")
 
-    noted = {(*file_key(row), row["content_hash"]) for row in ingested}
-    fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s, noted)]
-    for recording in recordings:
-        _announce(recording, surveys, unchanged, say)
-    counts: dict[FileKey, Counts] = {}
-    parsed: list[Parsed] = []
-    if fresh:
-        counts, parsed, strays = _ingest_files(
-            recordings, fresh, files, ingested, done, engine, settings, pseudonyms
+    def _surveyed(self, files: Sequence[LogFile]) -> list[Survey]:
+        """A survey of each file, in their order: on the driver's cores, or on all where large."""
+        known = contents_read(self.ingested)
+        one = partial(survey_of, settings=self.settings, known=known, pseudonyms=self.pseudonyms)
+        progress.stage("survey")
+        total = sum(self.files[file].bytes for file in files)
+        progress.done(0, total)
+        if total > self.settings.survey_on_driver_bytes_max:
+            return self.engine.run(one, files)
+        # Hashing, inflating and reading let other threads run.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            surveys = []
+            for file, found in zip(files, pool.map(one, files), strict=True):
+                surveys.append(found)
+                progress.done(self.files[file].bytes, total)
+            return surveys
+
+    def _announce(self, recording: Recording, surveys: Sequence[Survey], known: int) -> None:
+        new = [s for s in surveys if not s.is_known]
+        parts = []
+        if new:
+            size = sum(s.bytes_read for s in new) / 1e6
+            lines = sum(s.lines for s in new)
+            parts.append(f"{_number(len(new), 'file')}, {size:,.1f} MB, {_number(lines, 'line')}")
+        if known:
+            parts.append(f"{_number(known, 'file')} known already")
+        for note in ("; ".join(parts), *notes_of(surveys)):
+            self.say(f"ingest {recording.name}: {note}")
+
+    # --- parse, drop what is repeated, commit
+
+    def _ingest_files(
+        self, surveys: Sequence[Survey]
+    ) -> tuple[dict[FileKey, Counts], list[Parsed]]:
+        """What became of each file's lines, and what tasks found in them."""
+        warehouse = self.engine.warehouse
+        done = {name: self.done[name] for name in _names(surveys)}
+        writing = warehouse.writing(STEP, done, LOG_TABLES)
+        anonymity.mark(warehouse, self.pseudonyms)
+        tasks = self._tasks([survey for survey in surveys if not survey.is_known], writing.files())
+        progress.stage("read logs")
+        progress.done(0, sum(s.bytes_read for s in surveys))
+        parsed = self.engine.run(parse_task, tasks)
+        strays = {} if self.settings.accept_stray_stamps else _strays(warehouse, surveys, parsed)
+        again = {
+            of.task: of
+            for of in self.engine.run(parse_task, rejecting(tasks, strays, _unsound(parsed)))
+        }
+        parsed = [again.get(of.task, of) for of in parsed]
+        counts = balanced(surveys, [of.counts for of in parsed])
+        spans = overlaps(
+            [*(of.spans for of in parsed), _earlier_spans(warehouse, surveys, done)],
+            _slack_us(surveys, self.ingested),
         )
-        for warning in (text for name in names for text in stray_warnings(strays, name)):
-            say(f"warning: {warning}")
+        files = [file for of in parsed for file in of.files]
+        try:
+            senders = sum((of.senders for of in parsed), Counter())
+            for wrong in (text for r in self.recordings for text in wrong_logs(r, senders)):
+                raise UserError(wrong)
+            known = {row["recording"] for row in self.ingested if row["requests"]}
+            require_requests(parsed, counts, known)
+        except UserError:
+            for file in files:
+                filesystem, place = filesystem_of(f"{warehouse.path}/{file.table}/{file.path}")
+                filesystem.delete_file(place)
+            raise
+        if spans or any(count.rejected for count in counts.values()):
+            files, changed = without_repeated(
+                self.engine, parsed, spans, writing.files().name, done
+            )
+            counts = balanced(surveys, [counts, *changed])
+        added = _ingested_files(writing, surveys, self.files, counts, _times(parsed))
+        _commit(writing, files, added, done)
+        warnings = [text for name in done for text in stray_warnings(strays, name)]
         if newer := sum((of.newer_versions for of in parsed), Counter()):
-            say(f"warning: {newer_versions_warning(newer)}")
-    _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
-    read = [_lines_read(r, surveys, unchanged, counts, parsed) for r in recordings]
-    for lines in read:
-        say(
-            f"ingest {lines.recording}: lines read {lines.lines:,} = requests "
-            f"{lines.requests:,} + other {lines.other:,} + rejected {lines.rejected:,} + repeated "
-            f"{lines.repeated:,}"
-        )
-    return read
+            warnings.append(newer_versions_warning(newer))
+        for warning in warnings:
+            self.say(f"warning: {warning}")
+        return counts, parsed
+
+    def _tasks(self, surveys: Sequence[Survey], files: TableFiles) -> list[ParseTask]:
+        settings, total = self.settings, sum(s.bytes_read for s in surveys)
+        # Spark, which knows how many cores a cluster has, is not started for what one core can do.
+        cores = 1 if total <= min(_TASK_BYTES_MIN, settings.task_bytes_max) else self.engine.cores
+        ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
+        wanted = min(cores * _TASKS_PER_CORE, ceil(total / _TASK_BYTES_MIN))
+        count = max(1, wanted, ceil(total / settings.task_bytes_max))
+        return tasks_of(ranges, count, files, settings.line_bytes_max, self.pseudonyms)
 
 
 def _is_noted_anew(survey: Survey, noted: Collection[tuple[object, ...]]) -> bool:
-    """Whether all of a file is known under another name, or from before it was compressed.
-
-    Then a row without lines notes the file, so that the next run need not open it. ``noted``: the
-    names of files with their content hashes, each of which has one row.
-    """
+    """Whether all of a file is known under another name, or from before it was compressed."""
     is_new = (*file_of(survey.file), survey.content_hash) not in noted
     return is_new and survey.is_known and _is_read_whole(survey) and survey.end > 0
 
@@ -227,96 +323,6 @@ def _is_read_whole(survey: Survey) -> bool:
     """Whether nothing is left in a file to be read or noted."""
     is_whole = not survey.left_bytes and survey.damage is None and not survey.framing.is_part
     return is_whole and survey.fold_is_known
-
-
-# --- survey
-
-
-def _surveyed(
-    engine: Engine,
-    files: Mapping[LogFile, OnDisk],
-    known: Mapping[Node, Collection[Content]],
-    settings: IngestSettings,
-    pseudonyms: Pseudonyms | None,
-) -> list[Survey]:
-    """A survey of each file, in the order given: on the driver's cores, or on all where large."""
-    one = partial(
-        survey_or_error,
-        settings=SurveySettings(settings.range_bytes, settings.final, settings.gzip_ratio_max),
-        known=known,
-        pseudonyms=pseudonyms,
-    )
-    progress.stage("survey")
-    total = sum(found.bytes for found in files.values())
-    if total <= settings.survey_on_driver_bytes_max:
-        # Hashing, inflating and reading let other threads run.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            surveys = []
-            for (_, found), result in zip(files.items(), pool.map(one, files), strict=True):
-                surveys.append(_raised(result))
-                progress.done(found.bytes, total)
-            return surveys
-    progress.done(0, total)
-    return [*map(_raised, engine.run(one, [*files]))]
-
-
-def _raised(result: _Out | UserError) -> _Out:
-    if isinstance(result, UserError):
-        raise result
-    return result
-
-
-# --- parse, drop what is repeated, commit
-
-
-def _ingest_files(
-    recordings: Sequence[Recording],
-    surveys: Sequence[Survey],
-    files_on_disk: Mapping[LogFile, OnDisk],
-    ingested: Rows,
-    done: Mapping[str, int],
-    engine: Engine,
-    settings: IngestSettings,
-    pseudonyms: Pseudonyms | None,
-) -> tuple[dict[FileKey, Counts], list[Parsed], Strays]:
-    """What became of each file's lines, what tasks found in them, and stray ones."""
-    warehouse = engine.warehouse
-    done = {name: done[name] for name in _names(surveys)}
-    writing = warehouse.writing(STEP, done, LOG_TABLES)
-    anonymity.mark(warehouse, pseudonyms)
-    new = [survey for survey in surveys if not survey.is_known]
-    tasks = _tasks(new, engine, writing.files(), settings, pseudonyms)
-    progress.stage("read logs")
-    progress.done(0, sum(s.bytes_read for s in surveys))
-    parsed = _parsed(engine, tasks)
-    strays = {} if settings.accept_stray_stamps else _strays(warehouse, surveys, parsed)
-    again = {of.task: of for of in _parsed(engine, rejecting(tasks, strays, _unsound(parsed)))}
-    parsed = [again.get(of.task, of) for of in parsed]
-    counts = balanced(surveys, [of.counts for of in parsed])
-    spans = overlaps(
-        [*(of.spans for of in parsed), _earlier_spans(warehouse, surveys, done)],
-        _slack_us(surveys, ingested),
-    )
-    try:
-        require_own(recordings, sum((of.senders for of in parsed), Counter()))
-        require_requests(parsed, counts, {r["recording"] for r in ingested if r["requests"]})
-    except UserError:
-        for file in (file for of in parsed for file in of.files):
-            filesystem, place = filesystem_of(f"{writing.files().root}/{file.table}/{file.path}")
-            filesystem.delete_file(place)
-        raise
-    files = [file for of in parsed for file in of.files]
-    rejected = any(count.rejected for count in counts.values())
-    if spans or rejected:
-        files, changed = without_repeated(engine, parsed, spans, writing.files().name, done)
-        counts = balanced(surveys, [counts, *changed])
-    added = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
-    _commit(writing, files, added, done)
-    return counts, parsed, strays
-
-
-def _parsed(engine: Engine, tasks: Sequence[ParseTask]) -> list[Parsed]:
-    return [*map(_raised, engine.run(parse_or_error, tasks))]
 
 
 def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
@@ -328,7 +334,6 @@ def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
 
 
 def _strays(warehouse: Warehouse, surveys: Sequence[Survey], parsed: Sequence[Parsed]) -> Strays:
-    """Stray lines of what was parsed, and is not committed yet."""
     undecided = {file_of(s.file) for s in surveys if not s.fold_is_known}
     stepping = {file for file, times in _times(parsed).items() if times.is_stepping} - undecided
     return stray_stamps(warehouse.path, [f for of in parsed for f in of.files], stepping)
@@ -344,23 +349,6 @@ def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
 
 def _names(surveys: Sequence[Survey]) -> list[str]:
     return list(dict.fromkeys(s.file.recording for s in surveys))
-
-
-def _tasks(
-    surveys: Sequence[Survey],
-    engine: Engine,
-    files: TableFiles,
-    settings: IngestSettings,
-    pseudonyms: Pseudonyms | None,
-) -> list[ParseTask]:
-    total = sum(s.bytes_read for s in surveys)
-    # Spark, which knows how many cores a cluster has, is not started for what one core can do.
-    is_small = total <= _TASK_BYTES_MIN and settings.tasks is None
-    cores = 1 if is_small else engine.cores
-    ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
-    wanted = min(cores * _TASKS_PER_CORE, ceil(total / _TASK_BYTES_MIN))
-    count = settings.tasks or max(1, wanted, ceil(total / settings.task_bytes_max))
-    return tasks_of(ranges, count, files, settings.line_bytes_max, pseudonyms)
 
 
 def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
@@ -423,7 +411,6 @@ def _commit(
 
 
 def _times(parsed: Iterable[Parsed]) -> dict[FileKey, Times]:
-    """The times of each file's requests, over all tasks."""
     whole: dict[FileKey, Times] = {}
     for of in parsed:
         for file, times in of.times.items():
@@ -438,7 +425,6 @@ def _ingested_files(
     counts: Mapping[FileKey, Counts],
     times: Mapping[FileKey, Times],
 ) -> list[DataFile]:
-    """A row per file: committed last, they state that the files are in."""
     rows = []
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
@@ -462,23 +448,6 @@ def _ingested_files(
 # --- messages
 
 
-def _announce(
-    recording: Recording, surveys: Sequence[Survey], unchanged: Collection[LogFile], say: Say
-) -> None:
-    new = [s for s in surveys if s.file.recording == recording.name and not s.is_known]
-    known = _known(recording, surveys, unchanged)
-    parts = []
-    if new:
-        size = sum(s.bytes_read for s in new) / 1e6
-        lines = sum(s.lines for s in new)
-        parts.append(f"{_number(len(new), 'file')}, {size:,.1f} MB, {_number(lines, 'line')}")
-    if known:
-        parts.append(f"{_number(known, 'file')} known already")
-    say(f"ingest {recording.name}: {'; '.join(parts)}")
-    for note in notes_of([s for s in surveys if s.file.recording == recording.name]):
-        say(f"ingest {recording.name}: {note}")
-
-
 def newer_versions_warning(newer: Mapping[tuple[int, int], int]) -> str:
     """The sentence about versions that the message schemas do not know, from their requests."""
     versions = ", ".join(
@@ -491,29 +460,5 @@ def newer_versions_warning(newer: Mapping[tuple[int, int], int]) -> str:
     )
 
 
-def _known(recording: Recording, surveys: Sequence[Survey], unchanged: Collection[LogFile]) -> int:
-    files = [*unchanged, *(s.file for s in surveys if s.is_known)]
-    return sum(file.recording == recording.name for file in files)
-
-
 def _number(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _lines_read(
-    recording: Recording,
-    surveys: Sequence[Survey],
-    unchanged: Collection[LogFile],
-    counts: Mapping[FileKey, Counts],
-    parsed: Sequence[Parsed],
-) -> LinesRead:
-    new = [s for s in surveys if s.file.recording == recording.name and not s.is_known]
-    total = sum((counts[file_of(s.file)] for s in new), Counts())
-    return LinesRead(
-        **vars(total),
-        recording=recording.name,
-        files_read=len(new),
-        files_known=_known(recording, surveys, unchanged),
-        bytes_read=sum(s.bytes_read for s in new),
-        unread=tuple(unread_lines(parsed, recording.name)),
-    )

@@ -83,7 +83,6 @@ def rejecting(
 
 
 def stray_warnings(strays: Strays, recording: str) -> list[str]:
-    """A sentence per file of a recording that has stray lines."""
     return [
         f"{name} of recording {recording!r} has stamps that cannot be where they stand, in "
         f"{len(lines):,} of its lines, first in line {min(lines):,} ({lines[min(lines)]}): they "

@@ -25,7 +25,6 @@ from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import NamedTuple
 
-from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.file_reading import (
     ByteRange,
     Content,
@@ -47,7 +46,6 @@ from kip_replay.replay.kafka.request_log.line import LOGGER
 from kip_replay.replay.kafka.request_log.local_time import parse_local
 from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
-#: Files can be parsed in ranges of about this size.
 RANGE_BYTES = 8 << 20
 #: Above this span of days a file is read for its fold at once instead of searching the calendar.
 _CALENDAR_DAYS_MAX = 800
@@ -59,11 +57,15 @@ _FOLD = timedelta(hours=3)
 
 @dataclass(frozen=True)
 class SurveySettings:
-    """Of ``IngestSettings``. ``gzip_ratio_max`` None is no limit."""
+    """How a survey reads.
+
+    ``final``: logs do not grow any more, so a last line without its end is read as it is.
+    Gzip files are read until they have unpacked to more than ``gzip_ratio_max`` times their size.
+    """
 
     range_bytes: int = RANGE_BYTES
     final: bool = True
-    gzip_ratio_max: float | None = None
+    gzip_ratio_max: float | None = 250.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,6 @@ class Survey:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes that are new."""
         return self.end - self.first_byte
 
 
@@ -154,17 +155,14 @@ def survey(
         )
 
 
-def survey_or_error(
+def survey_of(
     file: LogFile,
     settings: SurveySettings,
     known: Mapping[tuple[str, int], Collection[Content]],
     pseudonyms: Pseudonyms | None,
-) -> Survey | UserError:
-    """The same for a Spark task, out of which an exception would come as a trace of the JVM."""
-    try:
-        return survey(file, settings, known.get((file.recording, file.node_id), ()), pseudonyms)
-    except UserError as error:
-        return error
+) -> Survey:
+    """``survey``, given what has been read of each node."""
+    return survey(file, settings, known.get((file.recording, file.node_id), ()), pseudonyms)
 
 
 def _read(
@@ -196,10 +194,7 @@ def _line_end_bytes(path: str, at: int) -> int:
 
 
 def _ends(found: FileReading) -> tuple[bytes | None, bytes | None, Mapping[str, int]]:
-    """First and last stamp, but for those that are days from the other four there.
-
-    And the loggers of lines that are no requests.
-    """
+    """First and last stamp, without those that are days off, and the loggers of other lines."""
     framing = replace(found.framing, since=None, until=None)
     first, last = (
         LineReader(found.file.timezone, framing).read(ends.splitlines(), 1)
@@ -230,7 +225,6 @@ def _fold(
 
 
 def _requests(whole: FileReading) -> Iterator[tuple[int, bytes]]:
-    """The lines that were read, once more, with their numbers."""
     chunks = LogBytes(whole.file.path, 0, whole.splits.bytes_seen).chunks()
     reader = LineReader(whole.file.timezone, whole.framing)
     number = 1
@@ -260,7 +254,6 @@ class _Stamp(NamedTuple):
 
 
 def _stamps(lines: Iterable[tuple[int, bytes]]) -> Iterator[_Stamp]:
-    """Those that can be read."""
     for line_number, line in lines:
         with suppress(Unreadable):
             stamp = stamp_of(line)

@@ -109,7 +109,6 @@ def rewritten(surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]]) 
 
 
 def notes_of(surveys: Sequence[Survey]) -> list[str]:
-    """A sentence per file of which something is left for a later run, and one on empty ones."""
     halves = [
         f"{survey.file.source_file} does not end with a line end: its last {survey.left_bytes:,} "
         "bytes are left for a later run, or for one with --final"

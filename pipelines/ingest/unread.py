@@ -8,7 +8,6 @@ from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey
 from kip_replay.pipelines.ingest.parse_task import Parsed, Unread
 from kip_replay.replay.kafka.request_log import Reason
 
-#: Of a line that cannot be read, so much is printed.
 _SHOWN_CHARACTERS = 120
 _LOGGERS_SHOWN = 3
 
@@ -42,10 +41,7 @@ def unread_sentence(line: Unread) -> str:
 def require_requests(
     parsed: Sequence[Parsed], counts: Mapping[FileKey, Counts], known: Collection[str]
 ) -> None:
-    """Raises UserError for a recording of which lines were read, and not one is a request.
-
-    ``known``: recordings of which there are requests already.
-    """
+    """Raises UserError for a recording not ``known`` of whose lines not one is a request."""
     for recording in sorted({name for name, _, _ in counts}.difference(known)):
         total = sum((c for (name, *_), c in counts.items() if name == recording), Counts())
         if total.requests + total.repeated or not (total.lines or total.outside):

@@ -12,7 +12,6 @@ from itertools import product
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import FileKey
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import Node, Recording
@@ -71,13 +70,6 @@ def wrong_logs(recording: Recording, senders: Senders) -> list[str]:
             f"({', '.join(node.log)}) is that of {whose}: it has {proof}; {_WAY_OUT}"
         )
     return sentences
-
-
-def require_own(recordings: Iterable[Recording], senders: Senders) -> None:
-    """Raises UserError for the first log that is not its node's."""
-    for recording in recordings:
-        for sentence in wrong_logs(recording, senders):
-            raise UserError(sentence)
 
 
 def _proof_against(node: Node, sent: _Sent) -> str | None:

@@ -146,7 +146,6 @@ def _write_config(folder: Path, recordings: Sequence[str], tables: Collection[st
 
 
 def _write_checkpoint(folder: Path, name: str, expectations: Sequence[Expectation]) -> None:
-    """Writes a checkpoint with a suite and a validation definition for each table."""
     definitions = []
     for table in sorted({each.table for each in expectations}):
         # Of the checkpoint ``quality`` they have the table's name alone.
@@ -169,7 +168,6 @@ def _write_checkpoint(folder: Path, name: str, expectations: Sequence[Expectatio
 
 
 def _close(context: Any) -> None:
-    """Closes the connections, which Great Expectations leaves open."""
     source = context.data_sources.get("warehouse")
     for engine in (source.get_engine(), source.get_execution_engine().engine):
         engine.dispose()

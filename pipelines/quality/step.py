@@ -7,11 +7,9 @@ then, since somebody may have touched them, writes only what comes out different
 Great Expectations project.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
@@ -25,6 +23,7 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.printable import json_object
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.quality.texts import Failing, counting, failing, first_rows
 from kip_replay.pipelines.quality.words import Outcome, Result
@@ -32,9 +31,7 @@ from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
-#: The step of ``lineage``.
 STEP = "quality"
-#: What runs a SELECT over the tables.
 Rows = Callable[[str], pa.Table]
 #: Of a recording and an expectation: how many rows fail, and the first of them.
 Found = dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]
@@ -178,7 +175,6 @@ def _follows_from(
 
 
 def _keep(warehouse: Warehouse, results: Sequence[Result], follows_from: Mapping[str, str]) -> None:
-    """Writes the results of the recordings that ``follows_from`` is of."""
     mine = [each for each in results if each.recording in follows_from]
     rows = {
         QUALITY_RESULTS: [each.row for each in mine],
@@ -189,7 +185,6 @@ def _keep(warehouse: Warehouse, results: Sequence[Result], follows_from: Mapping
 
 
 def _kept(warehouse: Warehouse, recordings: Sequence[str]) -> list[Result]:
-    """The results that are there."""
     kept: dict[tuple[str, ...], list[str]] = defaultdict(list)
     failures = warehouse.rows(QUALITY_FAILURES, recordings).to_pylist()
     for row in sorted(failures, key=itemgetter("number")):
@@ -221,16 +216,10 @@ def _result(
         failing_rows=failing_rows,
         rows_checked=rows_checked,
         says=expectation.says,
-        kept=tuple(sorted(map(_json, first))),
+        kept=tuple(sorted(map(_text, first))),
     )
 
 
-def _json(row: Mapping[str, Any]) -> str:
+def _text(row: Mapping[str, Any]) -> str:
     shown = {name: value for name, value in row.items() if name != "recording"}
-    return json.dumps(shown, default=_text)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-    return str(value)
+    return json_object([*shown], [*shown.values()])

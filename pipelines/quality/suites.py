@@ -46,7 +46,6 @@ class Expectation:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Suite, table and name, which no other expectation has."""
         return (self.suite, self.table, self.name)
 
     @property
@@ -85,7 +84,6 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
 
 
 def _suite(name: str, file: Path) -> list[Expectation]:
-    """A file's expectations. Raises UserError for what is not one."""
     try:
         entries = tomllib.loads(file.read_text(encoding="utf-8")).get("expectation", [])
     except (OSError, ValueError) as error:
@@ -127,7 +125,6 @@ def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
 
 
 def _columns(arguments: Mapping[str, Any]) -> list[str]:
-    """The column, or pair of columns, that an expectation is of."""
     names = ("column", "column_A", "column_B")
     return [arguments[name] for name in names if name in arguments]
 

@@ -81,7 +81,6 @@ def first_rows(expected: Failing, recording: str, rows_max: int) -> str:
 
 
 def _condition(kind: str, arguments: Mapping[str, Any]) -> str | None:
-    """The condition on a row that fails an expectation of single rows."""
     rows_of = dict(arguments)
     when = _when(rows_of.pop("row_condition", None))
     make = _CONDITIONS.get(kind)
@@ -109,10 +108,6 @@ def _when(condition: Mapping[str, Any] | None) -> str | None:
     return None
 
 
-def _is_null(column: str) -> str:
-    return f'"{column}" IS NULL'
-
-
 def _is_outside(
     column: str,
     min_value: Any = None,
@@ -126,23 +121,19 @@ def _is_outside(
     return " OR ".join(text for bound, text in bounds if bound is not None) or "FALSE"
 
 
-def _is_not_in(column: str, value_set: Sequence[Any]) -> str:
-    return f'"{column}" NOT IN ({", ".join(map(_literal, value_set))})'
-
-
-def _is_not_above(
-    column_A: str, column_B: str, or_equal: bool = False, ignore_row_if: str = ""
-) -> str:
-    """Neither Great Expectations nor SQL counts a pair of which one is missing."""
-    return f'"{column_A}" {"<" if or_equal else "<="} "{column_B}"'
-
-
 #: By type: the condition on a row that fails, of an expectation's arguments.
 _CONDITIONS: Mapping[str, Any] = {
-    "expect_column_values_to_not_be_null": _is_null,
+    "expect_column_values_to_not_be_null": lambda column: f'"{column}" IS NULL',
     "expect_column_values_to_be_between": _is_outside,
-    "expect_column_values_to_be_in_set": _is_not_in,
-    "expect_column_pair_values_a_to_be_greater_than_b": _is_not_above,
+    "expect_column_values_to_be_in_set": lambda column, value_set: (
+        f'"{column}" NOT IN ({", ".join(map(_literal, value_set))})'
+    ),
+    # Neither Great Expectations nor SQL counts a pair of which one is missing.
+    "expect_column_pair_values_a_to_be_greater_than_b": (
+        lambda column_A, column_B, or_equal=False, ignore_row_if="": (
+            f'"{column_A}" {"<" if or_equal else "<="} "{column_B}"'
+        )
+    ),
 }
 
 

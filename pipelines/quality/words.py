@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.quality.suites import Severity
 from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
-#: The worst first.
 _ORDER: tuple[str, ...] = tuple(reversed(Severity))
 _VALUE_CHARACTERS_MAX = 80
 _FAILED_LINES_MAX = 30
@@ -16,10 +16,7 @@ _FAILED_LINES_MAX = 30
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an expectation in a recording: a row of quality_results.
-
-    ``kept``: the first failing rows as JSON, in the order of their text.
-    """
+    """What came of an expectation in a recording: a row of quality_results."""
 
     recording: str
     suite: str
@@ -44,15 +41,12 @@ class Result:
 
     @property
     def failure_rows(self) -> list[dict[str, Any]]:
-        """Its rows of quality_failures."""
         key = dict(zip(QUALITY_RESULTS.key, self.key, strict=True))
         return [{**key, "number": n, "failing_row": row} for n, row in enumerate(self.kept, 1)]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check came to, but for what needs Great Expectations and was ``left_out``."""
-
     recordings: Sequence[str]
     results: Sequence[Result]
     warehouse: str
@@ -103,7 +97,6 @@ def _lines(failure: Result) -> Iterator[str]:
 
 def _value(value: object) -> str:
     """One line of printable text: a log's strings may hold anything, terminal codes too."""
-    text = "null" if value is None else str(value)
-    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    printable = visible("null" if value is None else str(value))
     cut = "..." if len(printable) > _VALUE_CHARACTERS_MAX else ""
     return printable[:_VALUE_CHARACTERS_MAX] + cut

@@ -5,7 +5,6 @@ from typing import Any
 
 from kip_replay.replay.kafka.clocks import Clocks, Offset, off_from_all
 
-#: A row of clock_bounds.
 Row = Mapping[str, Any]
 
 
@@ -19,12 +18,10 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def is_apart(row: Row) -> bool:
-    """The node's clock is certainly not the reference's."""
     return row["clocks"] in (Clocks.DIFFER, Clocks.CONTRADICTED)
 
 
 def _of_reference(rows: Sequence[Row]) -> list[str]:
-    """The one sentence, where it is the reference's clock that is off."""
     apart = [row for row in rows if row["clocks"] == Clocks.DIFFER]
     shared = off_from_all(_offset(row) for row in apart)
     if shared is None:

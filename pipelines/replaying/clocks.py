@@ -17,17 +17,13 @@ from kip_replay.replay.kafka.clocks import Clocks, Order, off_from_all, offsets
 from kip_replay.replay.log_tables import INGESTED_FILES
 from kip_replay.replay.tables import CLOCK_BOUNDS
 
-#: The step of ``lineage``.
 CLOCKS = "clocks"
 
 _NODES, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("nodes", "orders"))
 
 
 def find_clock_bounds(engine: Engine, voters: Mapping[str, Sequence[int]]) -> None:
-    """Writes clock_bounds of the recordings whose rows are not of today's logs.
-
-    ``voters``: their ids by recording.
-    """
+    """Writes clock_bounds of the recordings whose rows are not of today's logs."""
     warehouse = engine.warehouse
     ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
     code = code_of((__name__,), (str(_NODES), str(_ORDERS)))
@@ -60,7 +56,6 @@ def _by_recording(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
 def _bounds_of(
     recording: str, nodes: Sequence[Row], order_rows: Iterable[dict[str, Any]]
 ) -> Iterable[dict[str, Any]]:
-    """Of one recording; ``nodes``: the reference first."""
     orders = [Order(**row) for row in order_rows]
     reference = nodes[0]["node_id"]
     bounds = offsets(reference, [node["node_id"] for node in nodes], orders)

@@ -6,12 +6,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-#: Gaps of a recording that have a sentence of their own.
 _MOST = 3
 
 
 def gap_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each of the first rows of ``log_gaps`` of a recording; one for the others."""
     sentences = []
     ordered = sorted(rows, key=itemgetter("recording", "node_id", "number"))
     for name, of_recording in groupby(ordered, key=itemgetter("recording")):

@@ -28,17 +28,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.ingest.line_accounting import read_spans
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.replaying.seam import Increment, replayed
+from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.replaying.states import FollowsFrom, saved_by
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.tables import Writing
 from kip_replay.replay.tables import REPLAY_STATE
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ class _Saved:
 
 
 class GrowingReplay:
-    """One rule's replay of one recording, from increment to increment."""
-
     def __init__(self, steps: RuleTexts, engine: Engine, recording: str, rules: Rules) -> None:
         self._steps, self._engine, self._recording = steps, engine, recording
         self._warehouse = engine.warehouse
@@ -96,10 +94,7 @@ class GrowingReplay:
         self._files = rules.files_of(recording)
 
     def advance(self, until_us: int, rebuild: bool = False) -> bool:
-        """Replays up to a time and saves the states; whether there was anything to do.
-
-        ``rebuild``: from the beginning, whatever was saved.
-        """
+        """Replays up to a time and saves the states; whether there was anything to do."""
         saved = None if rebuild else self._saved()
         lineage = self._warehouse.lineage([self._recording])
         stated = lineage.get((self._recording, self._steps.name))
@@ -126,7 +121,6 @@ class GrowingReplay:
         return True
 
     def _saved(self) -> _Saved | None:
-        """The states, if they still hold."""
         rows, epochs = self._warehouse.rows_and_epochs(
             REPLAY_STATE, [self._recording], self._steps.name
         )
@@ -156,31 +150,44 @@ class GrowingReplay:
         depends = self._engine.rows(text, [self._recording], inputs).to_pylist()
         return str(FollowsFrom(until_us, ingest_epoch, self._identity, fingerprint(depends, gaps)))
 
-    def _writing(self) -> Writing:
-        tables = (*self._steps.outcomes, REPLAY_STATE)
-        return self._warehouse.writing(self._steps.name, [self._recording], tables)
-
     def _complete(self, saved: _Saved) -> None:
         """The last write of a run that was killed right before it."""
-        writing, since = self._writing(), {self._recording: saved.epoch}
+        since, tables = {self._recording: saved.epoch}, (*self._steps.outcomes, REPLAY_STATE)
+        writing = self._warehouse.writing(self._steps.name, since, tables)
         writing.begin({REPLAY_STATE: since})
         for table in self._steps.outcomes:
             writing.append(table, (), since)
         writing.end({self._recording: saved.follows_from})
 
     def _replay(self, saved: _Saved | None, until_us: int | None, follows_from: str) -> None:
-        steps, writing = self._steps, self._writing()
         increment = Increment(saved.until_us if saved else None, until_us, follows_from)
-        mine, to = [self._recording], writing.files()
-        files = replayed(self._engine, steps, self._rules.settings, mine, to, increment)
         since = {self._recording: saved.epoch} if saved else {}
-        writing.begin({REPLAY_STATE: since})
-        if saved is None:
-            writing.replace_states()
-        for table in steps.outcomes:
-            if saved is None:
-                writing.replace(table, files)
-            else:
-                writing.append(table, files, since)
-        writing.replace_states(files, again=saved is None)
-        writing.end({self._recording: follows_from})
+        wanted = {self._recording: follows_from}
+        write_outcomes(self._steps, self._engine, self._rules, wanted, increment, since)
+
+
+def write_outcomes(
+    steps: RuleTexts,
+    engine: Engine,
+    rules: Rules,
+    wanted: Mapping[str, str],
+    increment: Increment = WHOLE_LOG,
+    since: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Replays recordings; outcomes replace what was there, or go on from states of ``since``.
+
+    ``wanted``: what they follow from. A whole log leaves no states.
+    """
+    writing = engine.warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
+    files = replayed(engine, steps, rules.settings, wanted, writing.files(), increment)
+    writing.begin({REPLAY_STATE: since})
+    if not since:
+        writing.replace_states()
+    for table in steps.outcomes:
+        if since:
+            writing.append(table, files, since)
+        else:
+            writing.replace(table, files)
+    if since or increment.until_us is not None:
+        writing.replace_states(files, again=not since)
+    writing.end(wanted)

@@ -21,7 +21,6 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
 
-#: The step of ``lineage``.
 STEP = "log_gaps"
 _SQL = Path(__file__).with_name("log_gaps.sql")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,17 +28,13 @@ _node = itemgetter("recording", "node_id")
 
 
 def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_final: bool) -> None:
-    """Writes ``log_gaps`` of recordings, given their voters, where logs or this code changed.
-
-    ``is_final``: the logs do not grow any more.
-    """
+    """Writes ``log_gaps`` of recordings, given their voters, where logs or this code changed."""
     warehouse = engine.warehouse
     ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
     lineage = warehouse.lineage(voters)
     code = code_of((__name__,), (str(_SQL),))
     follows_from: dict[str, str] = {}
     kept: list[dict[str, Any]] = []
-    #: Recordings by the time from which on lines are looked at.
     since: dict[datetime, list[str]] = {}
     for recording in voters:
         readings = [row for row in ingested if row["recording"] == recording]
@@ -94,7 +89,6 @@ def voters_table(voters: Mapping[str, Collection[int]]) -> pa.Table:
 
 
 def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[LogGap]]:
-    """The gaps of each recording that has any, by node and time."""
     gaps: dict[str, list[LogGap]] = {}
     for row in warehouse.rows(LOG_GAPS, recordings).to_pylist():
         gaps.setdefault(row["recording"], []).append(LogGap(row["node_id"], *_span_us(row)))

@@ -20,7 +20,6 @@ STEADY_PHASES, _LOG_SPANS = (
 
 
 def steady_phases(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:
-    """The steady phase of each recording that has requests (``kip_replay.replay.phases``)."""
     return _spans(engine, STEADY_PHASES, recordings)
 
 
@@ -35,7 +34,6 @@ def _spans(engine: Engine, text: Text, recordings: Collection[str]) -> dict[str,
 
 
 def phases_table(phases: Phases) -> pa.Table:
-    """Phases or spans as rows (recording, from_us, until_us), for texts that read them."""
     rows = [{"recording": name, **phase._asdict()} for name, phase in sorted(phases.items())]
     schema = pa.schema({"recording": TEXT, "from_us": LONG, "until_us": LONG})
     return pa.Table.from_pylist(rows, schema)

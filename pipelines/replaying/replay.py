@@ -16,19 +16,17 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
-from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
+from kip_replay.pipelines.replaying.increments import GrowingReplay, settled, write_outcomes
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, log_gaps
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.replaying.seam import replayed
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
 from kip_replay.replay.rule import Settings
-from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
+from kip_replay.replay.tables import CLOCK_BOUNDS
 
 Say = Callable[[str], object]
-#: The section of the configuration of each rule, by its name.
 Options = Mapping[str, Mapping[str, Any]]
 
 
@@ -72,23 +70,9 @@ def replay(
         growing = {n: GrowingReplay(steps, engine, n, rules) for n in stale}
         anew = [n for n in stale if rebuild or not growing[n].close(wanted[n])]
         if anew:
-            _replay_whole(steps, engine, {name: wanted[name] for name in anew}, rules)
+            write_outcomes(steps, engine, rules, {name: wanted[name] for name in anew})
     if current:
         say(f"replay {', '.join(current)}: outcomes are those of these logs and rules already")
-
-
-def _replay_whole(
-    steps: RuleTexts, engine: Engine, wanted: Mapping[str, str], rules: "Rules"
-) -> None:
-    """Its outcomes replace all that were there, and leave no state."""
-    tables = (*steps.outcomes, REPLAY_STATE)
-    writing = engine.warehouse.writing(steps.name, wanted, tables)
-    files = replayed(engine, steps, rules.settings, wanted, writing.files())
-    writing.begin()
-    writing.replace_states()
-    for table in steps.outcomes:
-        writing.replace(table, files)
-    writing.end(wanted)
 
 
 def replay_what_is_new(
@@ -140,8 +124,6 @@ def look_into(recordings: Sequence[Recording], engine: Engine, is_final: bool, s
 
 
 class Rules:
-    """The rules' settings for some recordings, and what outcomes under them follow from."""
-
     def __init__(
         self,
         recordings: Sequence[Recording],
@@ -169,11 +151,9 @@ class Rules:
         return [row for row in self._ingested if row["recording"] == recording]
 
     def followed(self, steps: RuleTexts) -> list[RuleTexts]:
-        """The rules whose outcomes one reads."""
         return [rule for rule in self._rules if rule.name in steps.follows]
 
     def identity(self, steps: RuleTexts, recording: str) -> str:
-        """A fingerprint of the rule, its settings, and the rules that it follows."""
         parts = [
             (each.name, each.code(), self.settings.identity(each.rule, recording))
             for each in (steps, *self.followed(steps))
@@ -181,7 +161,6 @@ class Rules:
         return fingerprint(*parts)
 
     def follows_from(self, steps: RuleTexts, recording: str) -> str:
-        """What a rule's outcomes of a whole recording follow from."""
         gaps = self.settings.log_gaps.get(recording, ())
         return fingerprint(self.identity(steps, recording), self._contents[recording], gaps)
 
@@ -189,7 +168,6 @@ class Rules:
 def require_replayed(
     warehouse: Warehouse, recordings: Collection[str], rules: Sequence[RuleTexts]
 ) -> dict[str, list[str]]:
-    """What each recording's outcomes follow from. Raises UserError where it was not replayed."""
     lineage = warehouse.lineage(recordings)
     found = {name: [lineage.get((name, steps.name)) for steps in rules] for name in recordings}
     for name, of_rules in found.items():

@@ -38,17 +38,14 @@ class RuleTexts:
 
     @property
     def name(self) -> str:
-        """The rule's name, as in the column ``rule``."""
         return self.rule.name
 
     @property
     def outcomes(self) -> tuple[Table, ...]:
-        """The tables that it fills."""
         return self.rule.tables
 
     @property
     def package(self) -> str:
-        """Its folder, as a package."""
         return f"kip_replay.pipelines.rules.{self.name}"
 
     @property
@@ -56,11 +53,9 @@ class RuleTexts:
         return Path(str(resources.files(self.package)))
 
     def file(self, name: str) -> Path:
-        """Where the text that fills ``name`` is, if the rule has one."""
         return self.folder / f"{name}.sql"
 
     def text(self, name: str, **values: object) -> Text:
-        """The text that fills ``name``."""
         return Text.read(self.file(name), self.parts, **{**self.constants, **values})
 
     @property
@@ -70,7 +65,6 @@ class RuleTexts:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The texts that they follow from."""
         texts = (self.file("events"), self.file("dependencies"), *self.parts.values())
         return tuple(map(str, texts))
 
@@ -80,5 +74,4 @@ class RuleTexts:
         return rule_pages()[self.name]
 
     def code(self) -> str:
-        """A fingerprint of all these."""
         return code_of(self.modules, self.files)

@@ -32,7 +32,6 @@ from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.rule import Replay, Rule, Settings
 from kip_replay.replay.tables import REPLAY_STATE
 
-#: The state of a key, among its rows.
 _STATE = "replay_state"
 #: State key of a rule that is replayed for a whole cluster at once.
 _CLUSTER = "cluster"
@@ -41,7 +40,6 @@ NAMES_OF_TOPICS = {
     "topic_names": conf_dir() / "views" / "topic_names.sql",
     "usable_names": Path(__file__).with_name("usable_names.sql"),
 }
-#: Before and after all that a log can have.
 _BEGINNING, _END = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
@@ -90,7 +88,6 @@ class Increment:
         return Text(query, {"events": events})
 
 
-#: The log from beginning to end.
 WHOLE_LOG = Increment()
 
 
@@ -102,10 +99,7 @@ def replayed(
     files: TableFiles,
     increment: Increment = WHOLE_LOG,
 ) -> list[DataFile]:
-    """Replays a rule on recordings; the files of its outcomes and states.
-
-    A rule refuses what is out of order.
-    """
+    """Replays a rule on recordings; the files of its outcomes and states."""
     is_new = increment.since_us is None
     if is_new and steps.needs and not engine.warehouse.files(steps.needs, recordings):
         return []
@@ -172,7 +166,6 @@ class _Feeding:
 def by_key(
     batches: Iterator[pa.RecordBatch], names: Sequence[str]
 ) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Slices of rows that share their key, in their order."""
     for batch in batches:
         if not batch.num_rows:
             continue

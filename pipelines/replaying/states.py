@@ -36,10 +36,7 @@ def checksum(row: Mapping[str, Any]) -> str:
 
 
 def saved_by(rows: Sequence[Mapping[str, Any]], rule: str) -> FollowsFrom | None:
-    """What a rule's states follow from; None where it has none, or not those that it saved.
-
-    All are saved together, one for each key, and each with its checksum.
-    """
+    """What a rule's states follow from; None where it has none, or not those that it saved."""
     mine = [row for row in rows if row["rule"] == rule]
     keys = {row["state_key"] for row in mine}
     found = {row["fingerprint"] for row in mine}

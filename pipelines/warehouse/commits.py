@@ -45,8 +45,6 @@ _PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.columnMapping.mode
 #: How Arrow reads data files: pages are held against their checksums.
 CHECKED = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
 
-#: What a commit says of itself: how many files it adds and removes (see ``damage``).
-ACTIONS = "fileActions"
 #: The number of an epoch in a file's name (``file_name``).
 _NAME = re.compile(r"part-(\d{6})(?:-|$)", re.ASCII)
 
@@ -113,7 +111,6 @@ def app_id(step: str, recording: str) -> str:
 
 
 def epoch_of(uri: str, step: str, recording: str) -> int:
-    """The last epoch that a table was written in by a step of a recording, 0 if it never was."""
     return epoch_in(DeltaTable(uri), step, recording) if exists(uri) else 0
 
 
@@ -122,14 +119,11 @@ def epoch_in(delta: DeltaTable, step: str, recording: str) -> int:
 
 
 def file_name(epoch: int) -> str:
-    """How the names of an epoch's files begin."""
     return f"part-{epoch:06d}"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a commit does to a table: files that it adds and removes (rows of ``live_files``)."""
-
     added: Sequence[DataFile] = ()
     removed: Sequence[Mapping[str, Any]] = ()
 
@@ -171,11 +165,7 @@ def commit(
         for file in change.added
     ]
     transactions = [Transaction(app_id(step, name), epoch) for name, epoch in epochs.items()]
-    properties = CommitProperties(
-        app_transactions=transactions,
-        custom_metadata={ACTIONS: str(len(actions))},
-        max_commit_retries=0,
-    )
+    properties = CommitProperties(app_transactions=transactions, max_commit_retries=0)
     while True:
         try:
             delta.create_write_transaction(
@@ -213,7 +203,6 @@ def require_own(lineage_uri: str, step: str, epochs: Mapping[str, int]) -> None:
 
 
 def conflict(step: str, recording: str) -> WriteConflictError:
-    """What a job stops with that was too late."""
     return WriteConflictError(
         f"another job has written {step} of recording {recording!r} meanwhile: this one has "
         "stopped, run it again when the other is done"

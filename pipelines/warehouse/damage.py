@@ -5,7 +5,7 @@ trusts both. A commit that was cut to nothing reads as a commit that did nothing
 gone is missed only by a query that needs it: so rows would silently be missing, or a job would fail
 in its middle. Hence each job first looks whether
 
-* the log's newest checkpoint and every commit after it can be read, and is complete;
+* the log can be read;
 * every file of the current version is there, as long as the log says;
 * a recording has as many rows in each table as the step that wrote them left there (``lineage``):
   a log that lost its last commits, or a table that is gone, would otherwise be believed.
@@ -16,8 +16,6 @@ shows when they are read, by the checksums of its pages; where a job fails, ``re
 finds the file that it failed at.
 """
 
-import json
-import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,14 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from kip_replay.pipelines.warehouse.commits import ACTIONS, dataset, files_of, rows_of_step
+from kip_replay.pipelines.warehouse.commits import dataset, files_of, rows_of_step
+from kip_replay.pipelines.warehouse.data_files import SchemaError, fitting
 from kip_replay.pipelines.warehouse.tables import made_anew
 from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, TABLES
-
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")
-_COMMIT = re.compile(r"(\d{20})\.json")
 
 
 class DamagedTableError(Exception):
@@ -51,10 +47,7 @@ def require_whole(warehouse_path: str) -> None:
 
 
 def require_readable(warehouse_path: str) -> None:
-    """The same, and every file of a local warehouse is read from beginning to end.
-
-    Raises DamagedTableError.
-    """
+    """The same, and every file of a local warehouse is read from beginning to end."""
     if "://" in warehouse_path:
         return
     for name, files in _require_whole(Path(warehouse_path)).items():
@@ -120,11 +113,10 @@ def _was_made(folder: Path) -> bool:
     return log.is_dir() and (any(log.glob("*.json")) or any(folder.glob("recording=*/*.parquet")))
 
 
-def _damaged(table: Table, folder: Path, found: str, way_on: str = "") -> DamagedTableError:
-    if not way_on:
-        way_on = made_anew(table, str(folder))
-        if table in (*LOG_TABLES, *OBSERVATIONS):  # read from logs
-            way_on = f"restore the warehouse from a copy, or {way_on}"
+def _damaged(table: Table, folder: Path, found: str) -> DamagedTableError:
+    way_on = made_anew(table, str(folder))
+    if table in (*LOG_TABLES, *OBSERVATIONS):  # read from logs
+        way_on = f"restore the warehouse from a copy, or {way_on}"
     return DamagedTableError(f"the table {table.name} is damaged, {found}: {way_on}")
 
 
@@ -134,24 +126,6 @@ def _live_files(folder: Path, table: Table) -> list[dict[str, Any]]:
     for place in (folder, log):
         if place.exists() and not place.is_dir():
             raise _damaged(table, folder, f"{place} is no folder")
-    checkpoint = _newest_checkpoint(log)
-    for file in checkpoint:
-        try:
-            pq.read_table(file, columns=["add.path", "protocol.minReaderVersion"])
-        except (pa.ArrowException, OSError):
-            way_on = ""
-            if (log / f"{0:020}.json").exists():  # none was cleaned up: they hold all that it holds
-                way_on = (
-                    f"remove this file and {log / '_last_checkpoint'}, and run again, which reads "
-                    "the commits instead"
-                )
-            found = f"its checkpoint {file} cannot be read"
-            raise _damaged(table, folder, found, way_on) from None
-    since = checkpoint[0].name[:20] if checkpoint else ""
-    for commit in sorted(log.iterdir()):
-        match = _COMMIT.fullmatch(commit.name)
-        if match and match[1] > since and not _is_complete(commit):
-            raise _damaged(table, folder, f"its commit {commit} is cut short")
     try:
         files = files_of(deltalake.DeltaTable(str(folder)))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
@@ -168,44 +142,14 @@ def _live_files(folder: Path, table: Table) -> list[dict[str, Any]]:
     return files
 
 
-def _newest_checkpoint(log: Path) -> list[Path]:
-    """The checkpoint's file, or files where it has several parts; none if there is none."""
-    of_version: dict[str, list[Path]] = {}
-    for file in log.iterdir():
-        if match := _CHECKPOINT.fullmatch(file.name):
-            of_version.setdefault(match[1], []).append(file)
-    return sorted(of_version[max(of_version)]) if of_version else []
-
-
-def _is_complete(commit: Path) -> bool:
-    """Whether every line is an action, and there are as many as the commit says of itself."""
-    try:
-        actions = [dict(json.loads(line)) for line in commit.read_bytes().splitlines()]
-    except (ValueError, TypeError):
-        return False
-    info: dict[str, Any] = {}
-    for action in actions:
-        info = action.get("commitInfo", info)
-    found = sum("add" in action or "remove" in action for action in actions)
-    return bool(actions) and int(info.get(ACTIONS, found)) == found
-
-
 def _content_damage(file: Path, table: Table) -> str | None:
     """What is the matter with the bytes of a file; None if all its rows can be read."""
+    schema = table.without(*table.partitioned_by)
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-            there = {field.name: field.type for field in parquet.schema_arrow}
-            for field in table.without(*table.partitioned_by):
-                if field.name not in there:
-                    return f"its file {file} has no {field.name}"
-                if not field.type.equals(there[field.name]):
-                    found = f"{field.name} as {there[field.name]}, the table {field.type}"
-                    return f"its file {file} has {found}"
-            required = [f.name for f in table.arrow_schema if not f.nullable and f.name in there]
             for rows in parquet.iter_batches():
-                if nulls := [name for name in required if rows.column(name).null_count]:
-                    return f"its file {file} has null in {', '.join(nulls)}, which is never null"
-    except (pa.ArrowException, OSError) as error:
+                fitting(rows, table.name, schema)
+    except (pa.ArrowException, OSError, SchemaError, KeyError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         return f"its file {file} cannot be read ({reason})"
     return None

@@ -28,16 +28,8 @@ from kip_replay.replay.table import Table
 #: Rows of a row group, held back until it is full.
 _ROW_GROUP_ROWS = 1 << 17
 _ROW_GROUP_BYTES = 64 << 20
-#: A file that has grown to this size is followed by another.
 FILE_BYTES_MAX = 256 << 20
 _COMPRESSION = "zstd"
-#: Of columns that hardly repeat a value, as times: a dictionary of them is as large as they are.
-_ENCODINGS = {
-    "request_id": "PLAIN",
-    "line_id": "PLAIN",
-    "line_number": "DELTA_BINARY_PACKED",
-    "correlation_id": "DELTA_BINARY_PACKED",
-}
 #: Characters that Delta keeps of a text in statistics.
 _STATS_CHARACTERS = 32
 #: Nested and free text columns are never filtered by: their statistics only make commits long.
@@ -65,7 +57,6 @@ class DataFile:
 
 
 def partition_folder(recording: str) -> str:
-    """The folder of a recording within a table, escaped as Hive and Spark escape it."""
     return f"recording={quote(recording, safe='')}"
 
 
@@ -104,10 +95,7 @@ class TableFiles:
     _closed: list[DataFile] = field(default_factory=list, init=False)
 
     def write(self, table: Table, rows: pa.RecordBatch, recording: str | None = None) -> None:
-        """Takes rows of a table, of the recording that they have or that is given.
-
-        Raises SchemaError.
-        """
+        """Takes rows of a table, of the recording given or of theirs. Raises SchemaError."""
         if recording is None:
             of_rows = rows.column("recording")
             names = of_rows.unique().to_pylist()
@@ -133,6 +121,19 @@ class TableFiles:
         return self._closed
 
 
+def fitting(rows: pa.RecordBatch, table: str, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a table's schema. Raises SchemaError, or KeyError where one is not there."""
+    kept = rows.select(schema.names)
+    for given, wanted, values in zip(kept.schema, schema, kept.columns, strict=True):
+        if given.type != wanted.type and not given.type.equals(wanted.type):
+            raise SchemaError(
+                f"rows of {table} have {given.name} as {given.type}, not {wanted.type}"
+            )
+        if values.null_count and not wanted.nullable:
+            raise SchemaError(f"rows of {table} have null in {given.name}, which is never null")
+    return kept
+
+
 class _OpenFile:
     def __init__(self, folder: str, table: Table, recording: str, name: str) -> None:
         self._table, self._recording = table, recording
@@ -140,20 +141,13 @@ class _OpenFile:
         filesystem, place = filesystem_of(f"{folder}/{self._path}")
         filesystem.create_dir(str(Path(place).parent), recursive=True)
         self._schema = table.without(*table.partitioned_by).remove_metadata()
-        self._required = [i for i, each in enumerate(self._schema) if not each.nullable]
         self._metadata: list[pq.FileMetaData] = []
         self._sink = filesystem.open_output_stream(place)
-        encodings = {
-            column.name: _ENCODINGS.get(column.name, "DELTA_BINARY_PACKED")
-            for column in self._schema
-            if column.name in _ENCODINGS or pa.types.is_timestamp(column.type)
-        }
         self._writer = pq.ParquetWriter(
             self._sink,
             self._schema,
             compression=_COMPRESSION,
-            use_dictionary=[leaf for leaf in _leaves(self._schema) if leaf not in encodings],
-            column_encoding=encodings,
+            use_dictionary=False,  # ids and times hardly repeat, and zstd finds what does
             write_statistics=stats_columns(table),
             metadata_collector=self._metadata,
             store_schema=False,
@@ -167,27 +161,12 @@ class _OpenFile:
         return int(self._sink.tell())
 
     def write(self, rows: pa.RecordBatch) -> None:
-        kept = rows.select(self._schema.names)
-        self._require_fit(kept)
+        kept = fitting(rows, self._table.name, self._schema)
         self._held.append(pa.RecordBatch.from_arrays(kept.columns, schema=self._schema))
         self._held_rows += rows.num_rows
         self._held_bytes += rows.nbytes
         if self._held_rows >= _ROW_GROUP_ROWS or self._held_bytes >= _ROW_GROUP_BYTES:
             self._flush()
-
-    def _require_fit(self, rows: pa.RecordBatch) -> None:
-        for given, wanted in zip(rows.schema, self._schema, strict=True):
-            if given.type != wanted.type and not given.type.equals(wanted.type):
-                raise SchemaError(
-                    f"rows for {self._table.name} have {given.name} as {given.type}, the table has "
-                    f"{wanted.type}"
-                )
-        for place in self._required:
-            if rows.column(place).null_count:
-                raise SchemaError(
-                    f"a row for {self._table.name} has null in {self._schema.names[place]}, which "
-                    "is never null"
-                )
 
     def _flush(self) -> None:
         if self._held:
@@ -222,20 +201,7 @@ class _OpenFile:
         )
 
 
-def _leaves(columns: Iterable[pa.Field], within: str = "") -> Iterator[str]:
-    """Paths of Parquet columns."""
-    for column in columns:
-        path, type_ = f"{within}{column.name}", column.type
-        if pa.types.is_list(type_):
-            yield from _leaves([type_.value_field.with_name("element")], f"{path}.list.")
-        elif pa.types.is_struct(type_):
-            yield from _leaves(type_, f"{path}.")
-        else:
-            yield path
-
-
 def _stats(metadata: pq.FileMetaData, names: Iterable[str]) -> str:
-    """Delta's statistics of a file, from Parquet's of its row groups."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     columns = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
     least, greatest, nulls = {}, {}, {}

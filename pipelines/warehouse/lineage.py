@@ -32,7 +32,6 @@ def fingerprint(*parts: object) -> str:
 
 @cache
 def code_of(modules: tuple[str, ...], files: tuple[str, ...] = ()) -> str:
-    """A hash of modules with all that they import of this project, and of other files."""
     digest = hashlib.blake2b(digest_size=16)
     for name, path in sorted(_closure(modules).items()):
         digest.update(name.encode() + b"\0" + path.read_bytes())
@@ -47,17 +46,11 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
     while waiting:
         name = waiting.pop()
         path = _path_of(name)
-        if name in found or path is None or _is_left_out(name):
+        if name in found or path is None or name in _REGISTRIES or name.startswith(_NOT_FOLLOWED):
             continue
         found[name] = path
         waiting += _imported(path, name)
     return found
-
-
-def _is_left_out(name: str) -> bool:
-    return name in _REGISTRIES or any(
-        name == each or name.startswith(f"{each}.") for each in _NOT_FOLLOWED
-    )
 
 
 def _path_of(name: str) -> Path | None:
@@ -68,7 +61,6 @@ def _path_of(name: str) -> Path | None:
 
 @cache
 def _imported(path: Path, name: str) -> list[str]:
-    """Names that a module imports of this project: modules, or what may be one."""
     package, found = name if path.name == "__init__.py" else name.rpartition(".")[0], []
     for dots, base, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
         parent = ".".join(package.split(".")[: len(package.split(".")) - len(dots) + 1])

@@ -47,8 +47,6 @@ SAFE_RETENTION_HOURS = 168
 
 
 class Size(NamedTuple):
-    """How much there is: files of the current version, their bytes, and rows."""
-
     files: int = 0
     bytes: int = 0
     rows: int = 0
@@ -136,10 +134,7 @@ def optimize(
 
 
 def vacuum(warehouse_path: str, table: Table, hours: int, dry_run: bool = False) -> list[str]:
-    """Deletes the table's files that no version of the last hours needs; which they are.
-
-    ``dry_run``: none is deleted.
-    """
+    """Deletes the table's files that no version of the last hours needs; which they are."""
     uri = f"{warehouse_path}/{table.name}"
     if not commits.exists(uri):
         return []

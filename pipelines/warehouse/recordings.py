@@ -1,20 +1,18 @@
 """The recordings that a warehouse holds: what is known of them, and how one is deleted.
 
-What is known is read by delta-rs from the Delta log (names, sizes, spans: partition values and
-statistics), from ``ingested_files``, and of ``requests`` from the last lines of each recording. So
-listing needs no Spark.
+What is known is read by delta-rs from the Delta log (names and sizes), from ``ingested_files``, and
+of ``requests`` from the last lines of each recording. So listing needs no Spark.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import deltalake
 import duckdb
 import pyarrow.dataset as ds
 
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.commits import live_files
 from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
@@ -30,15 +28,13 @@ _LOOKED_BACK = timedelta(minutes=10)
 #: Steps that judge predictions by a recording begin so.
 _JUDGED_BY = "accuracy/"
 
-#: The first and the last time of something.
-_Span: TypeAlias = tuple[datetime, datetime]
-_NO_SPAN: tuple[datetime | None, datetime | None] = (None, None)
-
 
 class Ingested(NamedTuple):
-    """What was read of a recording's logs; bytes are uncompressed."""
+    """What was read of a recording's logs, and their span; bytes are uncompressed."""
 
-    node_ids: tuple[int, ...] = ()
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    node_ids: Sequence[int] = ()
     files: int = 0
     bytes: int = 0
     lines: int = 0
@@ -51,8 +47,6 @@ class Ingested(NamedTuple):
 
 
 class StoredRecording(NamedTuple):
-    """What a warehouse knows of a recording; ``sizes`` by table, those it has rows in."""
-
     name: str
     first_at: datetime | None
     last_at: datetime | None
@@ -67,7 +61,6 @@ class StoredRecording(NamedTuple):
 
 
 def ingested_recordings(warehouse: Warehouse) -> list[str]:
-    """Names of the recordings whose logs were read, sorted."""
     return sorted(sizes(warehouse.path, INGESTED_FILES))
 
 
@@ -77,56 +70,51 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     by_table = {n: sizes(warehouse_path, t) for n, t in TABLES.items() if t is not LINEAGE}
     names = sorted({name for of_table in by_table.values() for name in of_table})
     ingested = _ingested(warehouse_path)
-    spans = _spans(warehouse_path)
-    versions = _kafka_versions(warehouse_path, spans)
+    versions = _kafka_versions(warehouse_path, ingested)
     lineage = warehouse.lineage(names)
     return [
         StoredRecording(
             name,
-            *spans.get(name, _NO_SPAN),
-            ingested.get(name, Ingested()),
+            logs.first_at,
+            logs.last_at,
+            logs,
             versions.get(name, ()),
             tuple(rule for rule in rules if (name, rule) in lineage),
             {table: of[name] for table, of in by_table.items() if name in of},
         )
         for name in names
+        for logs in [ingested.get(name, Ingested())]
     ]
 
 
 def _ingested(warehouse_path: str) -> dict[str, Ingested]:
-    """What ``ingested_files`` says, by recording: it has a few rows per log file."""
     ingested = _dataset(warehouse_path, INGESTED_FILES)
     if ingested is None:
         return {}
-    found = duckdb.execute("""
-        SELECT recording, list_sort(list(DISTINCT node_id)), count(DISTINCT (node_id, source_file)),
-            sum(bytes_read), sum(lines_read), sum(requests), sum(rejected)
-        FROM ingested GROUP BY recording""")
-    return {name: Ingested(tuple(nodes), *of) for name, nodes, *of in found.fetchall()}
+    session = duckdb.connect()
+    rows = session.sql("""
+        SELECT recording, min(first_received_at) AS first_at, max(last_completed_at) AS last_at,
+            list_sort(list(DISTINCT node_id)) AS node_ids,
+            count(DISTINCT (node_id, source_file)) AS files, sum(bytes_read)::BIGINT AS bytes,
+            sum(lines_read)::BIGINT AS lines, sum(requests)::BIGINT AS requests,
+            sum(rejected)::BIGINT AS rejected
+        FROM ingested GROUP BY recording""").to_arrow_table()
+    return {row.pop("recording"): Ingested(**row) for row in rows.to_pylist()}
 
 
-def _spans(warehouse_path: str) -> dict[str, _Span]:
-    """First receipt and last response of each recording, from statistics: to the millisecond."""
-    spans: dict[str, _Span] = {}
-    for file in live_files(f"{warehouse_path}/{REQUESTS.name}"):
-        first, last = file.get("min.received_at"), file.get("max.completed_at")
-        if first is None or last is None:
-            continue
-        name = file["partition.recording"]
-        known_first, known_last = spans.get(name, (first, last))
-        spans[name] = (min(first, known_first), max(last, known_last))
-    return spans
-
-
-def _kafka_versions(warehouse_path: str, spans: Mapping[str, _Span]) -> dict[str, tuple[str, ...]]:
+def _kafka_versions(
+    warehouse_path: str, ingested: Mapping[str, Ingested]
+) -> dict[str, tuple[str, ...]]:
     """What brokers called themselves in the last minutes of each recording."""
     dataset = _dataset(warehouse_path, REQUESTS)
     of_brokers = ds.field("api_name").isin(_OF_BROKERS)
     is_named = ds.field("software_version").is_valid()
     found = {}
-    for name, (_, last) in spans.items():
-        recent = (ds.field("recording") == name) & (ds.field("completed_at") > last - _LOOKED_BACK)
-        assert dataset is not None, "its files have spans"
+    for name, logs in ingested.items():
+        if dataset is None or logs.last_at is None:
+            continue
+        since = ds.field("completed_at") > logs.last_at - _LOOKED_BACK
+        recent = (ds.field("recording") == name) & since
         rows = dataset.to_table(["software_version"], filter=recent & of_brokers & is_named)
         found[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
     return found
@@ -164,7 +152,6 @@ def delete_recording(
 
 
 def _delete_judgements(warehouse: Warehouse, recording: str) -> bool:
-    """Deletes what was predicted from a recording, and what is held against it."""
     rows = warehouse.rows(PREDICTION_ACCURACY, sizes(warehouse.path, PREDICTION_ACCURACY))
     pairs = {tuple(p.values()) for p in rows.select(["recording", "recorded_in"]).to_pylist()}
     begun = warehouse.lineage(sizes(warehouse.path, LINEAGE))

@@ -4,7 +4,6 @@ What is small is read as Arrow (``rows``) or by DuckDB (``database``); what grow
 engine. All is written through ``Writing``, which is what ``commits`` does to the tables of a step.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,17 +57,14 @@ class Warehouse:
     def files(
         self, table: Table, recordings: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
-        """The files of the table's current version (``commits.live_files``); none if no table."""
         return commits.live_files(self.uri_of(table), recordings)
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
-        """The rows of some recordings of a small table; none where there is no table."""
         return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
 
     def rows_and_epochs(
         self, table: Table, recordings: Collection[str], step: str
     ) -> tuple[pa.Table, dict[str, int]]:
-        """``rows``, and the last epoch in which a step had written each recording's by then."""
         if not self.exists(table):
             return _no(table), dict.fromkeys(recordings, 0)
         delta = self.open(table)
@@ -81,10 +77,7 @@ class Warehouse:
         return rows.select(table.arrow_schema.names)
 
     def database(self, recordings: Collection[str]) -> duckdb.DuckDBPyConnection:
-        """A DuckDB session with each table, of which it has only the rows of ``recordings``.
-
-        Tables that were never made are there without rows.
-        """
+        """A DuckDB session with each table, of which it has only the rows of ``recordings``."""
         connection = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
         self.register(connection, recordings, TABLES.values())
@@ -121,7 +114,6 @@ class Warehouse:
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
     ) -> "Writing":
-        """An attempt to write a step's tables for some recordings, in the next epoch."""
         self.create_missing([*tables, LINEAGE])
         last = [
             commits.epoch_of(self.uri_of(table), step, name)
@@ -133,7 +125,6 @@ class Warehouse:
     def replace(
         self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
     ) -> None:
-        """Replaces small tables of a step, for the recordings that ``follows_from`` is of."""
         writing = self.writing(step, follows_from, rows)
         files = writing.files()
         for table, of_table in rows.items():
@@ -148,14 +139,9 @@ class Warehouse:
     # --- lineage ----------------------------------------------------------------------------------
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
-        """What the rows of each (recording, step) follow from; no entry where that is not known.
-
-        Nor where more than one row states it, of which this program writes none.
-        """
+        """What the rows of each (recording, step) follow from; no entry where that is not known."""
         rows = self.rows(LINEAGE, recordings).to_pylist()
-        times = Counter((row["recording"], row["step"]) for row in rows)
-        found = {(row["recording"], row["step"]): row["follows_from"] for row in rows}
-        return {key: text for key, text in found.items() if times[key] == 1}
+        return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
 
 
 @dataclass(frozen=True)
@@ -291,10 +277,7 @@ def sql_text(text: str) -> str:
 
 
 def made_anew(table: Table, path: str) -> str:
-    """How a table whose rows cannot be used is made again, as the end of a sentence.
-
-    What rules and summaries wrote follows from the typed tables. What was read from logs does not.
-    """
+    """How a table whose rows cannot be used is made again, as the end of a sentence."""
     if table in (*LOG_TABLES, *OBSERVATIONS):
         return (
             "run kip-replay run on the recordings with another --warehouse, which reads the logs "
@@ -307,7 +290,6 @@ def made_anew(table: Table, path: str) -> str:
 
 
 def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
-    """Raises UserError unless names, types and what may be null are those of the schema."""
     there, wanted = (
         {(field.name, str(field.type), field.nullable) for field in schema.fields}
         for schema in (delta.schema(), Schema.from_arrow(table.arrow_schema))

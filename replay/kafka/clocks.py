@@ -26,10 +26,7 @@ STAMP_ERROR_US = 50_000
 
 
 class Order(NamedTuple):
-    """Events on ``before`` that come before events on ``after``: so many ``pairs`` of a kind.
-
-    ``gap_us``: the least by which the stamps on ``after`` are later.
-    """
+    """Events on ``before`` that come before events on ``after``: so many ``pairs`` of a kind."""
 
     before: int
     after: int
@@ -52,10 +49,7 @@ class Clocks(StrEnum):
 
 
 class Offset(NamedTuple):
-    """How far a node's clock is ahead of another's, microseconds; None: not bounded.
-
-    ``is_contradicted``: no offset that does not change explains what the log bounds.
-    """
+    """How far a node's clock is ahead of another's, microseconds; None: not bounded."""
 
     earliest_us: int | None
     latest_us: int | None
@@ -63,7 +57,6 @@ class Offset(NamedTuple):
 
     @property
     def clocks(self) -> Clocks:
-        """What is certain of the two clocks."""
         if self.is_contradicted:
             return Clocks.CONTRADICTED
         if (self.earliest_us or 0) > 0 or (self.latest_us or 0) < 0:
@@ -73,7 +66,6 @@ class Offset(NamedTuple):
 
 
 def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> dict[int, Offset]:
-    """How far each other node's clock is ahead of that of ``reference``."""
     most: Bounds = {(node, node): 0 for node in nodes}
     for order in orders:
         _lower(most, (order.before, order.after), order.gap_us + STAMP_ERROR_US)

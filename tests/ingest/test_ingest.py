@@ -268,7 +268,9 @@ def test_partitions_and_byte_ranges_change_nothing(ingested: Ingested, tmp_path:
     warehouse = Warehouse(tmp_path / "warehouse")
     names = ("repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
-    settings = IngestSettings(final=True, range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0)
+    settings = IngestSettings(
+        final=True, range_bytes=10_000, task_bytes_max=9_000, survey_on_driver_bytes_max=0
+    )
     assert ingest(recordings, Local(warehouse), settings, quiet) == [
         ingested.read[n] for n in names
     ]
@@ -304,7 +306,7 @@ def test_a_file_that_is_in_is_not_read_again(ingested: Ingested) -> None:
 
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step, "parse_or_error", never)
+        patch.setattr(step, "parse_task", never)
         recording = ingested.recordings["plain"]
         (again,) = ingest([recording], Local(ingested.warehouse), say=said.append)
     assert (again.files_read, again.files_known, again.lines) == (0, 2, 0)
@@ -444,10 +446,10 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
 ) -> None:
     """Another job reads the same recording: before this one writes, and in its middle."""
     recording = ingested.recordings["plain"]
-    real = step.parse_or_error
+    real = step.parse_task
 
     def meanwhile(*args: Any) -> Any:
-        monkeypatch.setattr(step, "parse_or_error", real)
+        monkeypatch.setattr(step, "parse_task", real)
         ingest([recording], Local(warehouse), say=quiet)
         return real(*args)
 
@@ -461,7 +463,7 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
         made, commit = count(1), commits.commit
         with monkeypatch.context() as patch:
             if number == 0:
-                patch.setattr(step, "parse_or_error", meanwhile)
+                patch.setattr(step, "parse_task", meanwhile)
             else:
                 patch.setattr(commits, "commit", in_the_middle)
             with pytest.raises(WriteConflictError, match="ingest of recording 'plain' meanwhile"):
@@ -480,7 +482,7 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
         return replace(of_file, lines=of_file.lines + 1)
 
     warehouse = Warehouse(tmp_path / "warehouse")
-    monkeypatch.setattr(step, "survey_or_error", one_more)
+    monkeypatch.setattr(step, "survey_of", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* and 40 when"):
         ingest([ingested.recordings["plain"]], Local(warehouse), say=quiet)
     assert not any(warehouse.files(table) for table in LOG_TABLES)

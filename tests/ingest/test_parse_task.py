@@ -15,9 +15,8 @@ from small_logs import BROKER, CONTROLLER, lines_of
 
 from kip_replay.pipelines.ingest.line_accounting import Counts
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.log_tables import rows_of
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, together
-from kip_replay.pipelines.ingest.parse_task import Parsed, parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_task import Parsed, parse_task, rows_of, tasks_of
 from kip_replay.pipelines.ingest.step import newer_versions_warning
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles

@@ -20,7 +20,7 @@ from kip_replay.pipelines.ingest import parse_task as parse_task_module
 from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
-from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, tasks_of
+from kip_replay.pipelines.ingest.parse_task import ParseError, parse_task, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.replay.kafka.request_log import PARSED_LINE, Anonymous, Pseudonyms
@@ -191,12 +191,12 @@ def test_a_mistake_of_the_parser_is_reported_without_the_line(
     monkeypatch.setattr(parse_task_module, "parse_together", fails)
     (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path), "part"), LINE_BYTES_MAX, PSEUDONYMS)
     with pytest.raises(ParseError, match=r"KeyError in fails \(test_anonymize") as raised:
-        parse_or_error(task)
+        parse_task(task)
     printed = [line for line in traceback.format_exception(raised.value) if "raise" not in line]
     assert "acme" not in "".join(printed)
     (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path), "part"), LINE_BYTES_MAX)
     with pytest.raises(KeyError, match="acme"):
-        parse_or_error(task)
+        parse_task(task)
 
 
 def test_where_the_key_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,9 @@ description = "no FETCH requests more than 100 MB"
 """
 
 
+NAMED = '[[expectation]]\nname = "lines_are_accounted_for"\n'
+
+
 def test_what_ships_covers_every_table_and_rule() -> None:
     shipped = load_suites()
     rules = {rule.name for rule in RULES}
@@ -57,10 +60,10 @@ def test_nulls_of_pairs_are_no_failures(tmp_path: Path) -> None:
 
 
 def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:
-    text = GOOD.replace("fetches", "requests").replace(COLUMNS, 'columns = ["total_ms"]')
-    (tmp_path / "log.toml").write_text(text)
+    text = GOOD.replace("fetches", "ingested_files").replace("[[expectation]]\n", NAMED)
+    (tmp_path / "log.toml").write_text(text.replace(COLUMNS, 'columns = ["lines_read"]'))
     ours, theirs = ({each.place: each for each in load_suites(more)} for more in ([], [tmp_path]))
-    place = ("log", "requests", "column_values_to_be_between total_ms")
+    place = ("log", "ingested_files", "lines_are_accounted_for")
     assert ours.keys() == theirs.keys()
     assert (ours[place].severity, theirs[place].severity) == (Severity.CRITICAL, Severity.INFO)
 

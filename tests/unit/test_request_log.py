@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from parsed_lines import parsed
 
-from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
 from kip_replay.replay.kafka.messages import schemas
 from kip_replay.replay.kafka.request_log import PARSED_LINE
+from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
 
 LINES = gzip.decompress(
     (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()

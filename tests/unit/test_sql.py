@@ -268,7 +268,7 @@ def test_nothing_that_a_terminal_obeys_reaches_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     statement = f"SELECT '{NAMED_TO_HARM}' AS \"{NAMED_TO_HARM}\""
-    shown = r"x\x1b[31m\x9b2J\u202ey\x0az"
+    shown = r"x\x1b[31m\x9b2J\u202ey\nz"
     Shell(catalog, "table", 10).run(statement)
     assert capsys.readouterr().out.splitlines() == [shown] * 2
     with monkeypatch.context() as patch:

@@ -47,8 +47,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         put(warehouse, "hwm_parking", {REPLAY_STATE: [state]})
         summary = row(LATENCY_SUMMARY, ODD_NAME, metric=str(hour), max_ms=1.0)
         put(warehouse, "summaries", {LATENCY_SUMMARY: [summary]})
-    old = request("old", 0, NOW - timedelta(days=40))
-    put(warehouse, "ingest", {REQUESTS: [old], INGESTED_FILES: [row(INGESTED_FILES, "old")]})
+    at = NOW - timedelta(days=40)
+    file = row(INGESTED_FILES, "old", first_received_at=at, last_completed_at=at)
+    put(warehouse, "ingest", {REQUESTS: [request("old", 0, at)], INGESTED_FILES: [file]})
     warehouse.writing("ingest", ["killed"], [REQUESTS]).begin()
     return warehouse
 

@@ -21,16 +21,13 @@ class Columns:
         return len(self._structs)
 
     def array(self, name: str) -> pa.Array:
-        """The column, nulls of its parent included."""
         index = self._structs.type.get_field_index(name)
         return pa.nulls(len(self)) if index < 0 else pc.struct_field(self._structs, index)
 
     def present(self, name: str) -> Bools:
-        """Where the column is not null."""
         return bools(self.array(name).is_valid())
 
     def ints(self, name: str, default: int = 0) -> Ints:
-        """An integer column as int64."""
         array = self.array(name)
         if pa.types.is_null(array.type):
             return np.full(len(self), default, np.int64)
@@ -39,13 +36,11 @@ class Columns:
         return values
 
     def true_or_present(self, name: str) -> Bools:
-        """Where a boolean column is true, or another is not null."""
         array = self.array(name)
         is_flag = pa.types.is_boolean(array.type)
         return bools(array.fill_null(False)) if is_flag else self.present(name)
 
     def differ(self, name: str, default: int | bool | str | None) -> Bools:
-        """Where the column is neither null nor the default."""
         array = self.array(name)
         if array.null_count == len(array):
             return np.zeros(len(self), np.bool_)
@@ -54,11 +49,9 @@ class Columns:
         return bools(pc.not_equal(array, default).fill_null(False))
 
     def is_count(self, name: str) -> bool:
-        """Whether the column has the lengths of arrays rather than the arrays."""
         return bool(pa.types.is_integer(self.array(name).type))
 
     def utf8_lengths(self, name: str) -> Ints:
-        """Bytes of each string in UTF-8, 0 for null."""
         return _lengths(pc.binary_length(self.array(name).cast(pa.string())))
 
     def lengths(self, name: str) -> Ints:
@@ -82,20 +75,16 @@ def bools(flags: pa.BooleanArray) -> Bools:
 
 
 def _lengths(lengths: pa.Int32Array) -> Ints:
-    """Lengths as int64, 0 for null."""
     values: Ints = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return values
 
 
 class Nested(NamedTuple):
-    """Elements of a list column one after the other; row i holds ``offsets[i]:offsets[i + 1]``."""
-
     lengths: Ints
     offsets: Ints
     flat: Columns
 
     def sums(self, of_elements: Ints | Bools) -> Ints:
-        """Sum over the elements of each row."""
         running = np.concatenate(([0], np.cumsum(of_elements)))
         sums: Ints = running[self.offsets[1:]] - running[self.offsets[:-1]]
         return sums

@@ -39,17 +39,14 @@ def array_prefix(lengths: Ints, flexible: Bools) -> Ints:
 
 
 def string_sizes(lengths: Ints, flexible: Bools) -> Ints:
-    """Bytes of strings whose UTF-8 has ``lengths`` bytes; null counts as empty."""
     return _prefix(lengths, flexible, 2) + lengths
 
 
 def tagged(sizes: Ints) -> Ints:
-    """Bytes of a tagged field (tag below 128) whose value takes ``sizes``."""
     return 1 + varint_sizes(sizes) + sizes
 
 
 def among(values: Ints, versions: range) -> Bools:
-    """Which values are in a range of step 1."""
     within: Bools = (values >= versions.start) & (values < versions.stop)
     return within
 

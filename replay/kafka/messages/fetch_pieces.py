@@ -57,7 +57,6 @@ class FetchPieces:
         self.response_partition_bytes = plain + 2 * self._array_prefix(0)
 
     def topics_bytes(self, topics: TopicTotals) -> int:
-        """All topics of a message less their partitions, and their number."""
         runs = topics.runs
         if not self.is_flexible:
             return 4 + runs * (2 + 4) + topics.utf8_bytes
@@ -89,10 +88,7 @@ class FetchPieces:
         return size + has_replica_state * _REQUEST["ReplicaState"].tag_bytes(self.version)
 
     def response_fixed_bytes(self, endpoints: Iterable[tuple[int, int]] = ()) -> int:
-        """Frame, header and body of a response without its topics.
-
-        ``endpoints``: host and rack bytes of each of KIP-951's ``nodeEndpoints`` (v16+).
-        """
+        """Frame, header and body of a response without its topics."""
         size = FRAME_BYTES + CORRELATION_ID_BYTES + self.is_flexible
         size += _RESPONSE.plain_bytes(self.version)
         field = _RESPONSE["NodeEndpoints"]

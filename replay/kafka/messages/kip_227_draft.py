@@ -37,12 +37,10 @@ class DraftFetchPieces(NamedTuple):
     partition_id_is_string: bool
 
     def request_fixed_bytes(self, client_id_bytes: int) -> int:
-        """Frame, header and body of a request without topics."""
         overhead = FRAME_BYTES + REQUEST_HEADER_BYTES + client_id_bytes
         return overhead + _REQUEST.plain_bytes(0) + _ARRAY_LENGTH_BYTES
 
     def response_fixed_bytes(self) -> int:
-        """Frame, header and body of a response without topics."""
         overhead = FRAME_BYTES + CORRELATION_ID_BYTES
         return overhead + _RESPONSE.plain_bytes(0) + _ARRAY_LENGTH_BYTES
 

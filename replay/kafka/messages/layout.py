@@ -30,8 +30,6 @@ def versions_of(text: str) -> range:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A field of a message. ``type`` is that of its elements where it ``is_array``."""
-
     name: str
     type: str
     is_array: bool
@@ -52,7 +50,6 @@ class Field:
 
     @property
     def has_fixed_size(self) -> bool:
-        """Whether every value takes as many bytes."""
         return not self.is_array and self.type in _FIXED_BYTES
 
     def plain_bytes(self, version: int) -> int:
@@ -60,7 +57,6 @@ class Field:
         return self.struct.plain_bytes(version) if self.struct else _FIXED_BYTES[self.type]
 
     def plain_sizes(self, versions: Ints) -> Ints | int:
-        """``plain_bytes`` of each version."""
         return self.struct.plain_sizes(versions) if self.struct else _FIXED_BYTES[self.type]
 
     def tag_bytes(self, version: int) -> int:
@@ -78,8 +74,6 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Struct:
-    """Fields that are written one after the other, then the tagged ones (KIP-482)."""
-
     fields: tuple[Field, ...]
     flexible: range
 
@@ -97,7 +91,6 @@ class Struct:
         return self._plain_bytes_by_version[min(version, len(self._plain_bytes_by_version) - 1)]
 
     def plain_sizes(self, versions: Ints) -> Ints:
-        """``plain_bytes`` of each version."""
         of_version = np.array(self._plain_bytes_by_version, np.int64)
         return of_version[np.clip(versions, 0, len(of_version) - 1)]
 
@@ -122,8 +115,6 @@ class Struct:
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """A request or a response of an API."""
-
     versions: range
     body: Struct
     #: Columns that are neither null nor false where the body is there.
@@ -131,7 +122,6 @@ class Message:
 
     @staticmethod
     def of(schema: schemas.Schema) -> Message:
-        """The message of a schema."""
         flexible = versions_of(schema["flexibleVersions"])
         return Message(
             versions_of(schema["validVersions"]),
@@ -142,15 +132,12 @@ class Message:
 
 @dataclass(frozen=True)
 class Api:
-    """An API whose messages are known in all their versions."""
-
     key: int
     request: Message
     response: Message
 
     @staticmethod
     def of(request: schemas.Schema, response: schemas.Schema) -> Api:
-        """The API of two schemas."""
         return Api(request["apiKey"], Message.of(request), Message.of(response))
 
 
@@ -190,5 +177,4 @@ def _default(type_: str, text: str | None) -> int | bool | str | None:
 PRODUCE = Api.of(schemas.PRODUCE_REQUEST, schemas.PRODUCE_RESPONSE)
 FETCH = Api.of(schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE)
 BROKER_HEARTBEAT = Api.of(schemas.BROKER_HEARTBEAT_REQUEST, schemas.BROKER_HEARTBEAT_RESPONSE)
-#: By API key.
 APIS: Mapping[int, Api] = {api.key: api for api in (PRODUCE, FETCH, BROKER_HEARTBEAT)}

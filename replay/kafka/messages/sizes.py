@@ -92,7 +92,6 @@ def _is_written(field: Field, columns: Columns) -> Bools:
 
 
 def _value(field: Field, columns: Columns, version: Ints, flexible: Bools) -> Ints:
-    """Bytes of a field's value without its tag."""
     if field.is_array:
         return _array(field, columns, version, flexible)
     if field.type == "string":

@@ -4,10 +4,10 @@
 """
 
 from .anonymous import Anonymous as Anonymous
-from .fold import FoldBoundary as FoldBoundary
-from .fold import fold_boundary as fold_boundary
 from .line import stamp_of as stamp_of
+from .local_time import FoldBoundary as FoldBoundary
 from .local_time import LocalTime as LocalTime
+from .local_time import fold_boundary as fold_boundary
 from .local_time import has_ambiguous_hour as has_ambiguous_hour
 from .parsed_line import PARSED_LINE as PARSED_LINE
 from .parser import LineParser as LineParser

@@ -72,7 +72,6 @@ _VERSION = re.compile(
     r"unknown|v?\d{1,4}(\.\d{1,4}){0,3}(-(rdkafka-)?v?\d{1,4}(\.\d{1,4}){0,3})?"
     r"(-(SNAPSHOT|ccs|ce|rc\d{1,2}))?"
 )
-#: Of ``client_observations``.
 _CLIENT_OPERATIONS = frozenset({"create", "delete", "alter"})
 #: ``KafkaPrincipal``: a type and a name.
 _USER = "User:"
@@ -83,17 +82,7 @@ _CONNECTION = re.compile(r"(.*?):(\d{1,5})-(.*):(\d{1,5})((?:-\d{1,10}){1,2})", 
 #: Resources whose names are node ids, and features that Kafka has.
 _NODES = pa.array(["broker", "broker_logger"])
 _NODE_ID = r"^[0-9]{1,10}$"
-_FEATURES = pa.array(
-    [
-        "metadata.version",
-        "kraft.version",
-        "transaction.version",
-        "group.version",
-        "share.version",
-        "streams.version",
-        "eligible.leader.replicas.version",
-    ]
-)
+_FEATURE = r"^[a-z.]{1,40}\.version$"
 #: Configs whose names stay, and their values where these are numbers or truth values.
 KEPT_CONFIGS = (
     "min.insync.replicas",
@@ -145,7 +134,6 @@ class Anonymous:
         }
 
     def lines(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with every text that is not to be kept replaced."""
         columns = [
             self._hidden(column, name)
             for column, name in zip(batch.columns, batch.schema.names, strict=True)
@@ -153,11 +141,9 @@ class Anonymous:
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def texts(self, texts: pa.Array, column: str) -> pa.Array:
-        """Texts of a column that is called like this in a table; null stays null."""
         return _each(texts, self._ways.get(column, self.name))
 
     def topic(self, topic: str) -> str:
-        """A topic's name or id."""
         return topic if topic in INTERNAL_TOPICS or topic in _RESERVED_IDS else self.name(topic)
 
     def client_id(self, client_id: str) -> str:
@@ -165,7 +151,6 @@ class Anonymous:
         return client_id if KAFKA_CLIENTS.fullmatch(client_id) else self.name(client_id)
 
     def connection(self, connection: str) -> str:
-        """The hosts replaced, each as it is elsewhere."""
         match = _CONNECTION.fullmatch(connection)
         if match is None:
             return self.name(connection)
@@ -221,19 +206,17 @@ class Anonymous:
     def _resource_names(self, types: pa.Array, names: pa.Array) -> pa.Array:
         """Topics as topics are, nodes and features as they are, and whatever else hidden."""
         is_node = pc.and_(pc.is_in(types, _NODES), pc.match_substring_regex(names, _NODE_ID))
-        is_feature = pc.and_(pc.equal(types, "feature"), pc.is_in(names, _FEATURES))
+        is_feature = pc.and_(pc.equal(types, "feature"), pc.match_substring_regex(names, _FEATURE))
         topics = _each(names, self.topic)
         hidden = pc.if_else(pc.equal(types, "topic"), topics, _each(names, self.name))
         return _kept_where(pc.or_(is_node, is_feature), names, hidden)
 
 
 def _each(texts: pa.Array, way: Callable[[str], str]) -> pa.Array:
-    """Each different text once; null stays null."""
     encoded = texts.dictionary_encode()
     different = pa.array([way(text) for text in encoded.dictionary.to_pylist()], TEXT)
     return different.take(encoded.indices)
 
 
 def _kept_where(is_kept: pa.BooleanArray, texts: pa.Array, hidden: pa.Array) -> pa.Array:
-    """Null is not kept."""
     return pc.if_else(is_kept.fill_null(False), texts, hidden)

@@ -1,6 +1,7 @@
 """Arrow arrays of structs and lists, built from columns at once and spread over more rows."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,29 +41,20 @@ def list_rows(
     shared: Mapping[str, pa.Array],
     n: int,
 ) -> pa.ListArray:
-    """``n`` lists of structs: ``rows[i]`` at row i (ascending), elsewhere empty.
-
-    ``shared`` are columns of the ``n`` rows that every element of a row repeats.
-    """
-    lengths = np.zeros(n, np.int64)
-    lengths[list(rows)] = [len(row) for row in rows.values()]
-    parent = pa.array(np.repeat(np.arange(n), lengths))
-    repeated = {name: column.take(parent) for name, column in shared.items()}
-    # Many lines can have the very same rows, which are made once.
-    elements: list[tuple[Any, ...]] = []
-    begins: dict[int, int] = {}
-    for row in rows.values():
-        if id(row) not in begins:
-            begins[id(row)] = len(elements)
-            elements += row
-    shifts = np.array([begins[id(row)] for row in rows.values()], np.int64)
-    used = lengths[list(rows)]
-    shifts -= np.cumsum(used) - used
-    places = pa.array(np.arange(used.sum()) + np.repeat(shifts, used))
+    """``n`` lists of structs: ``rows[i]`` at row i (ascending), elsewhere empty."""
     others = [field for field in type_ if field.name not in shared]
-    own = struct_rows(pa.struct(others), elements, {}).take(places)
-    columns = dict(zip([field.name for field in others], own.flatten(), strict=True))
-    return list_of(lengths, struct_of(type_, {**columns, **repeated}))
+    # Many lines can have the very same rows, which are made once.
+    different = [(), *{id(row): row for row in rows.values()}.values()]
+    places = {id(row): place for place, row in enumerate(different)}
+    elements = struct_rows(pa.struct(others), [*chain.from_iterable(different)], {})
+    lists = list_of(np.array([*map(len, different)]), elements)
+    of_rows = np.zeros(n, np.int64)
+    of_rows[[*rows]] = [places[id(row)] for row in rows.values()]
+    lengths, own = lists_in(lists.take(pa.array(of_rows)))
+    columns = dict(zip(own.type.names, own.flatten(), strict=True))
+    parent = pa.array(np.repeat(np.arange(n), lengths))
+    columns |= {name: column.take(parent) for name, column in shared.items()}
+    return list_of(lengths, struct_of(type_, columns))
 
 
 def list_of(lengths: Positions, flat: pa.Array, absent: Bools | None = None) -> Any:
@@ -92,7 +84,6 @@ def scatter(array: pa.Array, positions: Positions, n: int) -> pa.Array:
 
 
 def nulls_of(array: pa.Array) -> Bools:
-    """Which elements are null."""
     if array.null_count == 0:
         return np.zeros(len(array), np.bool_)
     nulls: Bools = array.is_null().to_numpy(zero_copy_only=False)

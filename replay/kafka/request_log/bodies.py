@@ -30,19 +30,14 @@ class At:
 
 
 class Structs:
-    """The type of a list of structs, in each version."""
-
     def __init__(self, is_nullable: bool = False, /, **fields: Any) -> None:
         self.fields, self.is_nullable = fields, is_nullable
 
     def or_null(self) -> "Structs":
-        """The same, or null."""
         return Structs(True, **self.fields)
 
 
 class Body:
-    """Reads requests or responses of an API."""
-
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
 
@@ -62,7 +57,6 @@ def _struct(fields: dict[str, Any], version: int) -> type[msgspec.Struct]:
 
 
 def _field(type_: Any, version: int) -> tuple[Any, ...]:
-    """The type, and the default of a field that may be absent."""
     if isinstance(type_, At):
         inner = _type(type_.type, version)
         return (inner,) if version in type_.versions else (inner, type_.default)
@@ -107,7 +101,6 @@ def decode_request(envelope: Envelope, body: Body) -> Any:
 
 
 def decode_response(envelope: Envelope, body: Body) -> Any:
-    """The same of the response."""
     return _decoded(envelope.response, body, envelope.request_header.request_api_version)
 
 

@@ -14,7 +14,6 @@ DESCRIBE_CONFIGS = 32
 ALTER_CONFIGS = 33
 INCREMENTAL_ALTER_CONFIGS = 44
 
-#: ``Password.HIDDEN``
 _MASK = "[hidden]"
 _RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
 #: ``AlterConfigOp.OpType``
@@ -62,7 +61,6 @@ def resource_type(code: int) -> str:
 
 
 def read_describe(envelope: Envelope) -> TypedRows:
-    """Every config of the response."""
     response = decode_response(envelope, _describe_response)
     rows: dict[tuple[str, str, str], Row] = {}
     for described in response.results if response else ():

@@ -21,8 +21,6 @@ MS_MAX = 366 * 24 * 3600 * 1000.0
 
 
 class RequestHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """``requestHeader``: what the client sent, the API's name added by Kafka."""
-
     request_api_key: Int16
     request_api_version: Int16
     correlation_id: Int32
@@ -32,8 +30,6 @@ class RequestHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 
 class ClientInformation(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """``clientInformation``: "unknown" for replica fetchers and forwarded requests."""
-
     software_name: str | None = None
     software_version: str | None = None
 

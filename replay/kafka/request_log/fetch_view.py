@@ -12,7 +12,6 @@ METADATA_TOPIC = "__cluster_metadata"
 
 
 def columns(bodies: Bodies) -> Columns:
-    """Columns of ``fetches``."""
     request = bodies.request
     is_there = request["max_wait_ms"].is_valid()
     not_sent = pc.if_else(is_there, pa.scalar(-1, pa.int64()), None)

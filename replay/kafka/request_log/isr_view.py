@@ -62,10 +62,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def read_alter_partition(envelope: Envelope) -> TypedRows:
-    """One row per partition requested, or returned where the log has no request.
-
-    A top-level error is each partition's.
-    """
+    """One row per partition requested, or returned where the log has no request."""
     request = decode_request(envelope, _alter_request)
     response = decode_response(envelope, _alter_response)
     returned = {
@@ -114,7 +111,6 @@ def _requested_isr(partition: Any) -> list[int]:
 
 
 def read_metadata(envelope: Envelope) -> TypedRows:
-    """Every topic and partition of the response."""
     response = decode_response(envelope, _metadata_response)
     topics: dict[str, Row] = {}
     partitions: dict[_Key, Row] = {}

@@ -1,14 +1,20 @@
 """Stamps of a log, ``yyyy-MM-dd HH:mm:ss,SSS`` in local time, as UTC microseconds.
 
 The log carries no offset, so an hour in autumn occurs twice: callers pass whether an ambiguous
-stamp is of the second pass (``fold_boundary`` finds the line where that begins). An hour in spring
-never occurs. Offsets are looked up once per second of log, not once per line.
+stamp is of the second pass. An hour in spring never occurs.
+
+``fold_boundary`` finds the line from which on a file is in the second pass. Local time of a log
+steps back once, by the window by which the clock is set back (an hour in most zones). Lines are in
+order of completion, which moves stamps by less than a second, so a step back of more than half a
+window is the change. A file that goes on without a pause as long into, or out of, an ambiguous hour
+is in its first, or second, pass there. Otherwise it does not show it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -52,10 +58,7 @@ def _parse_second(text: bytes) -> datetime:
 
 
 class LocalTime:
-    """Converts stamps of one IANA zone. Raises ``ZoneInfoNotFoundError`` where it is unknown.
-
-    ``clock_offset_ms`` is added to each: it corrects a clock that was off.
-    """
+    """Converts stamps of one IANA zone. Raises ``ZoneInfoNotFoundError`` where it is unknown."""
 
     def __init__(self, zone: str, clock_offset_ms: int = 0) -> None:
         self.zone = ZoneInfo(zone)
@@ -90,11 +93,9 @@ class LocalTime:
         return np.array(found, np.int64), bad
 
     def is_ambiguous(self, local: datetime) -> bool:
-        """Whether a naive local time occurs twice."""
         return self.window(local) > timedelta(0)
 
     def window(self, local: datetime) -> timedelta:
-        """By how much the clock is set back where ``local`` is ambiguous, else zero."""
         first = local.replace(tzinfo=self.zone, fold=0).utcoffset()
         second = local.replace(tzinfo=self.zone, fold=1).utcoffset()
         assert first is not None
@@ -127,3 +128,46 @@ def has_ambiguous_hour(zone: str, first_local: bytes, last_local: bytes) -> bool
             return True
         at = at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0) + _QUARTER
     return time.is_ambiguous(last)
+
+
+class FoldBoundary(NamedTuple):
+    """``changes_at_line``: first line of the second pass, None if all are the first.
+
+    ``decided`` is False where the file does not show it; ``changes_at_line`` is None then.
+    """
+
+    changes_at_line: int | None
+    decided: bool
+
+
+_ALL_FIRST = FoldBoundary(None, True)
+_UNKNOWN = FoldBoundary(None, False)
+
+
+def fold_boundary(stamps: Iterable[tuple[int, bytes]], zone: str) -> FoldBoundary:
+    """Where the second pass begins, from (line number, stamp) of one file in its order.
+
+    Stamps that cannot be read are passed over. A file is taken to hold at most one change of
+    autumn, as a log rotated at least once a year does.
+    """
+    time = LocalTime(zone)
+    before: datetime | None = None
+    begins_at: int | None = None
+    is_ambiguous, has_paused = False, False
+    for line_number, stamp in stamps:
+        try:
+            local = parse_local(stamp)
+        except Unreadable:
+            continue
+        window = time.window(local)
+        if window and before is not None and before - local > window / 2:
+            return FoldBoundary(line_number, True)
+        if window and not is_ambiguous and before is None:
+            begins_at = line_number
+        if (window or is_ambiguous) and before is not None:
+            has_paused |= local - before >= max(window, time.window(before)) / 2
+        if is_ambiguous and not window:  # the hour after it
+            is_known = begins_at is not None and not has_paused
+            return FoldBoundary(begins_at, True) if is_known else _UNKNOWN
+        before, is_ambiguous = local, bool(window)
+    return _ALL_FIRST if not is_ambiguous or not (begins_at or has_paused) else _UNKNOWN

@@ -16,10 +16,7 @@ from .arrow_rows import Positions, lists_in, nulls_of, one_chunk
 
 
 def incomplete(table: pa.Table, api: Api, versions: pa.Int32Array) -> dict[int, str]:
-    """The lines whose bodies lack a field, with the path of the first: ``request.topics``.
-
-    Bodies may have only some of the fields of their API; null is no body.
-    """
+    """The lines whose bodies lack a field, with the path of the first: ``request.topics``."""
     found: dict[int, str] = {}
     of_lines = versions.fill_null(-1).to_numpy().astype(np.int64)
     for name, message in (("request", api.request), ("response", api.response)):
@@ -35,8 +32,6 @@ def _absent(
     """Which of ``rows``, which the structs come from, lack a field, and its path."""
     for field in struct.fields:
         name = field.json_name
-        if array.type.get_field_index(name) < 0:
-            continue
         value, parents = array.field(name), rows
         may_be_absent = field.is_tagged or field.is_nullable or field.has_default
         if value.null_count and not may_be_absent:

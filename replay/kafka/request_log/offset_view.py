@@ -46,7 +46,6 @@ _describe_quorum = Body(
 
 
 def read_api_versions(envelope: Envelope, node_id: int) -> TypedRows:
-    """Where the node that logged stood."""
     response = decode_response(envelope, _api_versions)
     if response is None or response.finalized_features_epoch < 0:
         return TypedRows()
@@ -66,7 +65,6 @@ def read_broker_registration(envelope: Envelope) -> TypedRows:
 
 
 def read_describe_quorum(envelope: Envelope) -> TypedRows:
-    """The high watermark and the log end offsets that the leader returned."""
     response = decode_response(envelope, _describe_quorum)
     rows: list[Row] = []
     for topic in response.topics if response else ():

@@ -139,7 +139,6 @@ class LineParser:
 
 
 def _rejected(read: Lines, reading: Reading, is_kept: bool) -> pa.StructArray:
-    """Why lines could not be read; with their text where that ``is_kept``."""
     rows: list[Row] = []
     rejected = sorted(reading.rejected.items())
     for position, why in rejected:
@@ -151,7 +150,6 @@ def _rejected(read: Lines, reading: Reading, is_kept: bool) -> pa.StructArray:
 
 
 def _typed_columns(reading: Reading, n: int) -> Columns:
-    """Request and typed views, each with a row per line."""
     structs = [(part.positions, _structs(part, reading.stamps_us)) for part in reading.parts]
     views = {
         name: _column(name, [(rows, of[name]) for rows, of in structs if name in of], n)
@@ -166,7 +164,6 @@ def _typed_columns(reading: Reading, n: int) -> Columns:
 
 
 def _column(name: str, parts: Sequence[tuple[Positions, pa.Array]], n: int) -> pa.Array:
-    """Structs of some lines as a column of all lines."""
     if not parts:
         return pa.nulls(n, PARSED_LINE.field(name).type)
     positions, structs = zip(*parts, strict=True)
@@ -174,10 +171,7 @@ def _column(name: str, parts: Sequence[tuple[Positions, pa.Array]], n: int) -> p
 
 
 def _structs(part: Part, stamps_us: Positions) -> dict[str, pa.StructArray]:
-    """The requests of a part and, where it has one, its API's view.
-
-    What came inside an ENVELOPE has no size of its own.
-    """
+    """The requests of a part and, where it has one, its API's view."""
     columns = with_times(part.columns, stamps_us[part.positions])
     null = pa.scalar(None, LONG)
     if part.api_key is None or part.bodies is None:
@@ -198,7 +192,6 @@ def _structs(part: Part, stamps_us: Positions) -> dict[str, pa.StructArray]:
 
 
 def _shared(request: pa.StructArray, names: Iterable[str]) -> Columns:
-    """Columns that typed rows repeat of their request; ``source`` is the API."""
     of_request = {"source": "api_name"} | {field.name: field.name for field in request.type}
     return {n: pc.struct_field(request, of_request[n]) for n in names if n in of_request}
 
@@ -217,7 +210,6 @@ def _single(name: str, typed: Mapping[int, TypedRows], request: pa.StructArray) 
 def _list(
     name: str, also: tuple[str, ...], typed: Mapping[int, TypedRows], request: pa.StructArray
 ) -> pa.ListArray:
-    """A list per line."""
     type_ = PARSED_LINE.field(name).type
     rows = {line: found for line, of in typed.items() if (found := getattr(of, name))}
     if not rows:

@@ -15,7 +15,6 @@ _KEY = ("topic_id", "topic", "partition")
 
 
 def columns(bodies: Bodies) -> Columns:
-    """Columns of ``produces``."""
     requested, returned = bodies.request["partitions"], bodies.response["partitions"]
     return {
         **bodies.request,
@@ -41,10 +40,7 @@ def _side_by_side(requested: pa.ListArray, returned: pa.ListArray) -> pa.ListArr
 
 
 def _matches(requested: pa.ListArray, returned: pa.ListArray) -> pa.Int64Array | None:
-    """Where the response of each requested partition is, null where there is none.
-
-    None if responses mirror their requests, as those of acks 1 and all do.
-    """
+    """Where the response of each requested partition is, null where there is none."""
     both = [lists_in(partitions) for partitions in (requested, returned)]
     (lengths, request), (lengths_returned, response) = both
     if np.array_equal(lengths, lengths_returned) and all(
@@ -61,7 +57,6 @@ def _matches(requested: pa.ListArray, returned: pa.ListArray) -> pa.Int64Array |
 
 
 def _keys(both: list[tuple[Positions, pa.StructArray]]) -> Positions:
-    """A number for each (line, topic, index), of requests and then of responses."""
     lines = np.concatenate([np.repeat(np.arange(len(lengths)), lengths) for lengths, _ in both])
     columns = [pa.concat_arrays([pc.struct_field(flat, name) for _, flat in both]) for name in _KEY]
     codes = [

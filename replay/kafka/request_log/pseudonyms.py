@@ -30,10 +30,7 @@ class Pseudonyms:
 
     @staticmethod
     def of_secret(secret: bytes) -> "Pseudonyms":
-        """``secret`` may be any bytes; white space around it is no part of it.
-
-        Raises ValueError if it has fewer than ``SECRET_BYTES_MIN`` bytes.
-        """
+        """Of any bytes but white space around them. Raises ValueError for too few."""
         secret = secret.strip()
         if len(secret) < SECRET_BYTES_MIN:
             raise ValueError(f"{len(secret)} bytes, of {SECRET_BYTES_MIN} at the least")
@@ -56,11 +53,9 @@ class Pseudonyms:
         return (letters * (length // len(letters) + 1))[:length]
 
     def line_digest(self) -> hashlib.blake2b:
-        """A hash for the content of lines."""
         return self._digest(b"line", 16)
 
     def content_digest(self) -> hashlib.blake2b:
-        """A hash for the content of files."""
         return self._digest(b"content", 16)
 
     def _digest(self, person: bytes, digest_size: int) -> hashlib.blake2b:

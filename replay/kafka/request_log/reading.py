@@ -25,7 +25,6 @@ from .envelope import Envelope, decode_envelope
 from .line import json_of, stamp_of
 from .local_time import LocalTime
 from .mandatory import incomplete
-from .parsed_line import PARSED_LINE, VIEWS
 from .pseudonyms import Pseudonyms
 from .reasons import Reason, Unreadable
 from .request_columns import USUAL_ENVELOPE, decoded_columns, envelope_columns, sound
@@ -84,8 +83,6 @@ def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> pa.StringArray
 
 @dataclass(frozen=True)
 class BatchReader:
-    """Reads batches of canonical lines, those of the APIs in ``readers`` one by one."""
-
     time: LocalTime
     line_bytes_max: int
     readers: Mapping[int, Callable[[Envelope], TypedRows]]
@@ -115,7 +112,6 @@ class BatchReader:
         return reading
 
     def _read_careful(self, reading: Reading, positions: Sequence[int]) -> None:
-        """Lines of any API, one by one."""
         by_key: dict[int | None, dict[int, Envelope]] = {}
         known: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
         for position in positions:
@@ -157,14 +153,12 @@ def _split(reading: Reading) -> dict[tuple[int, bool], list[int]]:
 
 
 def _read_bodies(reading: Reading, key: int | None, envelopes: dict[int, Envelope]) -> Part:
-    """Lines that an envelope was found in; those whose body does not fit are rejected."""
     positions = np.array(list(envelopes), np.int64)
     columns = decoded_columns(list(envelopes.values()))
     if key is None:
         return Part(key, positions, columns)
     texts = [envelope.bodies for envelope in envelopes.values()]
-    schema = body_schema(APIS[key], PARSED_LINE.field(VIEWS[key]).type)
-    good, table, bad = read_fitting(texts, schema, 1, "ignore")
+    good, table, bad = read_fitting(texts, body_schema(APIS[key]), 1, "ignore")
     lacking = incomplete(table, APIS[key], columns["api_version"].take(pa.array(good)))
     bad |= {int(good[line]): f"{path} is missing" for line, path in lacking.items()}
     for line, misfit in bad.items():

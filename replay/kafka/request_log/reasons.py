@@ -24,10 +24,7 @@ class Reason(Enum):
 
 
 class Unreadable(Exception):
-    """Raised while one line is read; carries the ``Reason``, and what is known beyond it.
-
-    ``line_bytes``: its length, where not all of it was read.
-    """
+    """Raised while one line is read; carries the ``Reason``, and what is known beyond it."""
 
     def __init__(
         self, reason: Reason, detail: str | None = None, line_bytes: int | None = None

@@ -70,7 +70,6 @@ USUAL_ENVELOPE = pa.schema(
 
 
 def envelope_columns(table: pa.Table) -> Columns:
-    """Columns of envelopes that Arrow has read."""
     columns = {column: one_chunk(table.column(name)) for name, column in _OTHERS.items()}
     for name, fields in (("requestHeader", _HEADER), ("clientInformation", _CLIENT)):
         columns |= zip(fields.values(), one_chunk(table.column(name)).flatten(), strict=True)
@@ -122,7 +121,6 @@ def _durations(columns: Columns) -> NDArray[np.float64]:
 
 
 def with_times(columns: Columns, stamps_us: Positions) -> Columns:
-    """All columns of ``requests`` but the sizes."""
     us = np.rint(_durations(columns) * 1000).astype(np.int64)
     total, request_queue, local, _, _, response_queue, send = us
     dequeued = stamps_us - total + request_queue

@@ -40,7 +40,6 @@ _response = Body(
 
 
 def read(envelope: Envelope) -> TypedRows:
-    """Requested topics with their results; the results alone where the log has no request."""
     request = decode_request(envelope, _request)
     response = decode_response(envelope, _response)
     requested = {topic.name: topic for topic in (request.topics if request else ())}

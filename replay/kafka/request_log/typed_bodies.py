@@ -59,50 +59,15 @@ def typed_bodies(table: pa.Table, api: Api, row: pa.StructType) -> Bodies:
 
 
 @lru_cache
-def body_schema(api: Api, row: pa.StructType | None = None) -> pa.Schema:
-    """Types of the fields that are read, or of all that Kafka has in some version."""
+def body_schema(api: Api) -> pa.Schema:
     bodies = (("request", api.request.body), ("response", api.response.body))
-    return pa.schema([(n, _struct_type(b, row) if row else _whole_type(b)) for n, b in bodies])
+    return pa.schema([(name, _type(body)) for name, body in bodies])
 
 
-def _whole_type(struct: Struct) -> pa.StructType:
-    types = (_whole_type(f.struct) if f.struct else _SCALARS[f.type] for f in struct.fields)
+def _type(struct: Struct) -> pa.StructType:
+    types = (_type(f.struct) if f.struct else _SCALARS[f.type] for f in struct.fields)
     fields = zip(struct.fields, types, strict=True)
     return pa.struct([(f.json_name, pa.list_(t) if f.is_array else t) for f, t in fields])
-
-
-def _struct_type(struct: Struct, row: pa.StructType) -> pa.StructType:
-    """Of a struct those fields that a column of ``row`` holds, or that a size follows from."""
-    return pa.struct(
-        [
-            (field.json_name, _type_of(field, _column_type(field, row), row))
-            for field in struct.fields
-            if row.get_field_index(field.column) >= 0 or field in struct.varying
-        ]
-    )
-
-
-def _column_type(field: Field, row: pa.StructType) -> pa.DataType:
-    index = row.get_field_index(field.column)
-    return row.field(index).type if index >= 0 else pa.null()
-
-
-def _type_of(field: Field, column: pa.DataType, row: pa.StructType) -> pa.DataType:
-    if field.struct is None:
-        scalar = _SCALARS[field.type]
-        return pa.list_(scalar) if field.is_array else scalar
-    if not field.is_array:
-        return _struct_type(field.struct, row)
-    if not pa.types.is_list(column):  # only its length is kept
-        first = field.struct.fields[0]
-        return pa.list_(pa.struct([(first.json_name, _type_of(first, pa.null(), row))]))
-    if field.partitions is None:
-        return pa.list_(_struct_type(field.struct, column.value_type))
-    topic = [
-        (inner.json_name, _type_of(inner, column, column.value_type))
-        for inner in field.struct.fields
-    ]
-    return pa.list_(pa.struct(topic))
 
 
 def read_fitting(
@@ -154,7 +119,7 @@ def _read(lines: Sequence[bytes], schema: pa.Schema, unexpected: str) -> pa.Tabl
 def _columns_of(struct: Struct, bodies: pa.StructArray, row: pa.StructType) -> Columns:
     absent = nulls_of(bodies)
     columns = _values(struct, bodies, row, absent)
-    for field in _fields_read(struct, bodies):
+    for field in struct.fields:
         if field.partitions is not None:
             topics = bodies.field(field.json_name)
             columns[field.column] = _listed(field, field.partitions, topics, row, absent)
@@ -169,9 +134,10 @@ def _values(
     Lists are null where their field is missing or, given ``absent``, there.
     """
     columns: Columns = {}
-    for field in _fields_read(struct, array):
-        value, column = array.field(field.json_name), _column_type(field, row)
-        if field.is_array and not pa.types.is_list(column):
+    for field in struct.fields:
+        value, place = array.field(field.json_name), row.get_field_index(field.column)
+        column = row.field(place).type if place >= 0 else pa.null()
+        if field.is_array and not pa.types.is_list(column):  # only its length is kept
             columns[field.column] = pc.list_value_length(value)
         elif field.struct is None:
             columns[field.column] = _with_default(field, value, array)
@@ -190,7 +156,6 @@ def _values(
 def _listed(
     field: Field, partitions: Field, topics: pa.ListArray, row: pa.StructType, absent: Bools
 ) -> pa.ListArray:
-    """Partitions under topics as partitions that carry their topic."""
     assert field.struct is not None
     topics_per_row, topic = lists_in(topics)
     listed = topic.field(partitions.json_name)
@@ -210,10 +175,6 @@ def _listed(
         inner_row = row.field(field.column).type.value_type
         columns |= _values(partitions.struct, flat, inner_row)
     return list_of(lengths, _struct_of(columns), absent)
-
-
-def _fields_read(struct: Struct, array: pa.StructArray) -> list[Field]:
-    return [f for f in struct.fields if array.type.get_field_index(f.json_name) >= 0]
 
 
 def _with_default(field: Field, value: pa.Array, parent: pa.StructArray) -> pa.Array:

@@ -1,26 +1,25 @@
 """Other requests that write to the metadata log: what they write, and the errors returned.
 
-Source: the message schemas of each API. Errors are matched by name, or by position where the API
-returns them by position (ACLs). ``partitions`` is a count where the API speaks of partitions.
+Source: the message schemas of each API. Errors are matched by name; ACLs, quotas and users have no
+name here. ``partitions`` is a count where the API speaks of partitions.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from .bodies import At, Body, Structs, TypedRows, decode_request, decode_response, resource
-from .envelope import Envelope, Int8, Int16, Int32
+from .envelope import Envelope, Int16, Int32
 
 _Resources = list[dict[str, Any]]
 #: An API that has no error at the top returns 0 there.
 _TOP_LEVEL = (Int16, 0)
+_ERRORS = Structs(error_code=Int16)
 _LISTS = ("responses", "results", "entries", "filter_results", "replica_election_results")
 _NO_RESPONSE = SimpleNamespace(**dict.fromkeys(_LISTS, ()), error_code=None)
 
 
 class _Write(NamedTuple):
-    """How an API's bodies are read, and the resources in them."""
-
     request: Body
     response: Body
     resources: Callable[[Any, Any], _Resources]
@@ -48,45 +47,13 @@ def _features(request: Any, response: Any) -> _Resources:
     return [resource("feature", f, errors.get(f, of_all), feature_level=to) for f, to in levels]
 
 
-def _quotas(request: Any, response: Any) -> _Resources:
-    errors = {_entity(e): e.error_code for e in response.entries}
-    names = [_entity(entry) for entry in request.entries]
-    return [resource("client_quota", name, errors.get(name)) for name in names]
+def _topics_of(results: str, name: str, partitions: str) -> _Write:
+    def resources(_: Any, response: Any) -> _Resources:
+        topics = [(getattr(t, name), getattr(t, partitions)) for t in getattr(response, results)]
+        return [resource("topic", t, _first_error(of), partitions=len(of)) for t, of in topics]
 
-
-def _entity(entry: Any) -> str:
-    """``user=alice,client-id=<default>``, in a fixed order."""
-    parts = (f"{e.entity_type}={e.entity_name or '<default>'}" for e in entry.entity)
-    return ",".join(sorted(parts))
-
-
-def _created_acls(request: Any, response: Any) -> _Resources:
-    return _acls([acl.resource_name for acl in request.creations], response.results)
-
-
-def _deleted_acls(request: Any, response: Any) -> _Resources:
-    return _acls([acl.resource_name_filter for acl in request.filters], response.filter_results)
-
-
-def _acls(names: list[str | None], results: Sequence[Any]) -> _Resources:
-    errors = [r.error_code for r in results] if len(results) == len(names) else [None] * len(names)
-    return [resource("acl", name, error) for name, error in zip(names, errors, strict=True)]
-
-
-def _elections(request: Any, response: Any) -> _Resources:
-    """Of all partitions where the request names none."""
-    results = response.replica_election_results
-    errors = {result.topic: _first_error(result.partition_result) for result in results}
-    counts = {result.topic: len(result.partition_result) for result in results}
-    if request.topic_partitions is not None:
-        counts = {topic.topic: len(topic.partitions) for topic in request.topic_partitions}
-    return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts.items()]
-
-
-def _reassignments(request: Any, response: Any) -> _Resources:
-    errors = {t.name: _first_error(t.partitions) for t in response.responses}
-    counts = [(topic.name, len(topic.partitions)) for topic in request.topics]
-    return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts]
+    topics = Structs(**{name: str, partitions: _ERRORS})
+    return _Write(Body(), Body(**{results: topics}, error_code=_TOP_LEVEL), resources)
 
 
 def _first_error(results: Iterable[Any]) -> int:
@@ -94,58 +61,27 @@ def _first_error(results: Iterable[Any]) -> int:
     return next((result.error_code for result in results if result.error_code), 0)
 
 
-def _users(request: Any, response: Any) -> _Resources:
-    errors = _errors(response.results, "user")
-    names = dict.fromkeys(c.name for c in (*request.deletions, *request.upsertions))
-    return [resource("user", name, errors.get(name)) for name in names]
+def _errors_of(resource_type: str, results: str) -> _Write:
+    """What no rule asks by name: the errors that a response lists."""
+
+    def resources(_: Any, response: Any) -> _Resources:
+        return [resource(resource_type, None, r.error_code) for r in getattr(response, results)]
+
+    response = Body(**{results: _ERRORS}, error_code=_TOP_LEVEL)
+    return _Write(Body(validate_only=(bool, False)), response, resources)
 
 
 _NAME_OR_ID = {"name": (str | None, None), "topic_id": At("6+", str, None)}
-_ENTITY = Structs(entity_type=str, entity_name=(str | None, None))
-_ERRORS = Structs(error_code=Int16)
 
 _DELETE_TOPICS = _Write(
     Body(topics=At("6+", Structs(**_NAME_OR_ID), []), topic_names=At("0-5", list[str], [])),
     Body(responses=Structs(**_NAME_OR_ID, error_code=Int16), error_code=_TOP_LEVEL),
     _deleted_topics,
 )
-_CREATE_ACLS = _Write(
-    Body(creations=Structs(resource_type=Int8, resource_name=str)),
-    Body(results=_ERRORS, error_code=_TOP_LEVEL),
-    _created_acls,
-)
-_DELETE_ACLS = _Write(
-    Body(filters=Structs(resource_type_filter=Int8, resource_name_filter=(str | None, None))),
-    Body(filter_results=_ERRORS, error_code=_TOP_LEVEL),
-    _deleted_acls,
-)
 _CREATE_PARTITIONS = _Write(
     Body(topics=Structs(name=str, count=Int32), validate_only=bool),
     Body(results=Structs(name=str, error_code=Int16), error_code=_TOP_LEVEL),
     _grown_topics,
-)
-_ELECT_LEADERS = _Write(
-    Body(topic_partitions=(Structs(topic=str, partitions=list[Int32]).or_null(), None)),
-    Body(
-        error_code=At("1+", Int16, 0),
-        replica_election_results=Structs(topic=str, partition_result=_ERRORS),
-    ),
-    _elections,
-)
-_ALTER_PARTITION_REASSIGNMENTS = _Write(
-    Body(topics=Structs(name=str, partitions=Structs(partition_index=Int32))),
-    Body(error_code=Int16, responses=Structs(name=str, partitions=_ERRORS)),
-    _reassignments,
-)
-_ALTER_CLIENT_QUOTAS = _Write(
-    Body(entries=Structs(entity=_ENTITY), validate_only=bool),
-    Body(entries=Structs(error_code=Int16, entity=_ENTITY), error_code=_TOP_LEVEL),
-    _quotas,
-)
-_ALTER_USER_SCRAM_CREDENTIALS = _Write(
-    Body(deletions=Structs(name=str), upsertions=Structs(name=str)),
-    Body(results=Structs(user=str, error_code=Int16), error_code=_TOP_LEVEL),
-    _users,
 )
 _UPDATE_FEATURES = _Write(
     Body(
@@ -157,13 +93,13 @@ _UPDATE_FEATURES = _Write(
 
 _WRITES = {
     20: _DELETE_TOPICS,
-    30: _CREATE_ACLS,
-    31: _DELETE_ACLS,
+    30: _errors_of("acl", "results"),
+    31: _errors_of("acl", "filter_results"),
     37: _CREATE_PARTITIONS,
-    43: _ELECT_LEADERS,
-    45: _ALTER_PARTITION_REASSIGNMENTS,
-    49: _ALTER_CLIENT_QUOTAS,
-    51: _ALTER_USER_SCRAM_CREDENTIALS,
+    43: _topics_of("replica_election_results", "topic", "partition_result"),
+    45: _topics_of("responses", "name", "partitions"),
+    49: _errors_of("client_quota", "entries"),
+    51: _errors_of("user", "results"),
     57: _UPDATE_FEATURES,
 }
 API_KEYS = tuple(_WRITES)

@@ -13,7 +13,6 @@ from .wrappers import Path, found_in, is_escaped, leaves
 
 #: Names of fields that name a container, the most telling ones first.
 _NAMES = re.compile(r"pod|instance|host|node|stream|container|source|service|app|tag|name", re.I)
-#: As many nodes as one file may be of.
 _VALUES_MAX = 100
 #: What is part of a name in front of a line, and no time.
 _WORD = re.compile(rb"[^\s|,\"]*[A-Za-z][^\s|,\"]*")

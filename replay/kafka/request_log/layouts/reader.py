@@ -18,18 +18,16 @@ from .wrappers import (
     STREAM,
     Found,
     Path,
-    Wrapper,
+    found_at,
     found_in,
     is_bare,
     is_escaped,
     marker_in,
     of_csv,
-    wrapper_of,
 )
 
 #: A longer line is rejected, a longer physical one without being in memory as a whole.
 LINE_BYTES_MAX = 256 << 20
-#: Levels of JSON that a line may lie in.
 _LEVELS_MAX = 3
 #: What stands before the parts of a split line: CRI's stream and tag, syslog's or journald's head.
 _CARRIER = re.compile(
@@ -41,7 +39,6 @@ _BETWEEN_OBJECTS = b'}{"'
 _OBJECT = re.compile(rb"\{\s*\"")
 #: What journalctl leaves out of ``-o json`` without ``--all``: texts of 4,096 bytes.
 _LEFT_OUT = b'"MESSAGE":null'
-#: The logger of a line that is no request.
 _LOGGER = re.compile(rb"\(([\w.$]+)\)\s*$|\b([a-z][\w$]*(?:\.[\w$]+){2,})\b")
 _TRACE = re.compile(rb"\s+(?:at |\.\.\. )|(?:Caused by|Suppressed): |[\w.$]+(?:Exception|Error)\b")
 #: Of a second, where a stamp has so many.
@@ -52,8 +49,6 @@ _PREFIX_BYTES = 256
 
 
 class LongLine(NamedTuple):
-    """A physical line that is longer than it may be: its first bytes, and how many it has."""
-
     head: bytes
     line_bytes: int
 
@@ -91,7 +86,6 @@ class Framing:
     is_padded: bool = False
 
     def of_head(self, head: bytes) -> "Framing":
-        """The same with what the beginning of the file shows."""
         decimals = _SIX_DECIMALS.findall(head)
         is_padded = bool(decimals) and all(d.startswith(b"000") for d in decimals)
         return replace(self, indent=_indent_of(head), is_padded=is_padded)
@@ -110,7 +104,6 @@ class Framing:
 
     @property
     def is_part(self) -> bool:
-        """Whether only some of a file's lines are read."""
         return self.node_by is not None or self.since is not None or self.until is not None
 
 
@@ -148,7 +141,6 @@ class Lines:
     outside: int = 0
 
     def requests(self) -> list[bytes]:
-        """The lines that are canonical."""
         return [line for at, line in enumerate(self.lines) if at not in self.rejections]
 
     def sort(self) -> None:
@@ -163,7 +155,6 @@ class Lines:
         self.numbers = [self.numbers[at] for at in order]
 
     def add(self, more: "Lines") -> None:
-        """Takes in lines that follow."""
         shift = len(self.lines)
         self.rejections |= {shift + at: why for at, why in more.rejections.items()}
         self.lines += more.lines
@@ -226,7 +217,8 @@ class LineReader:
         self._framing = framing
         self._line_bytes_max = line_bytes_max
         self._text = TextLayout(zone, framing.is_padded)
-        self._wrappers: list[Wrapper | None] = [None] * _LEVELS_MAX
+        #: Where the line stands in the objects of each level, as learned from one.
+        self._paths: list[Path | None] = [framing.line_field, *[None] * (_LEVELS_MAX - 1)]
         self._pending: dict[str, _Pending] = {}
         self._element: list[bytes] = []
         self._element_number = 0
@@ -239,7 +231,6 @@ class LineReader:
         self._is_plain = framing.node_by is None and framing.indent is None
 
     def read(self, lines: Sequence[bytes | LongLine], first_number: int) -> Lines:
-        """The next physical lines, the first of them with its number."""
         out = self._out = Lines(physical=len(lines))
         records: Iterable[tuple[int, bytes | LongLine]] = enumerate(lines, first_number)
         if self._framing.indent is not None:
@@ -286,18 +277,13 @@ class LineReader:
         """The line in a record that is like those before; None leaves it to ``_take``."""
         if not self._is_plain or self._pending:
             return None
-        wrapper = None if is_usual(raw) else self._wrappers[0]
-        if wrapper is None:
-            marker = raw.find(MARKER)
-            return self._text.canonical(raw, marker, is_all=False) if is_bare(raw, marker) else None
-        found = wrapper.found(raw)
-        if found is None:
+        found: Found | None = Found(raw)
+        if self._paths[0] and not is_usual(raw):
+            found = found_at(raw, self._paths[0])
+        marker = found.text.find(MARKER) if found else -1
+        if found is None or not is_bare(found.text, marker):
             return None
-        text = found.text.rstrip()
-        marker = text.find(MARKER)
-        if not is_bare(text, marker):
-            return None
-        return self._text.canonical(text, marker, found.records, is_all=False)
+        return self._text.canonical(found.text.rstrip(), marker, found.records, is_all=False)
 
     # --- records
 
@@ -321,7 +307,6 @@ class LineReader:
                     self._element = []
 
     def _found(self, raw: bytes) -> list[Found]:
-        """The lines in a record, mostly one."""
         raw = without_line_end(raw)
         if raw.startswith(b"{") and _BETWEEN_OBJECTS in raw:  # one line of them all
             pieces = raw.replace(_BETWEEN_OBJECTS, b'}\n{"').split(b"\n")
@@ -332,18 +317,15 @@ class LineReader:
             raw = of_csv(raw, marker) or raw
             is_json = is_escaped(raw, raw.find(MARKER))
         else:
-            is_json = raw.lstrip()[:1] in (b"{", b"[") or self._wrappers[0] is not None
+            is_json = raw.lstrip()[:1] in (b"{", b"[") or self._paths[0] is not None
         return (is_json and self._unwrapped(raw, 0)) or [Found(raw)]
 
     def _unwrapped(self, raw: bytes, level: int) -> list[Found]:
         """What a text of JSON holds, through all its levels."""
         begin = _OBJECT.search(raw)
         value = memoryview(raw)[begin.start() if begin else 0 : raw.rfind(b"}") + 1]
-        wrapper = self._wrappers[level]
-        found = wrapper.found(value) if wrapper else None
-        every = [found] if found else self._learned(value, raw, level)
         inner = []
-        for one in every:
+        for one in self._lines_in(value, raw, level):
             marker = one.text.find(MARKER)
             if level + 1 < _LEVELS_MAX and marker >= 0 and is_escaped(one.text, marker):
                 deeper = self._unwrapped(one.text, level + 1)
@@ -352,8 +334,8 @@ class LineReader:
                 inner.append(one)
         return inner
 
-    def _learned(self, json: memoryview, raw: bytes, level: int) -> list[Found]:
-        """The same for a record that is not like those before."""
+    def _lines_in(self, json: memoryview, raw: bytes, level: int) -> list[Found]:
+        """What one level holds."""
         for text in (json, raw.strip().rstrip(b",")):
             try:
                 value = msgspec.json.decode(text)
@@ -367,14 +349,9 @@ class LineReader:
         paths = sorted(with_marker, key=lambda path: (len(path), path))
         path = self._framing.line_field if level == 0 else None
         if path is None and paths:  # some keep the line twice, as it was and as it was parsed
-            path = paths[0]
-        every = [found for found in every if found[0] == path]
-        if len(every) == 1 and path is not None:
-            node_by = self._framing.node_by
-            wrapper = wrapper_of(path, node_by.path if node_by else ())
-            if wrapper and wrapper.found(json):  # not where the path leads through a list
-                self._wrappers[level] = wrapper
-        return [found for _, found in every]
+            path = self._paths[level] = paths[0]
+        path = path or self._paths[level]
+        return [found for at, found in every if at == path]
 
     # --- lines
 
@@ -465,7 +442,6 @@ class LineReader:
         self._out.numbers.append(number)
 
     def _reject(self, number: int, text: bytes, unreadable: Unreadable) -> None:
-        """Keeps the line with the reason why it cannot be read."""
         self._out.rejections[len(self._out.lines)] = unreadable
         self._out.lines.append(without_line_end(text))
         self._out.numbers.append(number)
@@ -477,7 +453,6 @@ class LineReader:
 
 
 def records_of(text: bytes, framing: Framing) -> list[bytes]:
-    """The physical lines of a text, or the objects of a pretty-printed array."""
     lines = text.splitlines()
     if framing.indent is None:
         return lines

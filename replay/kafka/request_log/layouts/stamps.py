@@ -53,10 +53,7 @@ class StampReader:
         self._field = FIELDS[0]
 
     def of_text(self, text: bytes, start: int, stop: int) -> bytes | None:
-        """The last timestamp in ``text[start:stop]``, None where there is none.
-
-        Raises ``Unreadable``: stamp_without_milliseconds, bad_stamp.
-        """
+        """The last timestamp in ``text[start:stop]``, or None. Raises ``Unreadable``."""
         found = _AT.match(text, self._offset, stop) if self._offset >= start else None
         if found is None or _has_stamp(text[found.end() : stop]):
             every = [*_ANY.finditer(text, start, stop)]
@@ -73,11 +70,9 @@ class StampReader:
         return b" ".join(_ANY.sub(b"\0", text).split(b"\0")[:-1])
 
     def begins(self, text: bytes) -> bool:
-        """Whether a text begins as a line of a log does."""
         return _AT.match(text, text.startswith(b"[")) is not None
 
     def of_record(self, record: dict[str, Any]) -> bytes | None:
-        """The timestamp among the fields of a JSON object that holds the message."""
         for name in (self._field, *FIELDS, *record):
             if (value := record.get(name)) is not None and (stamp := self._of_value(value)):
                 self._field = name

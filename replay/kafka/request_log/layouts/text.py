@@ -24,7 +24,6 @@ _DATE_BYTES = 11
 
 
 def is_usual(line: bytes) -> bool:
-    """Whether a line is in Kafka's default layout."""
     return line.endswith(_USUAL_END) and _USUAL_BEGIN.match(line) is not None
 
 
@@ -117,7 +116,6 @@ class TextLayout:
         return line
 
     def _end(self, text: bytes, start: int, is_all: bool) -> int:
-        """Where the JSON object ends by itself."""
         end = text.rfind(b"}", start)
         for _ in range(self._braces_behind):
             end = text.rfind(b"}", start, end)

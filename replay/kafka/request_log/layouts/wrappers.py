@@ -1,24 +1,19 @@
 """Log lines inside of JSON, or CSV: which field holds the line, and what stands beside it.
 
-A *wrapper* is learned from one record: the path of the field whose text has the marker, the fields
-that may be its timestamp, and the label that says whose line it is. Then only those are decoded.
+The path of the field whose text has the marker is learned from one record.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from ..line import MARKER
-from .stamps import FIELDS
 
 Path = tuple[str, ...]
 #: In the place of text, journald writes the bytes of what is not printable.
 MARKER_AS_NUMBERS = b",".join(b"%d" % byte for byte in MARKER)
-#: How a quotation mark is written in a field of CSV.
 _IN_CSV = b'""'
 _BRACE = len(MARKER)
 #: Beside the message, tells streams of one container apart.
@@ -27,14 +22,11 @@ STREAM = "stream"
 
 @dataclass(frozen=True)
 class Found:
-    """A line in a record: its text, and the objects around it, the outermost first."""
-
     text: bytes
     around: tuple[Any, ...] = ()
 
     def records(self) -> list[dict[str, Any]]:
-        """The objects around it, the innermost first."""
-        return [msgspec.to_builtins(record) for record in reversed(self.around)]
+        return [*reversed(self.around)]
 
     def label(self, path: Path) -> str | None:
         """What stands at a path, in the outermost object that has it."""
@@ -51,7 +43,6 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def marker_in(text: bytes) -> bool:
-    """Whether a text has the marker, as text or as numbers."""
     return MARKER in text or MARKER_AS_NUMBERS in text
 
 
@@ -79,48 +70,18 @@ def of_csv(text: bytes, marker: int) -> bytes | None:
     return text[begin + 1 : end if end >= 0 else len(text)].replace(b'""', b'"')
 
 
-class Wrapper:
-    """Decodes of JSON objects the fields at some paths, and passes over the others."""
-
-    def __init__(self, message: Path, others: Iterable[Path]) -> None:
-        paths = [message, *(p for p in others if p[: len(message)] != message[: len(p)])]
-        self._decoder = msgspec.json.Decoder(_struct(paths))
-        self._text = attrgetter(".".join("f0" for _ in message))
-
-    def found(self, json: bytes | memoryview) -> Found | None:
-        """The line, None where the object has none at this place."""
-        try:
-            record = self._decoder.decode(json)
-            text = text_of(self._text(record))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError):
-            return None
-        return None if text is None else Found(text, (record,))
-
-
-@lru_cache(maxsize=100)
-def wrapper_of(message: Path, label: Path) -> Wrapper | None:
-    """What finds a message, its stamp and its label; None where names do not lead to it."""
-    if not message:
-        return None
-    places = dict.fromkeys([message[:-1], ()])
-    stamps = [(*place, name) for place in places for name in FIELDS]
+def found_at(json: bytes, path: Path) -> Found | None:
+    """The text at a path, None where there is none."""
+    around = []
     try:
-        return Wrapper(message, dict.fromkeys([*([label] if label else []), (STREAM,), *stamps]))
-    except ValueError:  # msgspec takes no control characters
+        value = msgspec.json.decode(json)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _struct(paths: Iterable[Path]) -> type[msgspec.Struct]:
-    """Fields f0, f1, ... in the order of the paths, so that the first is always at f0."""
-    below: dict[str, list[Path]] = {}
-    for path in paths:
-        below.setdefault(path[0], []).append(path[1:])
-    fields = [
-        (f"f{i}", Any if () in rest else _struct(rest) | None, None)
-        for i, rest in enumerate(below.values())
-    ]
-    names = {f"f{i}": key for i, key in enumerate(below)}
-    return msgspec.defstruct("Fields", fields, rename=names, omit_defaults=True, gc=False)
+    for key in path:
+        around.append(value)
+        value = value.get(key) if isinstance(value, dict) else None
+    text = text_of(value)
+    return None if text is None else Found(text, tuple(around))
 
 
 def found_in(
