@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help", "help"):
         print(_HELP.format(jobs="\n".join(f"  {job:12}{line}" for job, line in JOBS.items())))
     elif name == "--version":
-        print(f"kip-replay {version('kafka-protocol-replay')}")
+        print(f"kip-replay {version('kip-replay')}")
     elif name == "--home":
         print(Path(__file__).resolve().parent.parent)
     elif name not in JOBS:

@@ -40,7 +40,7 @@ def work(job: Job) -> Exit:
     warehouse = job.warehouse(writes=not (output or to_stdout))
     # Under other limits than the run's, what the page says is decided anew and kept nowhere.
     decided = decided_anew(Local(warehouse), names, RULES, job.config)
-    found = read_pages(warehouse, names, versions, decided=decided)
+    found = read_pages(warehouse, names, versions, is_drawn=form == "html", decided=decided)
     text = FORMATS[form](found)
     status = Exit.FELL_SHORT if is_unwelcome(found, job.arguments.fail_on) else Exit.DONE
     if to_stdout:

@@ -78,7 +78,7 @@ class OpenWarehouse:
     ) -> Any:
         """What a rule says of each request, per ``variant``: as recorded, and as it would be::
 
-            w.outcomes("hwm_parking", recording="metadata-4.0").groupby("variant").parked_ms.mean()
+            w.outcomes(rule, recording="metadata-4.0").groupby("variant").size()
 
         ``verdict`` is ``unknown``, with a ``reason``, where the logs can't tell. ``where="true"``
         adds what other values of a ``parameter`` would do. ``table`` has a rule's other tables.

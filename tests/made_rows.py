@@ -34,6 +34,8 @@ def made_value(numbers: random.Random, name: str, kind: pa.DataType, nullable: b
         return None
     if name in _VALUES:
         return numbers.choice(_VALUES[name])
+    if pa.types.is_map(kind):
+        return [("name", "value")]
     if pa.types.is_list(kind):
         count = numbers.randrange(4)
         return [made_value(numbers, "", kind.value_type, False) for _ in range(count)]

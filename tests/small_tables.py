@@ -15,10 +15,10 @@ from kip_replay.pipelines.analysis.summaries import (
     bandwidth_summaries,
     latency_summaries,
 )
+from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.engines import NO_INPUTS, Inputs
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import Gaps
@@ -50,9 +50,9 @@ def engine_on(tables: Tables) -> OnTables:
     return OnTables(Warehouse("nowhere"), named)
 
 
-def latencies(steps: RuleSteps, tables: Tables, recordings: Sequence[str]) -> list[Row]:
+def latencies(steps: SummedRule, tables: Tables, recordings: Sequence[str]) -> list[Row]:
     """Rows of latency_summary."""
-    headlines, spans = frozenset(steps.figures.HEADLINES), phases(*recordings)
+    headlines, spans = frozenset(steps.latencies), phases(*recordings)
 
     def written(files: TableFiles) -> list[DataFile]:
         task = LatencySummaries(files, headlines, headlines, spans, {})
@@ -62,11 +62,11 @@ def latencies(steps: RuleSteps, tables: Tables, recordings: Sequence[str]) -> li
 
 
 def bandwidth(
-    steps: RuleSteps, tables: Tables, recordings: Sequence[str], gaps: Gaps | None = None
+    steps: SummedRule, tables: Tables, recordings: Sequence[str], gaps: Gaps | None = None
 ) -> list[Row]:
     """Rows of bandwidth_summary."""
     texts, engine, steady = [steps.text("bandwidth")], engine_on(tables), phases(*recordings)
-    metrics = {steps.name: steps.figures.TRAFFIC_ERRORS}
+    metrics = {steps.name: steps.traffic_errors}
 
     def written(files: TableFiles) -> list[DataFile]:
         task = BandwidthSummaries(files, steady, {}, metrics)

@@ -172,7 +172,9 @@ def _decision(
     gain = next((row for row in found if row["role"] == "gain"), None)
     price = [row for row in found if row["role"] == "price"]
     weighed = _weighed(rule, gain, price, facts)
-    if weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
+    if weighed.reason == "no_requests" and (name, rule.name) in doubts.growing:
+        weighed = Weighed(Advice.NOT_ENOUGH, "still_growing")
+    elif weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
         weighed = doubts.of(name, rule, gain, weighed)
     told = {**(facts or {}), **weighed.facts}
     return {
@@ -319,11 +321,11 @@ class _Doubts:
 
 
 def _reasons(rules: Sequence[SummedRule]) -> str:
-    """How many outcomes there are of each variant, and of those that are unknown each reason."""
+    """How many outcomes there are of each variant, and of those that are unknown each reason: of
+    the tables that a rule's figures are of."""
     return " UNION ALL ".join(
         "SELECT recording, rule, variant, CASE WHEN verdict = 'unknown' THEN reason END AS reason, "
-        f"count(*) AS outcomes FROM {table.name} WHERE parameter = 'none' GROUP BY ALL"
+        f"count(*) AS outcomes FROM {table} WHERE parameter = 'none' GROUP BY ALL"
         for rule in rules
-        for table in rule.outcomes
-        if {"variant", "parameter", "verdict", "reason"} <= table.names
+        for table in rule.page["outcomes"]
     )

@@ -44,7 +44,7 @@ chosen AS (
 ),
 checked AS (
     SELECT recording, rule, metric AS self_check, CAST(count(*) AS BIGINT) AS self_checks,
-        CAST(count_if(passed) AS BIGINT) AS self_checks_passed,
+        count(*) FILTER (passed) AS self_checks_passed,
         max(CASE WHEN NOT passed THEN abs(relative_error) END) AS self_check_error
     FROM prediction_accuracy
     WHERE kind = 'self_check' AND tolerance IS NOT NULL AND is_enough

@@ -114,7 +114,8 @@ def calculators(database: DuckDBPyConnection, recording: str) -> list[Calculator
             (name, label, f"{known[name]:.4g}" if name in known else "")
             for name, label in of["labels"].items()
         ]
-        costs = {name: value for name, value in values.items() if name not in of["labels"]}
+        # As many digits as do not depend on the order in which floats were summed.
+        costs = {n: float(f"{value:.9g}") for n, value in values.items() if n not in of["labels"]}
         text = json.dumps({"costs": costs, "terms": of.get("terms", {})})
         kip = rule_pages()[rule]["kip"]
         found.append(Calculator(kip, of["about"], fields, formulas, Markup(text)))

@@ -46,12 +46,11 @@ def _card(card: Card) -> dict[str, Any]:
 def as_text(pages: Iterable[Page]) -> Iterator[str]:
     """Lines for a terminal: what to do by recording, what is gained and what it costs."""
     for page in pages:
-        yield words.visible(page.recording)
-        for text, _ in page.alerts:
-            yield f"  ! {words.visible(text)}"
+        lines = [page.recording, *(f"  ! {text}" for text, _ in page.alerts)]
         for card in page.cards:
-            yield f"  {card.rule}: {card.decision['advice']}. {_plain(card.sentence)}"
-            yield from (f"    {line}" for line in map(_in_words, card.effects) if line)
+            lines.append(f"  {card.rule}: {card.decision['advice']}. {_plain(card.sentence)}")
+            lines += (f"    {line}" for line in map(_in_words, card.effects) if line)
+        yield from map(words.visible, lines)
 
 
 def as_markdown(pages: Iterable[Page]) -> str:

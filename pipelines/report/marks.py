@@ -7,7 +7,7 @@ bounded: views have at most so many points, buckets or rows of each recording.
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -133,7 +133,7 @@ def shown(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block |
 def distribution(name: str, note: str, found: Sequence[Row]) -> Chart | None:
     """Rows of ``curve_points`` (line, style, x, y) as cumulative shares."""
     lines = _lines(found)
-    described = _described(lines, words.milliseconds)
+    described = _described(((line.name, line.x) for line in lines), words.milliseconds)
     names = ("ms", "share of all")
     return (
         Chart(name, note, described, *names, lines, (), "log", "share", is_stepped=True)
@@ -149,7 +149,8 @@ def _chart(spec: Spec, found: Sequence[Row]) -> Chart | None:
     points = {row["x"]: (row["price"], row["y"]) for row in found if row.get("price") is not None}
     at = elbow(points) if "elbow" in spec else None
     marks = [] if at is None else [Mark(at, "elbow", spec["elbow"].format(words.number(at)))]
-    described = _described(lines, lambda value: words.number(value, 1))
+    known = ((line.name, [y for y in line.y if y is not None]) for line in lines)
+    described = _described(known, lambda value: words.number(value, 1))
     scale = spec.get("x_scale", "number")
     texts = spec["name"], spec.get("note", ""), described, spec["x"], spec["y"]
     return Chart(*texts, lines, marks, scale, has_points=True)
@@ -172,12 +173,12 @@ def _lines(found: Sequence[Row]) -> list[Line]:
     return lines
 
 
-def _described(lines: Sequence[Line], wording: Any) -> str:
-    def ends(line: Line) -> str:
-        ys = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
-        return f"{wording(ys[0][0])} to {wording(ys[-1][0])}" if ys else "unknown"
-
-    return "; ".join(f"{line.name}: {ends(line)}" for line in lines) + "."
+def _described(lines: Iterable[tuple[str, Sequence[float]]], wording: Any) -> str:
+    """Between which values each line goes, by its name."""
+    ends = (
+        f"{name}: {wording(values[0])} to {wording(values[-1])}" for name, values in lines if values
+    )
+    return "; ".join(ends) + "."
 
 
 def elbow(points: Mapping[int, tuple[float | None, float | None]]) -> int | None:

@@ -262,14 +262,14 @@ def _card(report: Report, recording: str, decision: Row) -> Card:
     headlines = report.headlines.get((recording, rule), ())
     facts = {name: _number(value) for name, value in dict(decision["facts"] or ()).items()}
     gain = next((row for row in headlines if row["role"] == "gain"), None)
-    who = words.kind_name(gain["group_value"]) if gain else ""
+    who = words.kind_name(gain["group_value"]) if gain else "replicas"
     facts["who"] = who
     effects = [
         Effect(row["role"].capitalize(), names[row["figure"]].format(who=who), row)
         for row in headlines
     ]
-    if gain and None not in (gain["before"], gain["after"]):
-        effect = next(each for each in effects if each.label == "Gain")
+    effect = next((each for each in effects if each.label == "Gain"), None)
+    if gain and effect and effect.is_known:
         facts |= {name: effect.wording(gain[name]) for name in ("before", "after")}
         facts["less"] = effect.wording(abs(effect.difference))
     checks = [row for row in report.checks.get(recording, ()) if row["rule"] == rule]
@@ -302,6 +302,8 @@ def _number(text: str) -> int | float | str:
 def _sentence(decision: Row, stated: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     reason = decision["reason"]
     texts = [stated["reasons"].get(reason) or _shared()[reason]]
+    if decision["advice"] == Advice.IN_USE and "less" in facts:
+        texts.append(stated["reasons"]["without_it"])
     if "unknown_reason" in facts:
         texts.append(_shared()["unknown_reason"])
     if decision["advice"] == Advice.DO and "then" in stated:

@@ -32,6 +32,7 @@ FILE_BYTES_MAX = 256 << 20
 _COMPRESSION = "zstd"
 #: Characters that Delta keeps of a text in statistics.
 _STATS_CHARACTERS = 32
+_LAST_CHARACTER = "\U0010ffff"
 #: Nested and free text columns are never filtered by: their statistics only make commits long.
 _NAMES_WITHOUT_STATS = frozenset({"reason", "line", "value", "connection"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -229,11 +230,14 @@ def _least(value: Any) -> Any:
 
 
 def _greatest(value: Any) -> Any:
-    """A time to the millisecond after; of a long text nothing, because cut it is too small."""
+    """A time to the millisecond after; of a long text its beginning, and what nothing is above.
+
+    Without any, delta-rs compares with null, and readers skip the file.
+    """
     if isinstance(value, datetime):
         return _milliseconds(value, 999)
     if isinstance(value, str) and len(value) > _STATS_CHARACTERS:
-        return None
+        return value[:_STATS_CHARACTERS] + _LAST_CHARACTER
     return value
 
 

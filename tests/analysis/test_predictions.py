@@ -7,7 +7,7 @@ from put_rows import put
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.predictions import accuracy_rows, side_by_side
-from kip_replay.pipelines.page.accuracy import sentence_of_rows
+from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.incremental_fetch import INCREMENTAL
@@ -37,8 +37,8 @@ def test_predictions_are_in_a_fixed_order(tmp_path: Path) -> None:
     assert [row["rule"] for row in rows] == ["hwm_parking", "incremental_fetch", "min_isr_acks"]
     assert accuracy_rows(warehouse, ["s"], ["r"]) == []
     judged = "0 of 1 prediction of another cluster lies within tolerance; 1 of 1 self-check lies"
-    assert sentence_of_rows(rows) == f"{judged} within tolerance."
-    assert sentence_of_rows([]) == "No prediction was held against a recording."
+    assert sentence(rows) == f"{judged} within tolerance."
+    assert sentence([]) == "No prediction was checked against a recording."
     lines = side_by_side(rows)
     assert [line for line in lines if not line.startswith("  ")] == [
         "hwm_parking (variant with_kip_1166)",

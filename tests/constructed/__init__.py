@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from kip_replay.pipelines.analysis.accuracy import Kind, prediction_accuracy
+from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import Verdict
@@ -105,13 +105,13 @@ def phases(*recordings: str) -> dict[str, SteadyPhase]:
     return {name: SteadyPhase(*bounds_us) for name in recordings}
 
 
-def rule_steps(name: str) -> RuleSteps:
+def rule_steps(name: str) -> SummedRule:
     [steps] = [steps for steps in RULES if steps.name == name]
     return steps
 
 
 def accuracy(
-    steps: RuleSteps,
+    steps: SummedRule,
     tables: Mapping[Table, Sequence[Row]],
     recordings: Sequence[str],
     pairs: Iterable[tuple[str, str]],

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from recorded_logs import folder_of
 
+from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import TableFiles, microseconds
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import FETCHES
@@ -48,7 +48,7 @@ class Replayed:
         replay(recordings[:2], self.engine, RULES, OPTIONS, say=lambda line: None)
 
     def events(
-        self, steps: RuleSteps, recording: str = ACKS, increment: Increment = WHOLE_LOG
+        self, steps: SummedRule, recording: str = ACKS, increment: Increment = WHOLE_LOG
     ) -> pa.Table:
         text = increment.of(steps.rule, steps.text("events", **increment.values))
         return self.engine.rows(text, [recording])
@@ -64,7 +64,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
 
 
 @EVERY_RULE
-def test_increments_share_out_the_events_of_a_log(log: Replayed, steps: RuleSteps) -> None:
+def test_increments_share_out_the_events_of_a_log(log: Replayed, steps: SummedRule) -> None:
     """None is lost between two, also of lines with several times, and none is another."""
     # Between an ALTER_PARTITION and its response, and between two heartbeats.
     [(cut_us,)] = log.found(

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.engines.text import Text, bound, spark_sql
+from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.rules import RULES
 
@@ -76,6 +78,8 @@ def test_what_spark_takes_for_something_else_is_refused(query: str, refused: str
 
 @pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
 def test_every_text_of_a_rule_can_be_translated(steps) -> None:  # type: ignore[no-untyped-def]
-    for file in steps.folder.glob("*.sql"):
-        values = Increment(1, 2).values | {"until_us": 2}
+    limits = read_config(None, [])[steps.name]
+    views = {file.stem for file in (conf_dir() / "views").glob("*.sql")}
+    for file in (each for each in steps.folder.glob("*.sql") if each.stem not in views):
+        values = {**Increment(1, 2).values, **limits, "until_us": 2}
         assert spark_sql(steps.text(file.stem, **values))

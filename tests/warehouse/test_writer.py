@@ -185,11 +185,22 @@ def test_statistics_are_deltas(tmp_path: Path) -> None:
     assert stats["minValues"]["completed_at"] == "2026-11-20T20:00:00.001Z"
     assert stats["maxValues"]["completed_at"] == "2026-11-20T20:00:02.002Z"
     assert stats["minValues"]["client_id"] == long[:32]
-    assert "client_id" not in stats["maxValues"]
+    assert stats["maxValues"]["client_id"] == long[:32] + "\U0010ffff"
     assert (stats["minValues"]["node_id"], stats["maxValues"]["node_id"]) == (0, 2)
     assert stats["nullCount"]["api_key"] == 3
     assert "api_key" not in stats["minValues"]
     assert "recording" not in stats["nullCount"]
+
+
+def test_a_long_text_is_found_by_its_name(tmp_path: Path) -> None:
+    """Readers skip files by their statistics."""
+    warehouse, client_id = Warehouse(tmp_path), "c" * 33
+    warehouse.replace(
+        "ingest", {"r": "x"}, {REQUESTS: pa.Table.from_batches([requests(3, client_id)])}
+    )
+    with warehouse.database(["r"]) as database:
+        query = "SELECT count(*) FROM requests WHERE client_id = ?"
+        assert database.execute(query, [client_id]).fetchall() == [(3,)]
 
 
 def test_a_large_group_of_rows_becomes_a_file_of_its_own(

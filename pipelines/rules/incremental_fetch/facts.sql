@@ -2,13 +2,14 @@
 -- would be enough for all. Slots are as many in each of $shards shards. A session that began before
 -- the log is not among the peaks. Error 70: the broker does not know the session any more.
 WITH sent AS (
-    SELECT recording, count(*) AS requests, count_if(error_code = 70) AS evicted,
-        count_if(session_epoch = 0 AND error_code = 0 AND response_session_id = 0) AS refused
+    SELECT recording, count(*) AS requests, count(*) FILTER (error_code = 70) AS evicted,
+        count(*) FILTER (
+            session_epoch = 0 AND error_code = 0 AND response_session_id = 0) AS refused
     FROM fetches WHERE NOT is_cluster_metadata GROUP BY recording
 ),
 replayed AS (
-    SELECT recording, count_if(variant = 'recorded' AND NOT is_full) AS incremental,
-        count_if(variant = 'incremental' AND verdict = 'unknown') AS unknown_fetches,
+    SELECT recording, count(*) FILTER (variant = 'recorded' AND NOT is_full) AS incremental,
+        count(*) FILTER (variant = 'incremental' AND verdict = 'unknown') AS unknown_fetches,
         count(DISTINCT CASE WHEN variant = 'incremental' AND reason = $began_before_log
             THEN session_key END) AS not_counted
     FROM fetch_session_outcomes WHERE parameter = 'none' GROUP BY recording

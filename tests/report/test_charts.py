@@ -9,18 +9,8 @@ from html import unescape
 
 import pytest
 
-from kip_replay.pipelines.page.view import Bar, Bars, Chart, Line, Mark, Slow, Slowest
-from kip_replay.pipelines.report import charts
-
-_BEGIN = 1_795_363_200.0
-
-
-def chart(*lines: Line, **more: object) -> Chart:
-    return Chart("name", "note", "described", "x", "y", lines, **more)  # type: ignore[arg-type]
-
-
-def figures(it: Chart) -> dict[str, list[object]]:
-    return json.loads(charts.figures(it))  # type: ignore[no-any-return]
+from kip_replay.pipelines.report import charts, words
+from kip_replay.pipelines.report.marks import Bar, Bars, Chart, Line, Mark, Slow, Slowest
 
 
 def test_uplot_is_the_one_of_its_release() -> None:
@@ -48,34 +38,48 @@ def test_each_script_is_allowed_by_its_hash_and_none_reaches_outside() -> None:
 
 def test_figures_hold_no_text_of_logs_nor_what_would_end_their_element() -> None:
     hostile = "</script><!-- & \u2028"
-    line = Line(hostile, hostile, [1.0], [2.0])
-    text = charts.figures(chart(line, marks=[Mark(1.0, hostile, hostile)]))
+    line, marks = Line(hostile, hostile, [1.0], [2.0]), [Mark(1.0, hostile, hostile)]
+    text = charts.figures(Chart("name", "note", "described", "x", "y", [line], marks))
     assert not set("<>&\u2028") & set(text)
     assert hostile not in unescape(text)
     assert json.loads(text)["marks"] == [[1, "●"]]
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (1234567.0, "B/s", "1.2 MB/s"),
-        (0.0, "B/s", "0 B/s"),
-        (1234.5, "1/s", "1,234 1/s"),
-        (12.34, "ms", "12.3 ms"),
-        (2.0, "", "2"),
-        (0.00123, "ms", "0.0012 ms"),
-        (0.0, "ms", "0 ms"),
-        (None, "ms", "–"),
-        (math.inf, "B", "–"),
-    ],
-)
-def test_amounts_have_as_many_digits_as_matter(value: float | None, unit: str, text: str) -> None:
-    assert charts.amount(value, unit).replace("\u00a0", " ") == text
 
 
 def test_long_names_and_sentences_are_cut() -> None:
     slow = Slow(1234.56, "1", "w" * 10_000, "t", "s" * 2000, "f:1")
     (row,) = charts.slow_rows(Slowest("", "", [slow]))
     assert [len(cell) for cell in row] == [7, 5, 1, 120, 1, 1000, 3]
-    (bar,) = charts.stacks(Bars("", "", "", "B", [Bar("w" * 121, "", [("w" * 121, 1.0)])]))
+    (bar,) = charts.stacks(Bars("", "", "B", [Bar("w" * 121, "", [("w" * 121, 1.0)])]))
     assert bar.name == bar.parts[0][0] == "w" * 119 + "…"
+
+
+@pytest.mark.parametrize(
+    ("found", "printed"),
+    [
+        (charts.amount(1234567.0, "B/s"), "1.2 MB/s"),
+        (charts.amount(1234.5, "1/s"), "1,234 1/s"),
+        (charts.amount(12.34, "ms"), "12.3 ms"),
+        (charts.amount(2.0, ""), "2"),
+        (charts.amount(0.00123, "ms"), "0.0012 ms"),
+        (charts.amount(None, "ms"), "–"),
+        (charts.amount(math.inf, "B"), "–"),
+        (words.number(None, 1), "–"),
+        (words.number(1234567), "1,234,567"),
+        (words.number(-0.004, 2), "0.00"),
+        (words.milliseconds(328.231), "328 ms"),
+        (words.milliseconds(1.198), "1.2 ms"),
+        (words.milliseconds(0.063), "0.06 ms"),
+        (words.size(812), "812 B"),
+        (words.size(-4505.6), "−4.5 kB"),
+        (words.size(3.2e9), "3.2 GB"),
+        (words.joined(["a", "b", "c"]), "a, b and c"),
+        (words.named("someday"), "someday"),
+        (words.named("acks_all"), "acks=all"),
+        (words.visible("Größe ≥ 日本"), "Größe ≥ 日本"),
+        (words.visible("a\0b\tc\n"), "a\\u0000b\\u0009c\\u000a"),
+        (words.visible("\u202eabc\u2069\ufeff\u200b"), "\\u202eabc\\u2069\\ufeff\\u200b"),
+        (words.visible("\ud800"), "\\ud800"),
+    ],
+)
+def test_figures_and_names_as_printed(found: str, printed: str) -> None:
+    assert found.replace(words.SPACE, " ") == printed

@@ -9,8 +9,9 @@ import pytest
 from constructed import BEGIN, Row, at, database, row
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
-from kip_replay.pipelines.page.view import Line, Timeline
-from kip_replay.pipelines.report.timeline import marks, timelines, traffic_timeline
+from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.report.marks import Chart, Line
+from kip_replay.pipelines.report.timeline import marks, timelines
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.log_tables import CONFIGS, INGESTED_FILES, ISR_CHANGES, LOG_GAPS, REQUESTS
@@ -18,7 +19,6 @@ from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
 VIEWS = in_order(read_views(), TABLES)
-LAGS, FETCH_BYTES = Timeline.of("hwm_parking"), Timeline.of("incremental_fetch")
 #: Invisible or reordering in a page.
 HOSTILE = "\u202ec<\x00"
 
@@ -43,6 +43,11 @@ def lag(second: float, lag_ms: float | None, variant: str = "with_kip_1166") -> 
     return row(HIGH_WATERMARK_LAG, **of, **high_watermark, **replica, **verdict)
 
 
+def charts(connection: duckdb.DuckDBPyConnection, rule: str, of: str = "r") -> list[Chart]:
+    stated = rule_pages()[rule]
+    return timelines(connection, stated["timelines"], of, {"recorded", *stated["variants"]})
+
+
 def points(line: Line) -> dict[float, float | None]:
     """Values by second, of buckets of a second."""
     return {x - 0.5 - BEGIN.timestamp(): y for x, y in zip(line.x, line.y, strict=True)}
@@ -54,8 +59,8 @@ def test_latencies_over_time() -> None:
     moments = [30.0] * 5 + [31.0] * 4 + [32.0] * 4
     rows += [lag(at + n / 100, 0.5, "recorded") for n, at in enumerate(moments)]
     with session({HIGH_WATERMARK_LAG: rows}) as connection:
-        [chart] = timelines(connection, LAGS, "r")
-        assert timelines(connection, LAGS, "another") == []
+        [chart] = charts(connection, "hwm_parking")
+        assert charts(connection, "hwm_parking", "another") == []
     assert (chart.x_scale, chart.y_scale, chart.y_name) == ("time", "log", "ms")
     names = [f"{of} KIP-1166, median" for of in ("without", "with")]
     # Of few values there is no 99th percentile; nor where one point of three has one.
@@ -80,65 +85,11 @@ def test_rates_over_time() -> None:
     unknown = {"verdict": "unknown", "request_bytes": None, "response_bytes": None}
     rows = [fetch(1), fetch(1.2, client_kind="consumer"), fetch(3), fetch(3, **unknown)]
     with session({FETCH_SESSION_OUTCOMES: rows}) as connection:
-        [chart] = timelines(connection, FETCH_BYTES, "r")
+        [chart] = charts(connection, "incremental_fetch")
     [line] = chart.lines
     assert len(line.x) == 201
     assert [*points(line).values()][:5] == [0, 220, 0, None, 0]
     assert chart.y_scale == "number"
-
-
-# --- bytes ----------------------------------------------------------------------------------------
-
-
-def request(second: float, client_id: str | None, size: int | None, node_id: int = 11) -> Row:
-    line = {"node_id": node_id, "source_file": "x", "line_number": 1, "client_id": client_id}
-    times = {"received_at": at(second), "completed_at": at(second + 0.001)}
-    sizes = {"has_response": True, "request_bytes": size, "response_bytes": size and 2 * size}
-    return row(REQUESTS, api_name="FETCH", **line, **times, **sizes)
-
-
-def test_bytes_of_the_biggest_clients_and_of_the_others() -> None:
-    sizes = {f"client {number}": 100 * number for number in range(1, 9)}
-    # A client may be called as the others are.
-    names: dict[str | None, int] = {**sizes, None: 5000, HOSTILE: 4000, "others": 3000}
-    rows = [request(1, name, size, 20 + place) for place, (name, size) in enumerate(names.items())]
-    rows += [request(2, "client 8", None), request(3, "silent", 0)]
-    with session({REQUESTS: rows}) as connection:
-        charts = {chart.name: chart for chart in traffic_timeline(connection, "r")}
-        assert traffic_timeline(connection, "another") == []
-    total = sum(names.values())
-    direction, node, got, sent = charts.values()
-    assert [line.name for line in direction.lines] == ["responses: protocol", "requests: protocol"]
-    assert [points(line)[1] for line in direction.lines] == [2 * total, total]
-    of_clients = ["no client id", r"\u202ec<\u0000", "others"]
-    of_clients += ["client 8", "client 7", "client 6", "others"]
-    for chart, times in ((got, 2), (sent, 1)):
-        assert [line.name for line in chart.lines] == of_clients
-        assert sum(points(line)[1] or 0 for line in chart.lines) == times * total
-        assert "without 2 of 26 requests and responses, whose size is not known" in chart.note
-    assert len(node.lines) == 8
-    assert node.lines[-1].name == "others"
-    assert sum(points(line)[1] or 0 for line in node.lines) == 3 * total
-    styles = [line.style for line in got.lines]
-    assert styles == [line.style for line in sent.lines] == [f"series-{n}" for n in range(7)]
-
-
-def test_a_hole_in_the_log_of_a_node_is_a_gap_of_its_line() -> None:
-    rows = [request(second, "c", 100, node) for second in range(9) for node in (11, 12)]
-    rows = [r for r in rows if not (r["node_id"] == 12 and 2 < r["received_at"].second < 7)]
-
-    def hole(number: int, **bounds: Any) -> Row:
-        return row(LOG_GAPS, node_id=12, number=number, evidence="connection", **bounds)
-
-    gaps = [hole(1, after_at=at(2.5), before_at=at(6.5)), hole(2, after_at=at(8.5))]
-    with session({REQUESTS: rows, LOG_GAPS: gaps}, 10) as connection:
-        direction, node, *_ = traffic_timeline(connection, "r")
-    lines = {line.name: [*points(line).values()] for line in node.lines}
-    assert lines["node 11"] == [300] * 9 + [0, 0]
-    assert lines["node 12"] == [300] * 3 + [None] * 3 + [0, 300, 300, None, None]
-    assert direction.note.endswith(
-        "holes in the logs of node 12 count nothing; a point is 1\u00a0s"
-    )
 
 
 # --- events ---------------------------------------------------------------------------------------

@@ -1,0 +1,83 @@
+"""The report on the samples: the same JSON to the last digit, and a first screen that is one.
+
+``report.json`` is what it was; who changes it on purpose reads the difference.
+"""
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow as pa
+import pytest
+from recorded_logs import REPOSITORY
+
+from kip_replay.jobs import report
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.report.page import render
+from kip_replay.pipelines.report.pages import read_pages
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.table import Table
+
+GOLDEN = Path(__file__).with_name("report.json")
+SCHEMA = REPOSITORY / "pipelines" / "report" / "report.schema.json"
+#: What is shown at first, of each recording: figures, words.
+MOST_FIGURES, MOST_WORDS = 8, 600
+
+
+def test_the_report_says_what_it_said(
+    samples: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report.main(["--warehouse", samples.path, "--format", "json"]) == 0
+    found = tmp_path / "report.json"
+    found.write_text(capsys.readouterr().out, encoding="utf-8")
+    read = json.loads(found.read_text(encoding="utf-8"))
+    is_same = read == json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert is_same, f"review {found}, then copy it to {GOLDEN}"
+
+
+def test_the_schema_describes_it() -> None:
+    schema: Any = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    validator.validate(golden)
+    golden["recordings"][0]["rules"]["hwm_parking"]["advice"] = "perhaps"
+    assert not validator.is_valid(golden)
+
+
+def test_the_first_screen_is_one(samples: Warehouse) -> None:
+    """What is not folded away, as Kafka's operators read it."""
+    html = Path(samples.path, "report.html").read_text(encoding="utf-8")
+    found = re.split('<section class="page"[^>]*>', html.partition('<section id="method">')[0])[1:]
+    assert len(found) == 6
+    for page in found:
+        shown = re.sub(r"(?s)<script.*?</script>", "", page)
+        while "<details" in shown:
+            shown = re.sub(r"(?s)<details(?:(?!<details).)*?</details>", "", shown)
+        assert len(re.findall("<dt>", shown)) <= MOST_FIGURES
+        assert len(re.sub("<[^>]*>", " ", shown).split()) <= MOST_WORDS
+        assert all(kip in page for kip in ("KIP-1166", "KIP-227", "KIP-926"))
+
+
+class Shuffled(Warehouse):
+    """The same rows in an order that nothing may depend on."""
+
+    def _dataset(self, table: Table) -> pa.Table:
+        found = super()._dataset(table)
+        rows = found if isinstance(found, pa.Table) else found.to_table()
+        order = random.Random(1).sample(range(len(rows)), len(rows))
+        return rows.take(pa.array(order, pa.int64()))
+
+
+def test_the_same_rows_in_any_order_give_the_same_bytes(samples: Warehouse) -> None:
+    every = (samples, Shuffled(samples.path))
+    made = [render(read_pages(warehouse, ["sessions-off"])) for warehouse in every]
+    assert made[0] == made[1]
+
+
+def test_an_unknown_recording_is_the_users_error(samples: Warehouse) -> None:
+    with pytest.raises(UserError, match="'another' is not in the warehouse"):
+        read_pages(samples, ["another"])
