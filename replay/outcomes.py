@@ -51,10 +51,12 @@ def made_unknown(
 class Rows:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
+        self._names = schema.names
         self._rows: list[tuple[object, ...]] = []
 
     def add(self, **values: object) -> None:
-        self._rows.append(tuple(values.get(name) for name in self._schema.names))
+        """Add a row; columns not named are null."""
+        self._rows.append(tuple(map(values.get, self._names)))
 
     def take(self) -> pa.RecordBatch:
         columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)

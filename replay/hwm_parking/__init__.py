@@ -2,29 +2,22 @@
 
 Theory of operation
 -------------------
-Every controller and broker replicates ``__cluster_metadata`` by FETCHing from the active
-controller. A FETCH that finds no records is *parked* for up to ``maxWaitMs`` (500 ms). A voter's
-FETCH at offset X also shows that it has everything below X, and that moves the high watermark. The
-other replicas are parked at X by then, so they learn of the move only with their next response: at
-the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica sends the high
-watermark that it knows; a FETCH that knows less than the leader completes at once, and a move of
-the high watermark completes every parked FETCH.
+The KIP and the model: docs/rules/hwm_parking.md. A voter's FETCH at offset X shows that it has
+everything below X, which moves the high watermark when the others are parked at X already.
 
-``kip_1166`` is the rule, held against a log in two ways: ``explain`` checks whether it could have
-given the responses that were recorded, ``closed_loop`` starts leader and replicas anew. What the
-log shows that no rule explains (when the leader appended, how long a replica takes from a response
-to its next FETCH, how fast the leader's Raft thread responds) is gathered in ``evidence``;
-``drains`` finds responses that a stall caused. ``HwmParking`` replays one controller's log, an
-``epoch`` for each that it led, a fixed span (``LOOKAHEAD_US``) behind the log, so its memory is
-that span and not the log.
+``kip_1166`` is the rule, held against a log in two ways: ``explain`` checks whether it, or a stall,
+could have given the responses that were recorded, ``closed_loop`` starts leader and replicas anew.
+What the log shows that no rule explains (when the leader appended, how long a replica takes from a
+response to its next FETCH, how fast the leader's Raft thread responds) is in ``evidence``.
+``HwmParking`` replays one controller's log, an ``epoch`` for each that it led, a fixed span
+(``LOOKAHEAD_US``) behind the log, so its memory is that span and not the log.
 
 Holes in the log
 ----------------
 An outcome rests on the leader's log alone. At a hole in it the replay ends, and another begins
-behind it, as in a log that begins within the leader's epoch: unknown until it has settled
-(``settling``), which takes an append or two. What was measured nearest to an outcome may lie in the
-hole, so those within ``ABSENCE_US`` of it are unknown as well. What can differ then is how long the
-Raft thread takes for one response, where no append shows that for longer.
+behind it, unknown until it has settled (``settling``). What was measured nearest to an outcome may
+lie in the hole, so those within ``ABSENCE_US`` of it are unknown as well. What can differ then is
+how long the Raft thread takes for one response, where no append shows that for longer.
 
 What is read of a response
 --------------------------
@@ -64,6 +57,6 @@ from .metadata_log import RecordedFetch as RecordedFetch
 from .outcomes import RULE as RULE
 from .outcomes import WITH_KIP as WITH_KIP
 from .outcomes import WITHOUT_KIP as WITHOUT_KIP
+from .outcomes import Outcomes as Outcomes
 from .outcomes import variants as variants
 from .replay import HwmParking as HwmParking
-from .replay import Outcomes as Outcomes

@@ -26,11 +26,9 @@ class InFlight(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class SimulatedFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A FETCH of the closed loop and its response. Times are microseconds since the epoch."""
 
-    sequence: int
-    dequeued_us: int
+    sent: InFlight
     built_us: int
     response: Response
-    is_settled: bool
 
 
 class ClosedLoop(msgspec.Struct, array_like=True):
@@ -66,7 +64,6 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         self.append(at, 0)
 
     def advance(self, evidence: Evidence, until: int) -> list[SimulatedFetch]:
-        """Run up to a time and return the FETCHes completed since the last call."""
         leader = self.leader
         leader.epoch_ends, leader.snapshot = evidence.epoch_ends, evidence.snapshot
         leader.log_start_offset = evidence.log_start_offset
@@ -110,7 +107,6 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         heapq.heappush(self.events, (at, _ARRIVE, first.replica_id, 0))
 
     def _arrive(self, evidence: Evidence, at: int, replica_id: int) -> None:
-        """A FETCH is dequeued and waits for the Raft thread."""
         first = evidence.replicas[replica_id].first
         max_wait_us = first.max_wait_us if self.max_wait_us is None else self.max_wait_us
         self.tokens += 1
@@ -119,8 +115,8 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         )
         sequence = self.sequences.get(replica_id, 0)
         self.sequences[replica_id] = sequence + 1
-        is_settled = self.settling.is_settled(replica_id)
-        self.in_flight[fetch.token] = InFlight(sequence, at, fetch, is_settled)
+        sent = InFlight(sequence, at, fetch, self.settling.is_settled(replica_id))
+        self.in_flight[fetch.token] = sent
         self.free_us = max(at, self.free_us) + evidence.service_us(at)
         heapq.heappush(self.events, (self.free_us, _PROCESS, replica_id, fetch.token))
 
@@ -156,10 +152,8 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             seen = _built_us(evidence.replicas[replica_id], response, at, cause_us)
             built = at + position * service if seen is None else seen
             self.free_us = max(self.free_us, built)
-            done = self.in_flight.pop(response.fetch.token)
-            self.completed.append(
-                SimulatedFetch(done.sequence, done.dequeued_us, built, response, done.is_settled)
-            )
+            sent = self.in_flight.pop(response.fetch.token)
+            self.completed.append(SimulatedFetch(sent, built, response))
             self.lag.learned(replica_id, built, response.high_watermark)
             self.replicas[replica_id].receive(response, self.leader)
             self._schedule(evidence, replica_id, built)
@@ -179,14 +173,11 @@ class ClosedLoop(msgspec.Struct, array_like=True):
 
 def _built_us(replica: ReplicaEvidence, response: Response, at: int, cause_us: int) -> int | None:
     """As long after its cause as the log shows of the replica; None where it shows nothing."""
-    completion = response.completion
-    if response.parked or completion is Completion.HIGH_WATERMARK:
+    completion, moved = response.completion, Completion.HIGH_WATERMARK
+    handling, since = None, cause_us
+    if response.parked or completion is moved:
         handling = replica.handling_us(completion, cause_us)
-        if handling is not None:
-            return cause_us + handling
-    if response.parked and completion in (Completion.HIGH_WATERMARK, Completion.DRAIN):
+    if handling is None and response.parked and completion in (moved, Completion.DRAIN):
         # It completes the parked as an append does.
-        handling = replica.handling_us(Completion.RECORDS, at)
-        if handling is not None:
-            return at + handling
-    return None
+        handling, since = replica.handling_us(Completion.RECORDS, at), at
+    return None if handling is None else since + handling

@@ -2,31 +2,30 @@
 
 import heapq
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
-import pyarrow as pa
 
 from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
 from ..outcomes import RECORDED, Variant, Verdict
 from . import outcomes
 from .closed_loop import ClosedLoop, SimulatedFetch
-from .drains import completed_by_drain
 from .evidence import Evidence
-from .explain import HANDLING_SLACK_US, carries_one_of_its_wait, causes_of, explain, shown, woken_by
+from .explain import (
+    HANDLING_SLACK_US,
+    carries_one_of_its_wait,
+    causes_of,
+    completed_by_drain,
+    explain,
+    shown,
+    woken_by,
+)
 from .kip_1166 import Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
-from .outcomes import Controller, EpochRows, Outcome, Taken
+from .outcomes import Controller, Emitted, EpochRows, Outcome, Taken
 from .settling import Settling
 from .timelines import Timeline
-
-
-class Emitted(NamedTuple):
-    """Batches of ``PARKING_SCHEMA`` and of ``LAG_SCHEMA``, in order."""
-
-    parking: list[pa.RecordBatch]
-    lag: list[pa.RecordBatch]
 
 
 class LeaderEpoch(msgspec.Struct, array_like=True):
@@ -58,12 +57,10 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     voter_fetches: list[tuple[int, str, int, int]] = []
     taken: list[Taken] = []
     drained_us: int = 0
-    first_dequeued_us: int | None = None
     resigned_us: int | None = None
     last_us: int = 0
 
     def begun_anew(self, since_us: int) -> Self:
-        """The same epoch, of which no more than that is known."""
         return type(self)(
             self.controller,
             self.leader_epoch,
@@ -95,8 +92,6 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def _take_completed(self, row: RecordedFetch) -> None:
         self.evidence.add(row)
         self.handled.add(row.built_us, max((row.dequeued_us, *self.handled.values[-1:])))
-        first = self.first_dequeued_us
-        self.first_dequeued_us = row.dequeued_us if first is None else min(first, row.dequeued_us)
         if row.replica_id in self.controller.voters and not (row.is_diverging or row.is_snapshot):
             fetch = (row.dequeued_us, row.request_id, row.replica_id, row.fetch_offset)
             heapq.heappush(self.voter_fetches, fetch)
@@ -118,9 +113,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         # The loops read how long the leader took, before and after.
         self._explain(front - lookahead_us * 3 // 4, emitted)
         self._emit_lags(Variant(RECORDED), self.recorded_lag, emitted)
-        for position, loop in enumerate(self.loops):
-            fetches = loop.advance(self.evidence, until)
-            self._emit(self.controller.variants[position], loop, fetches, emitted)
+        for variant, loop in zip(self.controller.variants, self.loops, strict=False):
+            self._emit(variant, loop, loop.advance(self.evidence, until), emitted)
         self._forget(until - lookahead_us)
 
     def close(self, emitted: Emitted) -> None:
@@ -130,13 +124,13 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         self._explain(None, emitted)
         self.recorded_lag.close()
         self._emit_lags(Variant(RECORDED), self.recorded_lag, emitted)
-        for position, loop in enumerate(self.loops):
+        for variant, loop in zip(self.controller.variants, self.loops, strict=False):
             if self.resigned_us is None:
                 fetches = loop.advance(self.evidence, self.last_us)
             else:
                 fetches = loop.resign(self.evidence, self.resigned_us)
             loop.lag.close()
-            self._emit(self.controller.variants[position], loop, fetches, emitted)
+            self._emit(variant, loop, fetches, emitted)
 
     def _leader(self, hwm_aware: bool) -> Leader:
         start = self.evidence.epoch_start_offset
@@ -151,7 +145,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         )
 
     def _begin_following(self, until: int) -> Leader | None:
-        if self.first_dequeued_us is None or self.first_dequeued_us > until:
+        firsts = (replica.first.dequeued_us for replica in self.evidence.replicas.values())
+        if min(firsts, default=until + 1) > until:
             return None
         self.settling.log_end_offset = offset = self._offset_before()
         sequences = self.loop_sequences or [{} for _ in self.controller.variants]
@@ -192,7 +187,6 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             self._advanced(at, previous)
 
     def _advanced(self, at: int, previous: int) -> None:
-        """Note whether a step of the recorded leader moved its high watermark."""
         assert self.recorded is not None
         advance = Advance(at, previous, self.recorded.high_watermark)
         if advance.high_watermark == previous:
@@ -205,24 +199,24 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             self.settling.advanced(at, ())
 
     @property
-    def _rows(self) -> EpochRows:
-        return EpochRows(self.controller, self.leader_epoch, self._unsettled)
-
-    @property
     def _unsettled(self) -> str:
         return outcomes.MIDDLE_OF_EPOCH if self.since_us == ALWAYS_SINCE_US else LOG_GAP
 
+    def _rows(self, variant: Variant) -> EpochRows:
+        leader = {"leader_id": self.controller.node_id, "leader_epoch": self.leader_epoch}
+        same = variant.what_if(outcomes.RULE) | leader
+        return EpochRows(self.controller.voters, same, self._unsettled)
+
     def _explain(self, until: int | None, emitted: Emitted) -> None:
-        """Explain FETCHes completed up to a time, or all of them."""
         rows = [each.row for each in self.taken if each.outcome is None]
-        explained: list[tuple[Taken, Outcome]] = []
+        explained, making = 0, self._rows(Variant(RECORDED))
         for each in self.taken:
             if until is not None and each.row.built_us > until:
                 break
-            explained.append((each, each.outcome or self._outcome(each.row, rows)))
-        del self.taken[: len(explained)]
-        if explained:
-            emitted.parking.append(self._rows.recorded(explained))
+            outcome = each.outcome or self._outcome(each.row, rows)
+            emitted.parking.add(**making.recorded(each, outcome))
+            explained += 1
+        del self.taken[:explained]
 
     def _outcome(self, row: RecordedFetch, rows: Sequence[RecordedFetch]) -> Outcome:
         if row.error_code != 0:
@@ -256,14 +250,15 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def _emit(
         self, variant: Variant, loop: ClosedLoop, fetches: list[SimulatedFetch], emitted: Emitted
     ) -> None:
-        if fetches:
-            emitted.parking.append(self._rows.simulated(variant, fetches, self.evidence))
+        making = self._rows(variant)
+        for fetch in fetches:
+            emitted.parking.add(**making.simulated(fetch, self.evidence))
         self._emit_lags(variant, loop.lag, emitted)
 
     def _emit_lags(self, variant: Variant, tracker: LagTracker, emitted: Emitted) -> None:
-        lags = tracker.take()
-        if lags:
-            emitted.lag.append(self._rows.lags(variant, lags))
+        making = self._rows(variant)
+        for lag in tracker.take():
+            emitted.lag.add(**making.lag(lag))
 
     def _forget(self, before: int) -> None:
         offsets = {r.fetch_offset for loop in self.loops for r in loop.replicas.values()}

@@ -44,7 +44,6 @@ class LogBytes(msgspec.Struct, array_like=True):
     seen_us: dict[int, int] = {}
 
     def carried(self, start: int, end: int, size: int, at: int) -> None:
-        """A response built at a time carried the records from an offset to another."""
         self.ranges.setdefault(start, {})[end] = size
         self.seen_us[start] = max(self.seen_us.get(start, 0), at)
 
@@ -257,7 +256,6 @@ class Evidence(msgspec.Struct, array_like=True):
         return appends[::-1]
 
     def service_us(self, at: int) -> int:
-        """How long the Raft thread takes for one response around a time."""
         return self.service.nearest(at) or 0
 
     def has_measured(self, replica_id: int, at: int) -> bool:

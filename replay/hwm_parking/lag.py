@@ -25,8 +25,8 @@ class Lag(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     replica_id: int
     advance: Advance
-    learned_us: int | None
-    away: bool
+    learned_us: int | None = None
+    away: bool = False
     is_settled: bool = True
 
 
@@ -50,10 +50,10 @@ class LagTracker(msgspec.Struct, array_like=True):
             carried = self.carried.get(replica_id, [])
             known = bisect_left(carried, (advance.high_watermark, -1))
             if replica_id in unsettled:
-                self.lags.append(Lag(replica_id, advance, None, away=False, is_settled=False))
+                self.lags.append(Lag(replica_id, advance, is_settled=False))
             elif replica.is_away(advance.at):
                 # It may be away for good, so nothing waits for its return.
-                self.lags.append(Lag(replica_id, advance, None, away=True))
+                self.lags.append(Lag(replica_id, advance, away=True))
             elif known < len(carried):
                 self._learned(replica_id, advance, carried[known][1])
             else:
@@ -73,7 +73,7 @@ class LagTracker(msgspec.Struct, array_like=True):
     def close(self) -> None:
         """The leader resigned, or the log ended: what is not learned by now never is."""
         for replica_id, waiting in self.waiting.items():
-            self.lags += [Lag(replica_id, advance, None, away=False) for advance in waiting]
+            self.lags += [Lag(replica_id, advance) for advance in waiting]
         self.waiting.clear()
 
     def take(self) -> list[Lag]:
@@ -82,4 +82,4 @@ class LagTracker(msgspec.Struct, array_like=True):
 
     def _learned(self, replica_id: int, advance: Advance, built_us: int) -> None:
         # Stamps are cut to milliseconds: no response is really built before the advance.
-        self.lags.append(Lag(replica_id, advance, max(built_us, advance.at), away=False))
+        self.lags.append(Lag(replica_id, advance, max(built_us, advance.at)))

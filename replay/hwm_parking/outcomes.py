@@ -1,6 +1,6 @@
 """What was replayed, as rows of the two outcome tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..log_gaps import LOG_GAP
-from ..outcomes import NOT_SWEPT, RECORDED, Variant, Verdict
+from ..outcomes import NOT_SWEPT, Rows, Variant, Verdict
 from .closed_loop import SimulatedFetch
 from .evidence import Evidence
-from .kip_1166 import NOT_SENT, Completion
+from .kip_1166 import NOT_SENT, Completion, Fetch
 from .lag import Lag
 from .metadata_log import RecordedFetch
 from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
@@ -27,11 +27,24 @@ NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
 NOT_IN_LOG = "the log has no answer: its level was switched while the FETCH waited"
 
-#: Output of the replay: rows of these two tables, less what the caller knows (recording, phase).
-PARKING_SCHEMA = FETCH_PARKING_OUTCOMES.without("recording")
-LAG_SCHEMA = HIGH_WATERMARK_LAG.without("recording", "phase")
+Row = dict[str, Any]
+Judgement = tuple[Verdict, str | None]
 
-Columns = Mapping[str, Sequence[Any]]
+
+class Outcomes(NamedTuple):
+    """Batches of the rule's two tables, less what the caller knows (recording, phase)."""
+
+    parking: pa.RecordBatch
+    lag: pa.RecordBatch
+
+
+class Emitted:
+    def __init__(self) -> None:
+        self.parking = Rows(FETCH_PARKING_OUTCOMES.without("recording"))
+        self.lag = Rows(HIGH_WATERMARK_LAG.without("recording", "phase"))
+
+    def take(self) -> Outcomes:
+        return Outcomes(self.parking.take(), self.lag.take())
 
 
 def variants(max_wait_ms: Iterable[int] = ()) -> list[Variant]:
@@ -49,8 +62,6 @@ class Controller(NamedTuple):
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the replay finds of a recorded FETCH."""
-
     completion: Completion
     parked: bool = False
     verdict: Verdict = Verdict.REPLAYED
@@ -69,120 +80,95 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     outcome: Outcome | None
 
 
-#: Columns of a recorded FETCH, by the fields that they are.
-_OF_RECORDED = {
-    "recorded_request_id": "request_id",
-    **{f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built", "completed")},
-    **{name: name for name in ("replica_id", "fetch_offset", "response_high_watermark")},
-    **{name: name for name in ("record_bytes", "request_bytes", "response_bytes")},
-}
+#: Columns of a recorded FETCH that are its fields.
+_SAME = ("response_high_watermark", "record_bytes", "request_bytes", "response_bytes")
 
 
 class EpochRows(NamedTuple):
-    """Makes batches of rows of one leader epoch. ``unsettled``: why some are unknown."""
+    """Makes rows of an epoch and variant: what is the ``same`` in all, why some are unknown."""
 
-    controller: Controller
-    leader_epoch: int
+    voters: frozenset[int]
+    same: Row
     unsettled: str
 
-    def recorded(self, explained: Sequence[tuple[Taken, Outcome]]) -> pa.RecordBatch:
-        """Recorded FETCHes and what the replay finds of them: ``PARKING_SCHEMA``."""
-        rows = [taken.row for taken, _ in explained]
-        outcomes = [outcome for _, outcome in explained]
-        columns: Columns = {
-            **{name: [getattr(row, of) for row in rows] for name, of in _OF_RECORDED.items()},
-            "sequence": [taken.sequence for taken, _ in explained],
-            "replica_high_watermark": [
-                None if r.high_watermark == NOT_SENT else r.high_watermark for r in rows
-            ],
-            "completion": [outcome.completion.value for outcome in outcomes],
-            "verdict": [outcome.verdict.value for outcome in outcomes],
-            "reason": [outcome.reason for outcome in outcomes],
+    def recorded(self, taken: Taken, outcome: Outcome) -> Row:
+        row = taken.row
+        return {
+            **self._fetch(row, taken.sequence, outcome),
+            **self._times(row.dequeued_us, row.built_us, outcome),
+            **{name: getattr(row, name) for name in _SAME},
+            "recorded_request_id": row.request_id,
+            "received_at": row.received_us,
+            "completed_at": row.completed_us,
         }
-        return self._parking(Variant(RECORDED), columns, [outcome.parked for outcome in outcomes])
 
-    def simulated(
-        self, variant: Variant, fetches: Sequence[SimulatedFetch], evidence: Evidence
-    ) -> pa.RecordBatch:
-        """FETCHes of a closed loop: ``PARKING_SCHEMA``."""
-        hwm_aware = HWM_AWARE[variant.name]
-        dequeued = [simulated.dequeued_us for simulated in fetches]
-        built = [simulated.built_us for simulated in fetches]
-        responses = [simulated.response for simulated in fetches]
-        sent = [response.fetch for response in responses]
-        sizes = zip(*(_sizes(simulated, evidence, hwm_aware) for simulated in fetches), strict=True)
-        unsettled = [None if simulated.is_settled else self.unsettled for simulated in fetches]
-        columns: Columns = {
-            **dict(zip(("record_bytes", "request_bytes", "response_bytes"), sizes, strict=True)),
-            **dict.fromkeys(("received_at", "dequeued_at"), dequeued),
-            **dict.fromkeys(("built_at", "completed_at"), built),
-            "replica_id": [fetch.replica_id for fetch in sent],
-            "sequence": [simulated.sequence for simulated in fetches],
-            "fetch_offset": [fetch.fetch_offset for fetch in sent],
-            "replica_high_watermark": [f.high_watermark if hwm_aware else None for f in sent],
-            "response_high_watermark": [response.high_watermark for response in responses],
-            "completion": [response.completion.value for response in responses],
-            "verdict": [Verdict.UNKNOWN if why else Verdict.REPLAYED for why in unsettled],
-            "reason": unsettled,
+    def simulated(self, simulated: SimulatedFetch, evidence: Evidence) -> Row:
+        response, sent, built = simulated.response, simulated.sent, simulated.built_us
+        judged = (Verdict.REPLAYED, None) if sent.is_settled else self._unknown
+        outcome = Outcome(response.completion, response.parked, *judged)
+        sizes = _sizes(simulated, evidence)
+        return {
+            **self._fetch(sent.fetch, sent.sequence, outcome),
+            **self._times(sent.dequeued_us, built, outcome),
+            **dict(zip(_SAME, (response.high_watermark, *sizes), strict=True)),
         }
-        return self._parking(variant, columns, [response.parked for response in responses])
 
-    def lags(self, variant: Variant, lags: Sequence[Lag]) -> pa.RecordBatch:
-        """When replicas learned of advances: ``LAG_SCHEMA``."""
-        verdicts = [self._verdict(lag) for lag in lags]
-        columns: Columns = {
-            "replica_id": [lag.replica_id for lag in lags],
-            "high_watermark": [lag.advance.high_watermark for lag in lags],
-            "previous_high_watermark": [lag.advance.previous for lag in lags],
-            "leader_at": [lag.advance.at for lag in lags],
-            "learned_at": [lag.learned_us for lag in lags],
-            "lag_ms": [
-                None if lag.learned_us is None else (lag.learned_us - lag.advance.at) / 1000
-                for lag in lags
-            ],
-            "verdict": [verdict.value for verdict, _ in verdicts],
-            "reason": [reason for _, reason in verdicts],
+    def lag(self, lag: Lag) -> Row:
+        advance, learned_us = lag.advance, lag.learned_us
+        verdict, reason = self._verdict(lag)
+        return {
+            **self.same,
+            "replica_id": lag.replica_id,
+            "is_voter": lag.replica_id in self.voters,
+            "high_watermark": advance.high_watermark,
+            "previous_high_watermark": advance.previous,
+            "leader_at": advance.at,
+            "learned_at": learned_us,
+            "lag_ms": None if learned_us is None else (learned_us - advance.at) / 1000,
+            "verdict": verdict,
+            "reason": reason,
         }
-        return self._batch(LAG_SCHEMA, variant, columns)
 
-    def _verdict(self, lag: Lag) -> tuple[Verdict, str | None]:
+    @staticmethod
+    def _times(dequeued_us: int, built_us: int, outcome: Outcome) -> Row:
+        waited_ms = None if outcome.verdict is Verdict.UNKNOWN else (built_us - dequeued_us) / 1000
+        return {
+            **dict.fromkeys(("received_at", "dequeued_at"), dequeued_us),
+            **dict.fromkeys(("built_at", "completed_at"), built_us),
+            "parked_ms": waited_ms if outcome.parked else 0.0,
+        }
+
+    @property
+    def _unknown(self) -> Judgement:
+        return Verdict.UNKNOWN, self.unsettled
+
+    def _verdict(self, lag: Lag) -> Judgement:
         if not lag.is_settled:
-            return Verdict.UNKNOWN, self.unsettled
+            return self._unknown
         if lag.away:
             return Verdict.NOT_APPLICABLE, AWAY
         if lag.learned_us is None:
             return Verdict.UNKNOWN, NEVER_LEARNED
         return Verdict.REPLAYED, None
 
-    def _parking(self, variant: Variant, columns: Columns, parked: list[bool]) -> pa.RecordBatch:
-        times = zip(columns["dequeued_at"], columns["built_at"], strict=True)
-        waits = [
-            None if verdict == Verdict.UNKNOWN else (built - at) / 1000
-            for (at, built), verdict in zip(times, columns["verdict"], strict=True)
-        ]
-        derived: Columns = {
-            "decision": ["parked" if each else "immediate" for each in parked],
-            "parked_ms": [w if each else 0.0 for w, each in zip(waits, parked, strict=True)],
+    def _fetch(self, fetch: RecordedFetch | Fetch, sequence: int, outcome: Outcome) -> Row:
+        known = fetch.high_watermark
+        return {
+            **self.same,
+            "replica_id": fetch.replica_id,
+            "is_voter": fetch.replica_id in self.voters,
+            "sequence": sequence,
+            "fetch_offset": fetch.fetch_offset,
+            "replica_high_watermark": None if known == NOT_SENT else known,
+            "decision": "parked" if outcome.parked else "immediate",
+            "completion": outcome.completion,
+            "verdict": outcome.verdict,
+            "reason": outcome.reason,
         }
-        return self._batch(PARKING_SCHEMA, variant, {**columns, **derived})
-
-    def _batch(self, schema: pa.Schema, variant: Variant, columns: Columns) -> pa.RecordBatch:
-        """A batch of a schema; columns not named are null."""
-        node_id, voters, _ = self.controller
-        same = {**variant.what_if(RULE), "leader_id": node_id, "leader_epoch": self.leader_epoch}
-        replica_ids = columns["replica_id"]
-        values: Columns = {**columns, "is_voter": [each in voters for each in replica_ids]}
-        arrays = [
-            pa.array(values[field.name], field.type)
-            if field.name in values
-            else pa.repeat(pa.scalar(same.get(field.name), field.type), len(replica_ids))
-            for field in schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _sizes(
-    simulated: SimulatedFetch, evidence: Evidence, hwm_aware: bool
+    simulated: SimulatedFetch, evidence: Evidence
 ) -> tuple[int | None, int | None, int | None]:
     """Bytes of the records, the request and the response; None where the log doesn't show them."""
     response, fetch = simulated.response, simulated.response.fetch
@@ -190,7 +176,9 @@ def _sizes(
     envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(simulated.built_us)
     if envelope is None:
         return records, None, None
-    request = envelope.request_bytes + (HIGH_WATERMARK_TAG_BYTES if hwm_aware else 0)
+    request = envelope.request_bytes + (
+        HIGH_WATERMARK_TAG_BYTES if fetch.high_watermark != NOT_SENT else 0
+    )
     if records is None:
         return None, request, None
     return records, request, envelope.response_bytes + records_field_bytes(records)

@@ -1,32 +1,21 @@
 """The whole replay of hwm_parking: one controller's log in, outcomes and lags out."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from ..log_gaps import ALWAYS_SINCE_US, LogGap, last_begun
 from ..outcomes import Variant
-from .epoch import Emitted, LeaderEpoch
+from .epoch import LeaderEpoch
 from .evidence import Evidence
 from .metadata_log import ABSENCE_US, INPUT_SCHEMA, RecordedFetch
-from .outcomes import LAG_SCHEMA, PARKING_SCHEMA, Controller
+from .outcomes import Controller, Emitted, Outcomes
 
 #: How far behind the log the replay runs: longer than any FETCH stays parked or is being sent.
 LOOKAHEAD_US = 60_000_000
 #: How often the replay advances, in log time.
 STEPS_PER_LOOKAHEAD = 6
-
-_NO_PARKING = pa.RecordBatch.from_pylist([], schema=PARKING_SCHEMA)
-_NO_LAG = pa.RecordBatch.from_pylist([], schema=LAG_SCHEMA)
-
-
-class Outcomes(NamedTuple):
-    """What a replay emits: batches of ``PARKING_SCHEMA`` and ``LAG_SCHEMA``."""
-
-    parking: pa.RecordBatch
-    lag: pa.RecordBatch
 
 
 class State(msgspec.Struct, array_like=True):
@@ -63,7 +52,7 @@ class HwmParking:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take an increment of the log; return the outcomes that nothing to come can change."""
-        state, emitted = self._state, Emitted([_NO_PARKING], [_NO_LAG])
+        state, emitted = self._state, Emitted()
         # Advancing in steps of the log's time, whatever the batches, makes the rows a function of
         # the log alone.
         step = LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
@@ -76,14 +65,14 @@ class HwmParking:
             state.front = (row.built_us, row.request_id)
             in_hole = self._is_in_hole(row.built_us, emitted)
             self._epoch(row).take(row, in_hole=in_hole)
-        return Outcomes(*map(pa.concat_batches, emitted))
+        return emitted.take()
 
     def finish(self) -> Outcomes:
-        emitted = Emitted([_NO_PARKING], [_NO_LAG])
+        emitted = Emitted()
         for epoch in self._state.epochs.values():
             epoch.close(emitted)
         self._state.epochs.clear()
-        return Outcomes(*map(pa.concat_batches, emitted))
+        return emitted.take()
 
     def saved(self) -> bytes:
         return msgspec.msgpack.encode(self._state)

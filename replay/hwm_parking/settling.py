@@ -29,7 +29,6 @@ class Settling(msgspec.Struct, array_like=True):
     woken: dict[int, int] = {}
 
     def is_new(self, high_watermark: int) -> bool:
-        """The high watermark got there after the first lines."""
         return high_watermark > self.log_end_offset
 
     def append(self, log_end_offset: int, parked: Iterable[int]) -> None:

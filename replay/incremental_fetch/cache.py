@@ -45,7 +45,7 @@ class Reason(StrEnum):
 
 
 class CachedSession(msgspec.Struct, array_like=True):
-    """A session as the cache has it. ``session_key`` names it in the outcomes."""
+    """A session as the cache has it."""
 
     id: int
     shard: int

@@ -12,6 +12,7 @@ from ..kafka.messages.encoding import Ints
 from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
 from .lists import EPOCHS
 from .partitions import Partitions, runs_of
+from .recorded import RecordedFetch
 from .released import Fetch, Incremental
 from .session import FetchSession
 from .sizes import Sent, utf8
@@ -61,32 +62,31 @@ class Draft:
             request_partitions=len(listed),
             response_partitions=len(returned),
             record_bytes=row.record_bytes,
-            request_bytes=self._request_bytes(fetch, listed),
-            response_bytes=self._response_bytes(fetch, returned),
+            request_bytes=self._with_topics(
+                self._request_bytes(fetch, listed), fetch.requested.topics[listed], row
+            ),
+            response_bytes=self._with_topics(
+                self._response_bytes(fetch, returned), fetch.returned.topics[returned], row
+            ),
         )
 
-    def _request_bytes(self, fetch: Fetch, at: Ints) -> int | None:
-        topics = self._topics(fetch.requested.topics[at], fetch.row.uses_topic_ids)
-        if topics is None:
-            return None
-        size = self._pieces.request_fixed_bytes(utf8(fetch.row.client_id)) + topics
+    def _request_bytes(self, fetch: Fetch, at: Ints) -> int:
+        size = self._pieces.request_fixed_bytes(utf8(fetch.row.client_id))
         if not self._pieces.partition_id_is_string:
             return size + len(at) * self._pieces.request_partition_bytes(0)
         indexes = self._numbering.index_of[fetch.requested.partitions[at]].tolist()
         return size + sum(map(self._pieces.request_partition_bytes, indexes))
 
-    def _response_bytes(self, fetch: Fetch, at: Ints) -> int | None:
-        topics = self._topics(fetch.returned.topics[at], fetch.row.uses_topic_ids)
-        if topics is None:
-            return None
-        size = self._pieces.response_fixed_bytes() + topics
+    def _response_bytes(self, fetch: Fetch, at: Ints) -> int:
+        size = self._pieces.response_fixed_bytes()
         size += len(at) * self._pieces.response_partition_bytes(0)
         return size + int(np.add.reduce(fetch.returned.classic_bytes[at]))
 
-    def _topics(self, topics: Ints, by_id: bool) -> int | None:
-        """Topics less their partitions; None: the name of one is not known."""
-        names = [self._numbering.name_of(topic, by_id) for topic in runs_of(topics)[0]]
+    def _with_topics(self, size: int, topics: Ints, row: RecordedFetch) -> int | None:
+        """Topics too; None: the name of one is not known."""
+        numbers = runs_of(topics)[0]
+        names = [self._numbering.name_of(topic, row.uses_topic_ids) for topic in numbers]
         known = [name for name in names if name is not None]
         if len(known) < len(names):
             return None
-        return len(known) * self._pieces.topic_bytes(0) + utf8("".join(known))
+        return size + len(known) * self._pieces.topic_bytes(0) + utf8("".join(known))

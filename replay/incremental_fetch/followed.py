@@ -1,8 +1,5 @@
 """The partitions that one client fetches, and what its last FETCH and response had of each.
 
-This is the knowledge that sessions save the wire from repeating. It is the same whether the log
-repeats it (full FETCHes) or not (incremental ones), so every variant follows from it.
-
 What was last requested and returned stands in arrays, a column per partition (``slots``); a FETCH
 is compared with it as a whole. Places in a FETCH's lists are positions in the batch (``lists``).
 """
@@ -12,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kafka.messages.encoding import Bools, Ints
+from ..kafka.messages.fetch_pieces import TopicTotals
 from . import lists
 from .full_order import FullOrder
 from .partitions import Partitions
@@ -51,7 +49,7 @@ class FollowedPartitions:
     def __init__(self, numbering: Partitions) -> None:
         self.numbering = numbering
         self.slots = Slots()
-        self.order = FullOrder(numbering, self.topics_of)
+        self.order = FullOrder(self.totals_of)
         self.requested: Ints = np.zeros((5, 8), np.int64)
         self.returned: Ints = np.zeros((5, 8), np.int64)
         self.has_tags = False
@@ -61,6 +59,10 @@ class FollowedPartitions:
 
     def topics_of(self, slots: Ints) -> Ints:
         return self.numbering.topic_of.take(self.partitions_of(slots))
+
+    def totals_of(self, slots: Ints) -> TopicTotals:
+        """What the topics of a list of partitions take."""
+        return self.numbering.totals(self.topics_of(slots))
 
     def partitions_of(self, slots: Ints) -> Ints:
         return self.slots.partitions.take(slots)
@@ -93,9 +95,6 @@ class FollowedPartitions:
         self.returned[:, slots] = _NEVER_RETURNED
         self.update(slots, requested, at)
         return slots
-
-    def remove(self, slots: Ints) -> None:
-        self.slots.remove(slots)
 
     def tag_bytes(self) -> int:
         """Bytes of the tagged fields with which all partitions are requested."""

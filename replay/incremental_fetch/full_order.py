@@ -5,10 +5,7 @@ fetcher puts a partition at the end when it has taken records of it, and with th
 after it was added (``AbstractFetcherThread.processFetchRequest``,
 ``PartitionStates.updateAndMoveToEnd``). A consumer since Kafka 4.0 lists the elements of a hash set
 (``AbstractFetch.prepareFetchRequests``): they stay where they are; here those that are added come
-to the end. On the wire of an incremental FETCH none of this shows, and only the grouping of
-adjacent partitions of a topic follows from it.
-
-A change costs one pass over an array of all partitions.
+to the end. Only the grouping of adjacent partitions of a topic follows from it.
 """
 
 from collections.abc import Callable
@@ -17,21 +14,19 @@ import numpy as np
 
 from ..kafka.messages.encoding import Bools, Ints
 from ..kafka.messages.fetch_pieces import TopicTotals
-from .partitions import Partitions
 from .slots import NO_SLOTS
 
 
 class FullOrder:
-    """The partitions of a full FETCH in order, by slot. ``topics_of`` returns the topics of slots.
+    """The partitions of a full FETCH in order, by slot. ``totals_of``: what topics of slots take.
 
     ``moves``: partitions to be put at the end once the client has the response, that is before its
     next FETCH. ``is_fresh``, by slot: no response has had the partition yet.
     """
 
-    def __init__(self, numbering: Partitions, topics_of: Callable[[Ints], Ints]) -> None:
-        self._numbering = numbering
-        self._topics_of = topics_of
-        self._slots: Ints = NO_SLOTS
+    def __init__(self, totals_of: Callable[[Ints], TopicTotals]) -> None:
+        self._totals_of = totals_of
+        self.slots: Ints = NO_SLOTS
         #: None: not counted since the order changed.
         self._totals: TopicTotals | None = TopicTotals()
         self.moves: Ints = NO_SLOTS
@@ -40,14 +35,11 @@ class FullOrder:
     @property
     def totals(self) -> TopicTotals:
         if self._totals is None:
-            self._totals = self._numbering.totals(self._topics_of(self._slots))
+            self._totals = self._totals_of(self.slots)
         return self._totals
 
-    def keys(self) -> Ints:
-        return self._slots
-
     def list_anew(self, slots: Ints, totals: TopicTotals) -> None:
-        self._slots, self._totals, self.moves = slots, totals, NO_SLOTS
+        self.slots, self._totals, self.moves = slots, totals, NO_SLOTS
         self.is_fresh = np.ones(int(slots.max(initial=-1)) + 1, np.bool_)
 
     def change(self, removed: Ints, added: Ints) -> None:
@@ -75,13 +67,13 @@ class FullOrder:
         fresh = slot_of[np.flatnonzero(self.is_fresh)]
         self.is_fresh = np.zeros(int(slot_of.max(initial=-1)) + 1, np.bool_)
         self.is_fresh[fresh[fresh >= 0]] = True
-        self.moves, self._slots = slot_of[self.moves], slot_of[self._slots]
+        self.moves, self.slots = slot_of[self.moves], slot_of[self.slots]
 
     def relist(self, slots: Ints) -> None:
         """The order is this one; nothing else has happened."""
-        self._slots, self._totals = slots, None
+        self.slots, self._totals = slots, None
 
     def _move(self, removed: Ints, added: Ints) -> None:
         stays = np.ones(len(self.is_fresh), np.bool_)
         stays[removed] = False
-        self.relist(np.concatenate([self._slots[stays[self._slots]], added]))
+        self.relist(np.concatenate([self.slots[stays[self.slots]], added]))

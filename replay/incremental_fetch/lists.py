@@ -1,8 +1,7 @@
 """The partitions that FETCHes list, a batch of FETCHes at a time and a column at a time.
 
-Every list of a batch stands behind the one before it in flat arrays: row i of the batch has the
-elements ``starts[i]:starts[i + 1]``. What later only has to be added up (bytes, runs of topics) is
-added up here, for all rows at once.
+Every list of a batch stands behind the one before it in flat arrays. What later only has to be
+added up (bytes, runs of topics) is added up here, for all rows at once.
 """
 
 from typing import NamedTuple, TypeVar

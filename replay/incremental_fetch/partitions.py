@@ -1,9 +1,7 @@
 """Numbers instead of names: every topic and partition that a broker's log mentions gets one.
 
-Topics are numbered, and partitions, in the order in which they are first seen; both numbers stay
-what they are. From then on a list of partitions is an array of integers.
-
-A list is coded by Arrow first, so that each partition in it is looked up once.
+In the order in which they are first seen; from then on a list of partitions is an array of
+integers. A list is coded by Arrow first, so that each partition in it is looked up once.
 """
 
 from collections.abc import Iterable

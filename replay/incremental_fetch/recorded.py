@@ -18,27 +18,20 @@ from .session import FINAL_EPOCH, INITIAL_EPOCH
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
 SESSION_VERSION, FLEXIBLE_VERSION, TOPIC_ID_VERSION = 7, 12, 13
 
-FETCH_SESSION_ID_NOT_FOUND = 70
-INVALID_FETCH_SESSION_EPOCH = 71
-FETCH_SESSION_TOPIC_ID_ERROR = 106
-SESSION_ERRORS = frozenset(
-    {FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR}
-)
+FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR = 70, 106
+#: These, and INVALID_FETCH_SESSION_EPOCH.
+SESSION_ERRORS = (70, 71, 106)
 
 #: Host and rack of an element of nodeEndpoints (v16+).
 Endpoint = tuple[str | None, str | None]
-
-
 _FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
 
 
 class RecordedFetch(NamedTuple):
     """A FETCH of topic partitions, but for its lists. Times are microseconds since the epoch.
 
-    ``number`` is its row in the batch, ``request_partitions`` and ``response_partitions`` how many
-    it lists. Without a request body,
-    ``request_partitions`` is None, and sender and session are not known; without a response,
-    ``error_code`` is None. Only variant ``recorded`` and ``equals_recorded`` read the sizes.
+    ``number`` is its row in the batch. Without a request body, ``request_partitions`` is None, and
+    sender and session are not known; without a response, ``error_code`` is None.
     """
 
     request_id: str
@@ -115,11 +108,8 @@ _COLUMNS = (
 )
 #: In place of a request that is not in the log: no replica's, and of no session.
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
-
-
 #: Input of the replay.
 INPUT_SCHEMA = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in _COLUMNS])
-
 _SCALARS = RecordedFetch._fields[: RecordedFetch._fields.index("request_partitions")]
 
 
@@ -133,18 +123,15 @@ class Batch:
             Listed(batch.column("forgotten_partitions"), numbering),
             Returned(batch.column("response_partitions"), numbering, versions >= FLEXIBLE_VERSION),
         )
-        self.fetches = self._fetches(batch)
         self.topic_names = _rows_with_elements(batch.column("topic_names"))
-
-    def _fetches(self, batch: pa.RecordBatch) -> list[RecordedFetch]:
         scalars = [filled(batch, name).to_pylist() for name in _SCALARS]
         of_lists = [listed.lengths for listed in self.lists]
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
         for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():
             endpoints[number] = tuple((e["host"], e["rack"]) for e in elements)
         columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints)
-        rows = range(batch.num_rows)
-        return list(map(RecordedFetch._make, zip(*columns, rows, strict=True)))
+        rows = zip(*columns, range(batch.num_rows), strict=True)
+        self.fetches = list(map(RecordedFetch._make, rows))
 
 
 def filled(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from ..rule import Replay, Rule, Settings
 from . import rows
-from .holes import Holes
 from .recorded import INPUT_SCHEMA
 from .replay import IncrementalFetch
+from .streams import Holes
 from .tables import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 
 

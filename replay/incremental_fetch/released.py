@@ -115,10 +115,9 @@ def full_fetch(fetch: Fetch) -> Sent | None:
 
 
 def _topics_not_read_last(fetch: Fetch) -> TopicTotals:
-    followed, slots = fetch.followed, fetch.followed.order.keys()
+    slots = fetch.followed.order.slots
     last = np.isin(slots, fetch.response.slots[fetch.response.not_read])
-    in_order = np.concatenate([slots[~last], slots[last]])
-    return followed.numbering.totals(followed.topics_of(in_order))
+    return fetch.followed.totals_of(np.concatenate([slots[~last], slots[last]]))
 
 
 def incremental_fetch(fetch: Fetch, session: FetchSession) -> Incremental:

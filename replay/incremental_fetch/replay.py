@@ -10,7 +10,6 @@ from ..kafka.messages.fetch_pieces import FETCH_VERSIONS
 from ..outcomes import Rows, Verdict
 from .cache import FetchSessionCache, Occurrence
 from .draft import Draft, with_draft_uuid
-from .holes import NO_HOLES, Holes
 from .lists import Lists
 from .partitions import Partitions
 from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
@@ -18,7 +17,7 @@ from .rows import EVICTION_SCHEMA, RULE, ClientKind, OutcomeRows, variants
 from .sizes import counted_version, sent_as_listed
 from .state import Carried, decoded, encoded
 from .step import Replayed, close_session, replay_fetch
-from .streams import SESSION_IDLE_US, Stream, Streams, Unknown
+from .streams import NO_HOLES, SESSION_IDLE_US, Holes, Stream, Streams, Unknown
 
 #: How often streams that have just stopped are looked for, in log time.
 IDLE_STEP_US = 60_000_000
@@ -60,32 +59,28 @@ class IncrementalFetch:
         self._evictions = Rows(EVICTION_SCHEMA)
         self._node_id = node_id
         caches = [FetchSessionCache(number) for number in (None, *slots)]
-        self._front, self._numbering, self._streams, self._caches, self._pending = (
-            Carried((0, ""), Partitions(), Streams(node_id, len(caches)), caches, [])
-            if saved is None
-            else decoded(saved)
-        )
-        self._draft = Draft(draft_partition_id_is_string, self._numbering)
+        new = Carried((0, ""), Partitions(), Streams(node_id, len(caches)), caches, [])
+        self._state = state = new if saved is None else decoded(saved)
+        self._streams, self._caches, self._pending = state.streams, state.caches, state.pending
+        self._draft = Draft(draft_partition_id_is_string, state.numbering)
 
     def saved(self) -> bytes:
-        return encoded(
-            Carried(self._front, self._numbering, self._streams, self._caches, self._pending)
-        )
+        return encoded(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take an increment and return the outcomes that nothing still to come can change."""
-        fed = Batch(batch, self._numbering)
+        state, fed = self._state, Batch(batch, self._state.numbering)
         for row in fed.fetches:
             if row.number in fed.topic_names:
                 names = fed.topic_names[row.number]
-                self._numbering.names |= {named["topic_id"]: named["topic"] for named in names}
+                state.numbering.names |= {named["topic_id"]: named["topic"] for named in names}
                 continue
-            if (row.dequeued_us, row.request_id) < self._front:
+            if (row.dequeued_us, row.request_id) < state.front:
                 raise ValueError("FETCHes must come in order of dequeued_us, request_id")
             while self._pending and self._pending[0].built_us <= row.dequeued_us:
                 self._decide_next()
             self._forget_idle(row.dequeued_us)
-            self._front = (row.dequeued_us, row.request_id)
+            state.front = (row.dequeued_us, row.request_id)
             self._take(row, fed.lists)
         return Outcomes(self._outcomes.take(batch), self._evictions.take())
 
@@ -95,7 +90,7 @@ class IncrementalFetch:
         return Outcomes(self._outcomes.take(_NO_FETCHES), self._evictions.take())
 
     def _take(self, row: RecordedFetch, lists: Lists) -> None:
-        stream = self._streams.of(row, self._numbering, self._holes)
+        stream = self._streams.of(row, self._state.numbering, self._holes)
         if stream is None:
             self._take_without_sessions(row, lists)
             return
@@ -179,10 +174,9 @@ class IncrementalFetch:
 
     def _forget_idle(self, now_us: int) -> None:
         """In steps of the log's time, whatever the batches: rows follow from the log alone."""
-        if now_us // IDLE_STEP_US == self._front[0] // IDLE_STEP_US:
+        if now_us // IDLE_STEP_US == self._state.front[0] // IDLE_STEP_US:
             return
-        for stream in self._streams.idle(now_us):
-            self._streams.forget(stream)
+        self._streams.forget_idle(now_us)
         for cache in self._caches:
             cache.forget_unused((now_us - SESSION_IDLE_US) // 1000)
 

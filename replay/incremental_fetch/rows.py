@@ -77,63 +77,64 @@ class OutcomeRows:
         self._streams.append((session_key, kind))
 
     def recorded(self, session_partitions: int | None, added_partitions: int | None = None) -> None:
-        row, fetch = self._row, len(self._fetches) - 1
-        whole, has_request = row.is_logged_whole, row.request_partitions is not None
-        self._rows.append((
-            *(fetch, _RECORDED, 0, row.api_version, session_partitions, added_partitions),
-            None,
-            Verdict.REPLAYED if whole else Verdict.UNKNOWN,
-            None if whole else Unknown.NOT_IN_LOG,
-            row.is_full if has_request else None,
-            row.request_partitions,
-            row.response_partitions,
-            row.record_bytes if row.error_code is not None else None,
-            row.request_bytes,
-            row.response_bytes,
-            row.forgotten_partitions,
-            row.session_id if has_request else None,
-            row.session_epoch if has_request else None,
-            row.error_code if row.error_code in SESSION_ERRORS else 0,
-        ))  # fmt: skip
+        row, of_request = self._row, self._row.request_partitions is not None
+        self._add(
+            _RECORDED,
+            Verdict.REPLAYED if row.is_logged_whole else Verdict.UNKNOWN,
+            None if row.is_logged_whole else Unknown.NOT_IN_LOG,
+            (
+                row.is_full if of_request else None,
+                *(row.request_partitions, row.response_partitions),
+                row.record_bytes if row.error_code is not None else None,
+                *(row.request_bytes, row.response_bytes, row.forgotten_partitions),
+                *((row.session_id, row.session_epoch) if of_request else (None, None)),
+                row.error_code if row.error_code in SESSION_ERRORS else 0,
+            ),
+            known=(session_partitions, added_partitions, None),
+        )
 
     def replayed(self, replayed: Replayed, *, knows_slots: bool = True) -> None:
         """The FETCH as each variant sends it; ``knows_slots``: who holds them is known."""
         full, draft = ([] if sent is None else [sent] for sent in (replayed.full, replayed.draft))
         for variant, attempts in enumerate((full, draft, *replayed.incremental), _FULL):
             if replayed.unknown is not None and variant != _FULL:
-                self._not_replayed(variant, Verdict.UNKNOWN, replayed.unknown)
+                self._add(variant, Verdict.UNKNOWN, replayed.unknown)
                 continue
             if variant > _FIRST_INCREMENTAL and not knows_slots:
-                self._not_replayed(variant, Verdict.UNKNOWN, Unknown.GAP)
+                self._add(variant, Verdict.UNKNOWN, Unknown.GAP)
                 continue
             for attempt, sent in enumerate(attempts):
                 self._sent(variant, attempt, sent, replayed)
             if not attempts:
-                self._not_replayed(variant, Verdict.NOT_APPLICABLE, NOTHING_TO_FETCH)
+                self._add(variant, Verdict.NOT_APPLICABLE, NOTHING_TO_FETCH)
 
     def not_replayed(self, verdict: Verdict, reason: str) -> None:
         """It is not known what any variant would send, or it is nothing."""
         for variant in range(_FULL, len(self._variants)):
-            self._not_replayed(variant, verdict, reason)
+            self._add(variant, verdict, reason)
 
     def _sent(self, variant: int, attempt: int, sent: Sent, replayed: Replayed) -> None:
         counted = sent.request_bytes is not None and sent.response_bytes is not None
-        self._rows.append((
-            *(len(self._fetches) - 1, variant, attempt, counted_version(self._row.api_version)),
-            replayed.session_partitions,
-            replayed.added_partitions,
-            replayed.equals_recorded if variant == _FIRST_INCREMENTAL else None,
-            Verdict.REPLAYED if counted else Verdict.UNKNOWN,
-            None if counted else NAME_NOT_KNOWN,
-            *sent,
-        ))  # fmt: skip
+        verdict, reason = Verdict.REPLAYED, None
+        if not counted:
+            verdict, reason = Verdict.UNKNOWN, NAME_NOT_KNOWN
+        equals = replayed.equals_recorded if variant == _FIRST_INCREMENTAL else None
+        known = replayed.session_partitions, replayed.added_partitions, equals
+        self._add(variant, verdict, reason, sent, attempt, known)
 
-    def _not_replayed(self, variant: int, verdict: Verdict, reason: str) -> None:
-        self._rows.append((
-            *(len(self._fetches) - 1, variant, 0, counted_version(self._row.api_version)),
-            *(None, None, None, verdict, reason),
-            *_NOTHING_SENT,
-        ))  # fmt: skip
+    def _add(
+        self,
+        variant: int,
+        verdict: Verdict,
+        reason: str | None,
+        sent: tuple[object, ...] = _NOTHING_SENT,
+        attempt: int = 0,
+        known: tuple[object, ...] = (None, None, None),
+    ) -> None:
+        version = self._row.api_version
+        version = version if variant == _RECORDED else counted_version(version)
+        fetch = len(self._fetches) - 1
+        self._rows.append((fetch, variant, attempt, version, *known, verdict, reason, *sent))
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows since the last call; their FETCHes are in ``batch``."""

@@ -1,11 +1,9 @@
 """KIP-227's rule: the partitions that an incremental FETCH lists, and those of its response.
 
-In the order of the KIP as released, whose sections are cited at the lines that follow them.
-Partitions go by their slots (``followed``), places in a FETCH's lists are positions (``lists``).
-
-What client and broker remember of a partition ("Fetch Session") is the same in all sessions of a
-client, whichever cache they are in: what the last FETCH and response had (``followed``). Only the
-orders and the epoch are a session's own. Orders are ranks by slot: a FETCH costs what it changes.
+In the order of the KIP as released. Partitions go by their slots (``followed``), places in a
+FETCH's lists are positions (``lists``). What client and broker remember of a partition ("Fetch
+Session") is the same in all sessions of a client (``followed``). Only the orders, ranks by slot,
+and the epoch are a session's own.
 """
 
 from typing import NamedTuple
@@ -111,7 +109,7 @@ def _take_set(
             if name in slot_of and name[0] is not None
         ]
     replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
-    followed.remove(removed)
+    followed.slots.remove(removed)
     added = added[~np.isin(added, replacing)]
     return changes._replace(
         added=added,

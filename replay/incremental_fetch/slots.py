@@ -1,8 +1,5 @@
 """Where a client's partitions stand in its arrays: slots, in the order in which partitions came.
 
-A slot is found by the partition's number (``partitions``) in an array of 4 bytes a
-number, up to about twice the highest that the client has fetched.
-
 Slots of partitions that have gone are not used again until all are numbered anew.
 """
 

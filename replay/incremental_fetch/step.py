@@ -55,7 +55,7 @@ def replay_fetch(
     caches: Sequence[FetchSessionCache],
     draft: Draft,
 ) -> Replayed:
-    """Any other FETCH; the stream and the caches are then as after it.
+    """Any other FETCH.
 
     The first of ``caches`` creates every session that is requested: the draft takes over its
     orders, and it is compared with the recorded session.

@@ -1,20 +1,18 @@
 """Streams: the FETCHes of each client at one broker, whatever sessions they are in.
 
-On a client's side one ``FetchSessionHandler`` stands for one broker. A log shows its FETCHes under
-a session's id, or, without, on a connection. A handler that is refused a session, or whose session
-the broker has dropped, goes on with full FETCHes on the same connection: it is the same stream.
+A log shows a client's FETCHes (``FetchSessionHandler``) under a session's id, or on a connection:
+who is refused a session, or whose session was dropped, goes on there with full FETCHes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from ..log_gaps import LOG_GAP
+from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP, LogGap
 from .followed import FollowedPartitions
-from .holes import NO_HOLES, Holes
 from .partitions import Partitions
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
 from .session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
@@ -34,6 +32,23 @@ class Unknown(StrEnum):
     LOST = "a body of an earlier FETCH is not in the log"
     VERSION = "the sizes of this FETCH version are not known"
     GAP = LOG_GAP
+
+
+class Holes(NamedTuple):
+    """The holes of one broker's log. Times are microseconds."""
+
+    gaps: Sequence[LogGap] = ()
+
+    def between(self, since_us: int, until_us: int) -> bool:
+        """Whether a line that was written between two times may be missing."""
+        return any(gap.after_us < until_us and gap.before_us > since_us for gap in self.gaps)
+
+    def begun(self, at_us: int) -> bool:
+        """Whether lines between the log's first and a time may be missing."""
+        return any(ALWAYS_SINCE_US < gap.after_us <= at_us for gap in self.gaps)
+
+
+NO_HOLES = Holes()
 
 
 class Held(msgspec.Struct, array_like=True):
@@ -126,7 +141,7 @@ class Stream(msgspec.Struct, array_like=True):
 
     def create_session(self, created: Mapping[int, int], pending: PendingSession) -> None:
         """Caches have created the session that a full FETCH requested; its ids by cache."""
-        requested = returned = self.followed.order.keys()
+        requested = returned = self.followed.order.slots
         if pending.not_read:
             last = np.isin(self.followed.partitions_of(requested), pending.not_read)
             returned = np.concatenate([requested[~last], requested[last]])
@@ -165,9 +180,7 @@ class Streams(msgspec.Struct, array_like=True):
         """``session_key`` of a FETCH without a session."""
         return f"{self.node_id}/{row.client_id or ''}/{row.connection or ''}"
 
-    def of(
-        self, row: RecordedFetch, numbering: Partitions, holes: Holes = NO_HOLES
-    ) -> Stream | None:
+    def of(self, row: RecordedFetch, numbering: Partitions, holes: Holes) -> Stream | None:
         """The stream of a FETCH, which is found where this one was from now on.
 
         It is lost where ``holes`` may have FETCHes of it. None for a client that has never
@@ -210,13 +223,13 @@ class Streams(msgspec.Struct, array_like=True):
         self._leave(stream)
         del self.by_number[stream.number]
 
-    def idle(self, now_us: int) -> Iterator[Stream]:
-        """Streams that have been silent for too long to come back."""
+    def forget_idle(self, now_us: int) -> None:
+        """Forget streams that have been silent for too long to come back."""
         for stream in list(self.by_number.values()):
             has_session = stream.recorded_session_id != NO_SESSION
             span = SESSION_IDLE_US if has_session else CONNECTION_IDLE_US
             if now_us - stream.last_seen_us > span:
-                yield stream
+                self.forget(stream)
 
     def _find(self, row: RecordedFetch) -> Stream | None:
         number = self.by_connection.get((row.client_id, row.connection))

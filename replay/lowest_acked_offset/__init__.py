@@ -2,23 +2,18 @@
 
 Theory of operation
 -------------------
-The active controller responds to a write to the metadata log (CREATE_TOPICS,
-INCREMENTAL_ALTER_CONFIGS, ...) once it is committed. Each broker applies it later, when it has
-learned of the commit, and until then serves reads from its old image. With the draft KIP
-"LowestAcknowledgedOffset" each BrokerHeartbeatResponse carries the lowest metadata offset that all
-unfenced brokers have acknowledged. A broker that forwarded a write can then delay the response
-until no broker serves stale metadata any more ("Read-after-write visibility"), and a broker that
-sees a new metadata.version can wait for the same moment before it renegotiates ApiVersions
-("ApiVersions": an UPDATE_FEATURES row's visibility ``known_at`` is when each broker can start).
+The draft KIP, the model and its limits: docs/rules/lowest_acked_offset.md. A broker that forwarded
+a write can delay the response until no broker serves stale metadata any more ("Read-after-write
+visibility"), and one that sees a new metadata.version can wait for the same moment before it
+renegotiates ApiVersions ("ApiVersions": an UPDATE_FEATURES row's visibility ``known_at`` is when).
 
-The replay derives what each response would have carried, and when each write would have been
-applied, and known to be. ``controller`` is the rule in the order of the draft, over the heartbeats
-and sessions of ``brokers``. ``writes`` has which offsets the log leaves a write, and which broker
-forwarded it; ``evidence`` bounds how far each broker had applied the log, and ``applying``
-estimates when, between these bounds. ``Claimed`` is a controller that counts more than heartbeats;
-``cadence`` and ``simulation`` give other heartbeat intervals, and brokers that learn
-as under KIP-1166. ``replay`` takes the ``events`` of one cluster and emits ``outcomes`` and
-``visibility``; it carries its ``state`` from one increment of the log to the next.
+``controller`` is the rule in the order of the draft, over the heartbeats and sessions of
+``brokers``. ``writes`` has which offsets the log leaves a write, and which broker forwarded it;
+``evidence`` bounds how far each broker had applied the log, and ``applying`` estimates when.
+``Claimed`` is a controller that counts more than heartbeats; ``cadence`` and ``simulation`` give
+other heartbeat intervals, and brokers that learn as under KIP-1166. ``replay`` takes the ``events``
+of one cluster and emits ``outcomes`` and ``visibility``; it carries its ``state`` from one
+increment of the log to the next.
 
 Variants of ``metadata_write_outcomes``:
 
@@ -64,17 +59,11 @@ times of ``high_watermark_lag`` are one of the simulated variants only.
 Assumptions, and where they can fail
 ------------------------------------
 * Heartbeats are worked off in the order in which handlers pass them to the controller's queue.
-* A write's offsets are an interval; every claim is for its upper end, so "applied" and "known" may
-  be late by what lies in the interval (often a NoOp), never early.
 * A silent broker is fenced at the latest moment (``brokers``), and only if the same controller is
   still active: another one starts to count when it takes over.
 * While a broker that has sent nothing yet may be unfenced, no response carries an offset: until the
   session timeout has passed since the first heartbeat, unless the log shows that the metadata log
   began empty.
-* When a broker that lags behind unfences, the offset that never falls is above what that broker
-  has: its response claims that "all unfenced brokers" have what it has not. Raw falls instead. The
-  draft does not see this; ``heartbeat_outcomes`` has both.
-* A write is followed for ``HORIZON_US``; what has not happened by then is unknown.
 * Clocks of brokers and controllers are taken as one where a forwarded write is joined with its
   broker's line, and where API_VERSIONS (a broker's clock) stands beside heartbeats.
 """

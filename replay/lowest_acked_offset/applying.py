@@ -35,21 +35,11 @@ from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOW
 REPLICA_APPLY_MS = 20
 
 
-class Learned(NamedTuple):
-    """A response raised what its broker knows to be committed; ``offset`` is inclusive.
-
-    ``handled_us`` is when its next FETCH arrived, None if the log ends before. ``hidden``: why no
-    more is known of it.
-    """
-
-    learned_us: int
-    handled_us: int | None
-    offset: int
-    hidden: str | None
-
-
 class Estimate(NamedTuple):
-    """When a broker shows everything up to an offset, and has applied it; else a reason."""
+    """When a broker shows everything up to an offset, and has applied it; else a reason.
+
+    The offset is inclusive; until it is estimated it is shown when the next FETCH arrives.
+    """
 
     offset: int
     learned_us: int
@@ -57,12 +47,15 @@ class Estimate(NamedTuple):
     applied_us: int | None = None
     reason: str | None = None
 
+    def unknown(self, reason: str) -> "Estimate":
+        return Estimate(self.offset, self.learned_us, reason=reason)
+
     def no_later(self, has_us: int | None) -> "Estimate":
         """No later than a heartbeat that has it; if that is before the response, it was another."""
         if has_us is None or self.shown_us is None or self.applied_us is None:
             return self
         if has_us < self.learned_us - STAMP_SLACK_US:
-            return Estimate(self.offset, self.learned_us, reason=NO_RESPONSE)
+            return self.unknown(NO_RESPONSE)
         applied = min(self.applied_us, max(has_us, self.learned_us))
         return self._replace(shown_us=min(self.shown_us, applied), applied_us=applied)
 
@@ -80,7 +73,7 @@ class Applying(msgspec.Struct):
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: Event | None = None
     known: int = -1
-    waiting: list[Learned] = []
+    waiting: list[Estimate] = []
     settled: int = -1
     free_us: int = 0
     #: It works on something up to this offset, and the log does not show how much that is.
@@ -115,23 +108,23 @@ class Applying(msgspec.Struct):
         if offset > self.known:
             self.known = offset
             hidden = LOG_GAP if self.is_cut else None if self.is_running else STARTING
-            self.waiting.append(Learned(row.at_us, handled_us, offset, hidden))
+            reason = NO_NEXT_FETCH if handled_us is None else hidden
+            self.waiting.append(Estimate(offset, row.at_us, handled_us, reason=reason))
 
     def estimate(
         self,
         until: int,
         evidence: BrokerEvidence,
         replicas: Replicas,
-        certain: tuple[int, str] = (0, ""),
-        *,
-        is_cut: bool = False,
+        certain: tuple[int, str],
+        is_cut: bool,
     ) -> Iterator[Estimate]:
         """Settle what was handled up to a time; heartbeats are known well beyond it.
 
         ``certain``: from when on it is which brokers count, and why not before. ``is_cut``:
         heartbeats are not known, so an estimate stands only if one has it.
         """
-        while self.waiting and (self.waiting[0].handled_us or 0) <= until:
+        while self.waiting and (self.waiting[0].shown_us or 0) <= until:
             learned = self.waiting.pop(0)
             work_us = replicas.work_us(self.settled, learned.offset)
             unknown = replicas.unknown_upto(self.settled, learned.offset)
@@ -139,28 +132,28 @@ class Applying(msgspec.Struct):
             self.settled = learned.offset
             estimate = self._estimate(learned, work_us, evidence)
             if estimate.reason is None and learned.learned_us < certain[0]:
-                estimate = Estimate(learned.offset, learned.learned_us, reason=certain[1])
+                estimate = learned.unknown(certain[1])
             if is_cut and evidence.signs[HEARTBEAT].has.reached(learned.offset) is None:
-                estimate = Estimate(learned.offset, learned.learned_us, reason=LOG_GAP)
+                estimate = learned.unknown(LOG_GAP)
             self.estimates.append(estimate)
             yield estimate
 
-    def _estimate(self, learned: Learned, work_us: int, evidence: BrokerEvidence) -> Estimate:
-        unknown = Estimate(learned.offset, learned.learned_us)
-        if learned.handled_us is None:
-            return unknown._replace(reason=NO_NEXT_FETCH)
-        hidden = learned.hidden or self._busy(learned.handled_us, evidence)
+    def _estimate(self, learned: Estimate, work_us: int, evidence: BrokerEvidence) -> Estimate:
+        handled_us = learned.shown_us
+        if handled_us is None:
+            return learned
+        hidden = learned.reason or self._busy(handled_us, evidence)
         if hidden is not None:
-            return unknown._replace(reason=hidden)
-        shown = max(learned.handled_us, self.free_us)
+            return learned.unknown(hidden)
+        shown = max(handled_us, self.free_us)
         applied = shown + work_us
         has = evidence.signs[HEARTBEAT].has.reached(learned.offset)
         lacked_us = evidence.reports.lacked_until(learned.offset)
         if lacked_us > applied + SLOW_US:
             if has is None:
-                return unknown._replace(reason=SLOW)
+                return learned.unknown(SLOW)
             applied = lacked_us
-        estimate = unknown._replace(shown_us=shown, applied_us=applied)
+        estimate = learned._replace(shown_us=shown, applied_us=applied)
         estimate = estimate.no_later(None if has is None else has[0])
         self.free_us = max(self.free_us, estimate.applied_us or 0)
         return estimate
@@ -180,7 +173,6 @@ class Applying(msgspec.Struct):
         return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
 
     def behind_hole(self) -> "Applying":
-        """The same broker, of which lines are missing."""
         return Applying(is_cut=True, known=self.known, settled=self.known)
 
     def forget(self, before: int) -> None:

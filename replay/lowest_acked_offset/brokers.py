@@ -6,15 +6,14 @@ every eighth of that, so after 10.125 s at the latest. Here a session ends at th
 that nothing is claimed too early.
 """
 
-from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
 
 import msgspec
 
 #: broker.session.timeout.ms, Kafka's default.
 SESSION_TIMEOUT_US = 9_000_000
-#: ``maybeFenceStaleBroker`` runs this often in a session timeout.
-SCANS_PER_SESSION = 8
+#: A silent broker is fenced at the latest after this: ``maybeFenceStaleBroker`` runs so often.
+FENCED_AFTER_US = SESSION_TIMEOUT_US + SESSION_TIMEOUT_US // 8
 #: After all times.
 NEVER = 2**63
 #: The raw offset of a broker from which nothing came since it was reset.
@@ -47,35 +46,22 @@ class Broker(msgspec.Struct):
 
 
 class Sessions(msgspec.Struct):
-    """When each broker last sent a heartbeat, and a heap of (no later than its end, broker)."""
+    """When each broker last sent a heartbeat, in that order."""
 
-    timeout_us: int = SESSION_TIMEOUT_US
     contact_us: dict[int, int] = {}
-    ends: list[tuple[int, int]] = []
-
-    @property
-    def fenced_after_us(self) -> int:
-        """A silent broker is fenced at the latest after this."""
-        return self.timeout_us + self.timeout_us // SCANS_PER_SESSION
 
     def touch(self, at: int, broker_id: int) -> None:
         """``touch``: the broker's session begins, or lasts from this heartbeat on."""
-        if broker_id not in self.contact_us:
-            heappush(self.ends, (at, broker_id))
+        self.contact_us.pop(broker_id, None)
         self.contact_us[broker_id] = at
 
     def first_end(self, until: int) -> int:
         """When the first session ends; ``NEVER`` if none does up to a time."""
-        while self.ends and self.ends[0][0] <= until:
-            no_later, broker_id = self.ends[0]
-            end = self.contact_us[broker_id] + self.fenced_after_us
-            if end <= no_later:
-                return no_later
-            heapreplace(self.ends, (end, broker_id))
-        return NEVER
+        end = next(iter(self.contact_us.values()), NEVER) + FENCED_AFTER_US
+        return end if end <= until else NEVER
 
     def end_first(self) -> int:
         """``maybeRemoveExpired``: end the session that ends first. -> its broker."""
-        _, broker_id = heappop(self.ends)
+        broker_id = next(iter(self.contact_us))
         del self.contact_us[broker_id]
         return broker_id

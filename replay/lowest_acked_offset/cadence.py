@@ -12,10 +12,12 @@ applied what it knew half-way to the heartbeat that first shows it.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 import msgspec
 
-from ..hwm_parking.timelines import Samples
+from ..hwm_parking.timelines import Samples, Timeline
 from ..outcomes import RECORDED
 from .brokers import Heartbeat
 from .events import Event
@@ -25,8 +27,6 @@ from .timelines import Rising
 DEFAULT_INTERVAL_US = 2_000_000
 #: A steady broker whose next heartbeat is later than the interval by more than this is away.
 AWAY_SLACK_US = 1_000_000
-
-
 #: A broker that has not applied what it knew for longer than this is slow, not just on its way.
 SLOW_US = 100_000
 #: The last heartbeats that came soon after their broker learned, by which the delay is measured.
@@ -75,14 +75,45 @@ class Slow(msgspec.Struct):
     until_us: int | None = None
 
     def offset(self, at: int) -> int:
-        """No more than this was applied at a time."""
         return self.offsets[min(bisect_left(self.at, at), len(self.at) - 1)]
 
 
-class Progress(msgspec.Struct):
+class Handled(NamedTuple):
+    """How long after its arrival a heartbeat was taken up, and its response was built."""
+
+    after_us: int
+    built_after_us: int
+
+
+class BrokerRecord(msgspec.Struct):
+    """The recorded heartbeats of one broker, by their arrival, and what it has learned.
+
+    ``gaps`` are from a response of a running broker to its next heartbeat; ``running_epoch`` is of
+    its process if that ran at the last one. It is ``due`` to have applied what it learned.
+    """
+
+    heartbeats: Samples[Handled] = msgspec.field(default_factory=Samples)
+    gaps: Samples[int] = msgspec.field(default_factory=Samples)
+    running_epoch: int | None = None
     learned: Rising = msgspec.field(default_factory=Rising)
     due: dict[str, Rising] = {}
     slow: list[Slow] = []
+
+    def take(self, received: int, beat: Heartbeat, want_fence: bool) -> int | None:
+        """Take a heartbeat. -> the gap before it, if it is steady."""
+        runs = not (beat.is_fenced or beat.want_shut_down or want_fence)
+        gap = None
+        if runs and self.running_epoch == beat.broker_epoch:
+            built = self.built_us(-1)
+            gap = received - built
+            self.gaps.add(built, gap)
+        handled = Handled(beat.handled_us - received, beat.built_us - received)
+        self.heartbeats.add(received, handled)
+        self.running_epoch = beat.broker_epoch if runs else None
+        return gap
+
+    def built_us(self, index: int) -> int:
+        return self.heartbeats.at[index] + max(0, self.heartbeats.values[index].built_after_us)
 
     def learn(self, variant: str, at: int, due: int, high_watermark: int) -> None:
         """The broker learned a high watermark, and is due to have applied it at a later time."""
@@ -127,95 +158,52 @@ class Progress(msgspec.Struct):
         return offset
 
     def forget(self, before: int) -> None:
+        self.heartbeats.forget(before)
+        self.gaps.forget(before)
         for timeline in (self.learned, *self.due.values()):
             timeline.forget(before)
         self.slow = [s for s in self.slow if s.until_us is None or s.until_us >= before]
-
-
-class Cadence(msgspec.Struct):
-    """The recorded heartbeats of one broker.
-
-    ``gaps`` from a response of a running broker to its next heartbeat; ``handling`` and
-    ``building`` from an arrival on.
-    """
-
-    received: list[int] = []
-    built: list[int] = []
-    gaps: Samples[int] = msgspec.field(default_factory=Samples)
-    handling: Samples[int] = msgspec.field(default_factory=Samples)
-    building: Samples[int] = msgspec.field(default_factory=Samples)
-    last: Heartbeat | None = None
-    last_runs: bool = False
-
-    def take(self, received: int, beat: Heartbeat, want_fence: bool) -> tuple[bool, int | None]:
-        """Take a heartbeat. -> (whether it is steady, then the gap before it, if it is one)."""
-        leaves = beat.is_fenced or beat.want_shut_down
-        runs = not (leaves or want_fence)
-        before = self.last
-        steady = (
-            runs
-            and before is not None
-            and before.broker_epoch == beat.broker_epoch
-            and not (before.is_fenced or before.want_shut_down)
-        )
-        gap = received - self.built[-1] if self.built and runs and self.last_runs else None
-        if gap is not None:
-            self.gaps.add(self.built[-1], gap)
-        self.received.append(received)
-        self.built.append(max(beat.built_us, received))
-        self.handling.add(received, beat.handled_us - received)
-        self.building.add(received, beat.built_us - received)
-        self.last, self.last_runs = beat, runs
-        return steady, gap if steady else None
-
-    def forget(self, before: int) -> None:
-        """Drop what was over before a time, all but the last heartbeat."""
-        keep = max(0, bisect_right(self.received, before) - 1)
-        del self.received[:keep], self.built[:keep]
-        for samples in (self.gaps, self.handling, self.building):
-            samples.forget(before)
 
 
 class Recorded(msgspec.Struct):
     """What all simulations share: the recorded heartbeats and the brokers' progress.
 
     ``steps``: when a broker may have applied more, in which variant (None: in all); in order of
-    events.
+    events. ``log_end_us``: no more of the log will come.
     """
 
     interval_us: int | None = None
-    cadences: dict[int, Cadence] = {}
-    progress: dict[int, Progress] = {}
+    log_end_us: int | None = None
+    brokers: dict[int, BrokerRecord] = {}
     delay: ApplyDelay = msgspec.field(default_factory=ApplyDelay)
-    #: (since when, which controller is active)
-    controllers: list[tuple[int, int]] = []
+    #: Which controller is active.
+    controllers: Timeline = msgspec.field(default_factory=Timeline)
     first_gaps: list[int] = []
     steps: list[tuple[int, int, str | None]] = []
 
     def heartbeat(self, received: int, beat: Heartbeat, want_fence: bool) -> bool:
-        """Take a heartbeat. -> whether it is steady."""
-        if not self.controllers or self.controllers[-1][1] != beat.controller_id:
-            self.controllers.append((beat.handled_us, beat.controller_id))
-        cadence = self.cadences.setdefault(beat.broker_id, Cadence())
-        steady, gap = cadence.take(received, beat, want_fence)
+        if self.controllers.values[-1:] != [beat.controller_id]:
+            self.controllers.add(beat.handled_us, beat.controller_id)
+        broker = self.of(beat.broker_id)
+        gap = broker.take(received, beat, want_fence)
         if gap is not None and self.interval_us is None:
             self.first_gaps.append(gap)
-        for at in self.of(beat.broker_id).heartbeat(received, beat.offset, self.delay):
+        for at in broker.heartbeat(received, beat.offset, self.delay):
             self.steps.append((at, beat.broker_id, None))
-        return steady
+        return gap is not None
 
     def learn(self, row: Event) -> None:
         due = row.at_us + self.delay.us
         self.of(row.broker_id).learn(row.variant, row.at_us, due, row.high_watermark)
         self.steps.append((due, row.broker_id, row.variant))
 
-    def of(self, broker_id: int) -> Progress:
-        return self.progress.setdefault(broker_id, Progress())
+    def of(self, broker_id: int) -> BrokerRecord:
+        return self.brokers.setdefault(broker_id, BrokerRecord())
 
     def steps_until(self, until: int) -> list[tuple[int, int, str | None]]:
         """Take out the steps up to a time, in order of time."""
-        self.steps.sort(key=lambda step: step[0])
-        count = bisect_right(self.steps, until, key=lambda step: step[0])
+        self.steps.sort(key=itemgetter(0))
+        count = bisect_right(self.steps, until, key=itemgetter(0))
         taken, self.steps = self.steps[:count], self.steps[count:]
         return taken
 
@@ -228,14 +216,7 @@ class Recorded(msgspec.Struct):
             self.first_gaps = []
         return self.interval_us
 
-    def controller_at(self, at: int) -> int:
-        index = bisect_right(self.controllers, (at, 2**31))
-        return self.controllers[max(0, index - 1)][1]
-
     def forget(self, before: int) -> None:
-        for cadence in self.cadences.values():
-            cadence.forget(before)
-        for progress in self.progress.values():
-            progress.forget(before)
-        keep = max(0, bisect_right(self.controllers, (before, 2**31)) - 1)
-        del self.controllers[:keep]
+        self.controllers.forget(before)
+        for broker in self.brokers.values():
+            broker.forget(before)

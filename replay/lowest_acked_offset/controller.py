@@ -182,7 +182,6 @@ class HeartbeatManager(msgspec.Struct):
         return broker
 
     def _fence(self, at: int, broker_id: int) -> None:
-        """``fence``: its session is over."""
         broker = self.brokers[broker_id]
         if not broker.fenced:
             broker.fenced = True

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ..hwm_parking import NO_RESPONSE
+from ..hwm_parking import NOT_SENT as NOT_SENT
+from ..hwm_parking import STAMP_SLACK_US as STAMP_SLACK_US
+
 #: BROKER_HEARTBEAT with a controller's response.
 HEARTBEAT = "heartbeat"
 #: Request that writes to the metadata log: on the controller, and the broker's own line of it.
@@ -20,12 +24,8 @@ API_VERSIONS = "api_versions"
 #: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
 LEARNED = "learned"
 
-#: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.
-STAMP_SLACK_US = 2_000
-#: high_watermark of a FETCH without the field (below v18).
-NOT_SENT = 2**63 - 1
 #: error_code where the log has no response.
-NO_ANSWER = -2
+NO_ANSWER = NO_RESPONSE
 
 
 class Event(NamedTuple):

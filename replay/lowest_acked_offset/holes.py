@@ -1,10 +1,8 @@
 """Holes in the logs: which of them the replay runs into, and what it knows behind one.
 
-A hole matters in the log of the controller that is active, or may have become so in it. There the
-replay ends as at the log's end, and another begins behind it as where a log begins: until it is
-certain which brokers count, nothing is. It is sooner than at a log's beginning, since the brokers
-that counted are known, and who else runs FETCHes. A broker's second heartbeat settles what is held
-of it: the first may be its first in its state.
+Behind one it is certain which brokers count sooner than where a log begins, since those that
+counted are known, and who else runs FETCHes. A broker's second heartbeat settles what is held of
+it: the first may be its first in its state.
 """
 
 from collections.abc import Iterable
@@ -18,8 +16,6 @@ from .writes import VOTER_SILENCE_US
 
 #: Heartbeats of a broker that settle what the controller holds of it.
 SETTLING_HEARTBEATS = 2
-
-
 #: Who wrote a line, what stays, or changes for good, and what never falls in lines of one sender.
 sender_of = attrgetter("kind", "node_id", "broker_id")
 _epochs = attrgetter("broker_epoch", "leader_epoch", "last_fetched_epoch")
@@ -43,15 +39,11 @@ def wrong_lines(last: Iterable[Event], lines: Iterable[Event]) -> set[str]:
         changed = zip(epochs, epochs[1:], epochs[2:], strict=False)
         between = zip(offsets, offsets[1:], offsets[2:], strict=False)
         for row, (before, own, after), values in zip(rows, changed, between, strict=False):
-            if before == after and (own != before or any(map(_falls, *values))):
+            of_each = zip(*values, strict=True)
+            falls = any(low <= high and not low <= at <= high for low, at, high in of_each)
+            if before == after and (own != before or falls):
                 wrong.add(row.request_id)
     return wrong
-
-
-def _falls(low: int | None, at: int | None, high: int | None) -> bool:
-    if low is None or at is None or high is None:
-        return False
-    return low <= high and not low <= at <= high
 
 
 class Active(msgspec.Struct):
@@ -74,7 +66,6 @@ class Settling(msgspec.Struct):
     heard: dict[int, int] = {}
 
     def is_over(self, brokers: Iterable[int]) -> bool:
-        """These, and who is expected, have been heard."""
         return all(
             self.heard.get(broker_id, 0) >= SETTLING_HEARTBEATS
             for broker_id in {*self.expected, *brokers}

@@ -35,22 +35,15 @@ Row = dict[str, Any]
 Judgement = tuple[Verdict, str | None]
 
 
-class Outcomes(NamedTuple):
-    """What a replay emits: batches of the rule's four tables, without the recording."""
-
-    heartbeats: pa.RecordBatch
-    writes: pa.RecordBatch
-    visibility: pa.RecordBatch
-    applied: pa.RecordBatch
-
-
 class OutcomeRows:
+    """Rows of the rule's four tables, without the recording."""
+
     def __init__(self) -> None:
         self._tables = tables = [Rows(table.without("recording")) for table in TABLES]
         self.heartbeats, self.writes, self.visibility, self.applied = tables
 
-    def take(self) -> Outcomes:
-        return Outcomes(*(table.take() for table in self._tables))
+    def take(self) -> list[pa.RecordBatch]:
+        return [table.take() for table in self._tables]
 
 
 class Write(NamedTuple):
@@ -61,7 +54,6 @@ class Write(NamedTuple):
 
     @property
     def until_us(self) -> int:
-        """What happens later than this is not looked at."""
         return self.row.at_us + HORIZON_US
 
     @property
@@ -86,7 +78,6 @@ class LogEnd(NamedTuple):
 
     @property
     def is_hole(self) -> bool:
-        """What would have followed is missing."""
         return self.reason == reasons.LOG_GAP
 
     def is_before(self, variant: Variant, times: Iterable[int | None]) -> bool:
@@ -223,11 +214,8 @@ class FollowedWrite(NamedTuple):
 
 def too_late(write: Write, log_end: LogEnd | None) -> str:
     """Why what became of a write was not seen."""
-    return (
-        log_end.reason
-        if log_end is not None and log_end.at_us < write.until_us
-        else reasons.HORIZON
-    )
+    is_over = log_end is not None and log_end.at_us < write.until_us
+    return log_end.reason if log_end is not None and is_over else reasons.HORIZON
 
 
 def _elapsed_ms(since: int | None, until: int | None) -> float | None:

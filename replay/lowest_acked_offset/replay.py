@@ -1,23 +1,24 @@
 """The whole replay of lowest_acked_offset: one cluster's events in, outcomes out."""
 
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from ..log_gaps import LogGap
-from .applying import Applying
 from .brokers import Heartbeat
 from .events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes, sender_of, wrong_lines
-from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row
+from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Write, heartbeat_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
-from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
+from .state import LEARNED_OF, Settings, State, behind_hole, new_state
 from .visibility import applied_row, visibility_rows
-from .writes import Offsets, is_forwarders_line, is_write
+from .writes import Offsets, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
 #: where its response was built, at most this long after it was taken up.
@@ -49,15 +50,21 @@ class LowestAckedOffset:
         swept, ids = tuple(dict.fromkeys(intervals_ms)), tuple(sorted(voters))
         self._settings = Settings(ids, swept, recorded_interval_ms, counts_stopping, **more)
         self._holes = Holes(gaps, self._settings.voters)
-        self._state = new_state(self._settings) if saved is None else decode(saved)
+        self._state = new_state(self._settings)
+        if saved is not None:
+            self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=State)
         self._rows = OutcomeRows()
 
     def saved(self) -> bytes:
-        return encode(self._state)
+        return zlib.compress(msgspec.msgpack.encode(self._state), 1)
 
-    def feed(self, batch: pa.RecordBatch) -> Outcomes:
+    def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Take the next rows and return the outcomes that nothing still to come can change."""
-        columns = [_values(batch, name) for name in Event._fields]
+        none = Event._field_defaults
+        columns = [
+            [none.get(name) if value is None else value for value in batch.column(name).to_pylist()]
+            for name in Event._fields
+        ]
         for row in map(Event._make, zip(*columns, strict=True)):
             place = (row.at_us, row.kind, row.request_id)
             if place < self._state.front:
@@ -71,7 +78,7 @@ class LowestAckedOffset:
             self._take(row)
         return self._rows.take()
 
-    def finish(self) -> Outcomes:
+    def finish(self) -> list[pa.RecordBatch]:
         end = self._state.front[0]
         self._happen_until(None)
         for applying in self._state.applying.values():
@@ -90,7 +97,8 @@ class LowestAckedOffset:
         elif row.kind == FETCH:
             happened = row.dequeued_us
         elif row.kind == WRITE:
-            if is_forwarders_line(row, state.committed.voters):
+            # A node that is both has lines of both kinds; those that came to a voter are writes.
+            if not row.is_forwarded and row.node_id not in state.committed.voters:
                 state.forwarding.line(row)
                 return
             # So that every FETCH is in that may have been worked off before the response.
@@ -143,12 +151,12 @@ class LowestAckedOffset:
         elif row.kind == FETCH:
             state.committed.fetch(row)
             if self._is_broker(row.broker_id):
-                self._applying(row.broker_id).fetch(row)
+                state.applying_of(row.broker_id).fetch(row)
             if row.error_code == 0 and not row.is_diverging:
-                state.evidence.of(row.broker_id).fetch(row, state.committed.high_watermark)
+                state.evidence_of(row.broker_id).fetch(row, state.committed.high_watermark)
         elif row.kind == API_VERSIONS:
             if row.broker_id not in state.committed.voters:
-                state.evidence.of(row.broker_id).api_versions(row)
+                state.evidence_of(row.broker_id).api_versions(row)
         elif row.kind == LEARNED:
             if self._is_broker(row.broker_id):
                 state.learned.add(row.variant)
@@ -165,12 +173,8 @@ class LowestAckedOffset:
 
     def _is_broker(self, node_id: int) -> bool:
         """A voter is no broker, unless it sends heartbeats."""
-        return (
-            node_id in self._state.recorded.brokers or node_id not in self._state.committed.voters
-        )
-
-    def _applying(self, broker_id: int) -> Applying:
-        return self._state.applying.setdefault(broker_id, Applying())
+        state = self._state
+        return node_id in state.recorded.brokers or node_id not in state.committed.voters
 
     def _heartbeat(self, row: Event) -> None:
         state = self._state
@@ -183,10 +187,10 @@ class LowestAckedOffset:
         state.be_certain(beat.handled_us, beat.broker_id, self._settings)
         carried = state.recorded.heartbeat(beat)
         self._rows.heartbeats.add(**heartbeat_row(row, carried, state.uncertain))
-        self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.replicas))
-        applying = self._applying(row.broker_id)
+        self._claim(state.evidence_of(row.broker_id).heartbeat(row, state.replicas))
+        applying = state.applying_of(row.broker_id)
         applying.heartbeat(row.offset, row.is_fenced)
-        state.finest.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
+        state.finest.keep_beat(beat)
         state.estimated.keep_serving(beat._replace(is_fenced=not applying.is_running))
         if state.simulations:
             is_steady = state.beats.heartbeat(row.received_us, beat, row.want_fence)
@@ -198,7 +202,6 @@ class LowestAckedOffset:
             self._state.finest.keep(*claim)
 
     def _advance(self, front: int) -> None:
-        """The log is known up to ``front``."""
         until = front - LOOKAHEAD_US
         # What a heartbeat denies or shows to be slow is known one heartbeat later.
         settled = until - CLAIM_WAIT_US
@@ -213,7 +216,9 @@ class LowestAckedOffset:
         state, is_cut = self._state, log_end is not None and log_end.is_hole
         state.recorded.advance(until)
         if not is_cut:
-            self._claim(state.evidence.expire(settled, state.replicas))
+            # What FETCHes claimed and no heartbeat settled, in order of brokers.
+            for _, evidence in sorted(state.evidence.items()):
+                self._claim(evidence.settled(settled, state.replicas))
         state.finest.advance(settled)
         self._estimate(settled, is_cut)
         state.estimated.advance(settled)
@@ -222,28 +227,26 @@ class LowestAckedOffset:
     def _estimate(self, until: int, is_cut: bool) -> None:
         state = self._state
         for broker_id, applying in sorted(state.applying.items()):
-            evidence = state.evidence.of(broker_id)
+            evidence = state.evidence_of(broker_id)
             certain = (state.recorded.certain_from_us, state.uncertain)
-            for estimate in applying.estimate(
-                until, evidence, state.replicas, certain, is_cut=is_cut
-            ):
+            for estimate in applying.estimate(until, evidence, state.replicas, certain, is_cut):
                 self._rows.applied.add(**applied_row(broker_id, estimate))
                 if estimate.shown_us is not None:
                     state.estimated.keep(estimate.shown_us, broker_id, estimate.offset)
 
     def _simulate(self, until: int, log_end: LogEnd | None) -> None:
-        log_end_us = None if log_end is None else log_end.at_us
         beats, simulations = self._state.beats, self._state.simulations
+        beats.log_end_us = None if log_end is None else log_end.at_us
         for at, broker_id, variant in beats.steps_until(until):
             for learned in LEARNED_OF.values() if variant is None else (variant,):
                 applied = beats.of(broker_id).applied(learned, at)
                 if applied is not None:
                     for simulation in simulations:
                         # What it sends at that time has the step in it.
-                        simulation.run(at - 1, beats, log_end_us)
+                        simulation.run(at - 1, beats)
                         simulation.managers[learned].apply(at, broker_id, applied)
         for simulation in simulations:
-            simulation.run(until, beats, log_end_us)
+            simulation.run(until, beats)
             for manager in simulation.managers.values():
                 manager.advance(until)
 

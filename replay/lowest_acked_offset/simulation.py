@@ -1,48 +1,32 @@
 """Heartbeats that would be sent at another interval, or if brokers learned at other times.
 
-What is kept of the log: when a broker starts, unfences and shuts down (those heartbeats are sent at
-once, whatever the interval), when it is away, and of its steady heartbeats how long each response
-took and how much later than the interval the next one came: always the recorded value nearest in
-time, so nothing is drawn (``cadence``). What follows: when the steady heartbeats arrive, the same
-whatever brokers have learned, and which offset they carry (``Progress``).
+What is kept of the log: heartbeats that are not steady, when a broker is away, and of its steady
+heartbeats how long each response took and how much later than the interval the next one came:
+always the recorded value nearest in time, so nothing is drawn (``cadence``). What follows: when the
+steady heartbeats arrive, the same whatever brokers have learned, and which offset they carry.
 """
 
 from bisect import bisect_right
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 import msgspec
 
-from .brokers import RESET_OFFSET, Heartbeat
-from .cadence import AWAY_SLACK_US, Recorded
+from .brokers import RESET_OFFSET, SESSION_TIMEOUT_US, Heartbeat
+from .cadence import AWAY_SLACK_US, Handled, Recorded
 from .controller import HeartbeatManager
 from .evidence import CLAIM_WAIT_US
 
-# Of two heartbeats at one time the kept one comes first.
-_KEPT, _DUE = range(2)
-
-
-class ClaimEvent(NamedTuple):
-    """A heartbeat, or else a claim: by other evidence a broker had applied an offset.
-
-    The first three fields order them: at one time claims come first, then who came first.
-    """
-
-    at_us: int
-    is_beat: bool
-    number: int
-    broker_id: int
-    offset: int
-    beat: Heartbeat | None = None
-
 
 class Claimed(msgspec.Struct):
-    """Such a controller, and a heap of what comes later than where it is."""
+    """A controller that counts more than heartbeats, and a heap of what comes later than it is.
+
+    ``events``: (when, whether it is a heartbeat, which is later than a claim at that time, number,
+    broker, offset that it has applied by then, heartbeat). ``last``: by broker its last heartbeat.
+    """
 
     manager: HeartbeatManager
-    events: list[ClaimEvent] = []
+    events: list[tuple[int, bool, int, int, int, Heartbeat | None]] = []
     count: int = 0
-    #: By broker its last heartbeat.
     last: dict[int, Heartbeat] = {}
 
     def keep_serving(self, beat: Heartbeat) -> None:
@@ -51,116 +35,111 @@ class Claimed(msgspec.Struct):
         As if it had sent its last one again, but for a silence that is too long to wait for.
         """
         last = self.last.get(beat.broker_id, beat)
-        timeout_us = self.manager.sessions.timeout_us
         is_same = last.broker_epoch == beat.broker_epoch and not last.want_shut_down
-        if is_same and beat.handled_us - last.handled_us <= timeout_us + CLAIM_WAIT_US:
-            for at in range(last.handled_us + timeout_us, beat.handled_us, timeout_us):
-                again = last._replace(handled_us=at, built_us=at)
-                self.keep(at, beat.broker_id, last.offset, again)
+        if is_same and beat.handled_us - last.handled_us <= SESSION_TIMEOUT_US + CLAIM_WAIT_US:
+            since = last.handled_us + SESSION_TIMEOUT_US
+            for at in range(since, beat.handled_us, SESSION_TIMEOUT_US):
+                self.keep_beat(last._replace(handled_us=at, built_us=at))
         self.last[beat.broker_id] = beat
+        self.keep_beat(beat)
+
+    def keep_beat(self, beat: Heartbeat) -> None:
         self.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
 
     def keep(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
         self.count += 1
-        order = (at, beat is not None, self.count)
-        heappush(self.events, ClaimEvent(*order, broker_id, offset, beat))
+        heappush(self.events, (at, beat is not None, self.count, broker_id, offset, beat))
 
     def advance(self, until: int) -> None:
-        while self.events and self.events[0].at_us <= until:
-            event = heappop(self.events)
-            if event.beat is None:
-                self.manager.apply(event.at_us, event.broker_id, event.offset)
+        while self.events and self.events[0][0] <= until:
+            at, _, _, broker_id, offset, beat = heappop(self.events)
+            if beat is None:
+                self.manager.apply(at, broker_id, offset)
             else:
-                self.manager.heartbeat(event.beat)
+                self.manager.heartbeat(beat)
         self.manager.advance(until)
 
 
 class Simulation(msgspec.Struct):
-    """Heartbeats at one interval, to a controller for each variant of when brokers learned."""
+    """Heartbeats at one interval, to a controller for each variant of when brokers learned.
+
+    ``events`` is a heap of (when, whether it is due and not kept, number, broker, heartbeat that is
+    kept); ``due`` has each broker's number of the one that is due, None if no line shows yet when.
+    """
 
     interval_us: int
     managers: dict[str, HeartbeatManager]
-    #: A heap of (when, kind, number, broker).
-    events: list[tuple[int, int, int, int]] = []
-    #: By number the heartbeats that are kept, by broker the number of the one that is due.
-    kept: dict[int, Heartbeat] = {}
-    due: dict[int, int] = {}
-    #: By broker what its steady heartbeats are like, and brokers whose next one no line shows yet.
+    events: list[tuple[int, bool, int, int, Heartbeat | None]] = []
+    due: dict[int, int | None] = {}
+    #: By broker what its steady heartbeats are like.
     steady: dict[int, Heartbeat] = {}
-    waiting: set[int] = set()
     count: int = 0
 
     def heartbeat(self, received: int, beat: Heartbeat, is_steady: bool) -> None:
         """A recorded heartbeat: kept, unless steady; a steady one shows that its broker is back."""
         if not is_steady:
-            self.kept[self._push(received, _KEPT, beat.broker_id)] = beat
-        elif beat.broker_id in self.waiting:
-            self.waiting.discard(beat.broker_id)
+            self._push(received, beat.broker_id, beat)
+        elif self.due.get(beat.broker_id, 0) is None:
             self._schedule(beat.broker_id, received)
 
-    def run(self, until: int, recorded: Recorded, log_end_us: int | None) -> None:
-        """Send heartbeats up to a time; ``log_end_us`` once no more of the log will come."""
+    def run(self, until: int, recorded: Recorded) -> None:
         while self.events and self.events[0][0] <= until:
-            at, kind, number, broker_id = heappop(self.events)
-            if kind == _KEPT:
-                self._send_kept(at, self.kept.pop(number), recorded)
+            at, _, number, broker_id, kept = heappop(self.events)
+            if kept is not None:
+                self._send_kept(at, kept, recorded)
             elif self.due.get(broker_id) == number:
-                self._send_due(at, broker_id, recorded, log_end_us)
+                self._send_due(at, broker_id, recorded)
 
-    def _push(self, at: int, kind: int, broker_id: int) -> int:
+    def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
         self.count += 1
-        heappush(self.events, (at, kind, self.count, broker_id))
+        heappush(self.events, (at, kept is None, self.count, broker_id, kept))
         return self.count
 
     def _schedule(self, broker_id: int, at: int) -> None:
-        self.due[broker_id] = self._push(at, _DUE, broker_id)
+        self.due[broker_id] = self._push(at, broker_id, None)
 
     def _send_kept(self, at: int, beat: Heartbeat, recorded: Recorded) -> None:
-        self.waiting.discard(beat.broker_id)
         self.due.pop(beat.broker_id, None)
         self._send(at, beat, recorded)
         if not beat.is_fenced and not beat.want_shut_down:
             self.steady[beat.broker_id] = beat
             self._schedule_next(beat.broker_id, beat.built_us, recorded)
 
-    def _send_due(
-        self, at: int, broker_id: int, recorded: Recorded, log_end_us: int | None
-    ) -> None:
-        cadence = recorded.cadences[broker_id]
-        index = bisect_right(cadence.received, at)
-        last_built = cadence.built[index - 1] if index else at
+    def _send_due(self, at: int, broker_id: int, recorded: Recorded) -> None:
+        record, log_end_us = recorded.of(broker_id), recorded.log_end_us
+        received = record.heartbeats.at
+        index = bisect_right(received, at)
+        last_built = record.built_us(index - 1) if index else at
         patience = recorded.settle_interval() + AWAY_SLACK_US
-        if index < len(cadence.received):
-            returns = cadence.received[index]
+        if index < len(received):
+            returns = received[index]
             if returns - last_built > patience:
                 self._schedule(broker_id, returns)
                 return
         elif log_end_us is None or at > log_end_us or at - last_built > patience:
-            self.waiting.add(broker_id)
+            self.due[broker_id] = None
             return
+        handled = record.heartbeats.nearest(at) or Handled(0, 0)
         beat = self.steady[broker_id]._replace(
-            controller_id=recorded.controller_at(at),
-            handled_us=at + (cadence.handling.nearest(at) or 0),
-            built_us=at + (cadence.building.nearest(at) or 0),
+            controller_id=recorded.controllers.value(at),
+            handled_us=at + handled.after_us,
+            built_us=at + handled.built_after_us,
             offset=RESET_OFFSET,
         )
         self._send(at, beat, recorded)
         self._schedule_next(broker_id, beat.built_us, recorded)
 
     def _send(self, at: int, beat: Heartbeat, recorded: Recorded) -> None:
-        progress = recorded.of(beat.broker_id)
+        record = recorded.of(beat.broker_id)
         for variant, manager in self.managers.items():
-            applied = progress.applied(variant, at)
-            if applied is not None:
-                manager.apply(at, beat.broker_id, applied)
-                manager.heartbeat(beat._replace(offset=applied))
-            else:
-                manager.apply(at, beat.broker_id, beat.offset)
-                manager.heartbeat(beat)
+            applied = record.applied(variant, at)
+            sent = beat if applied is None else beat._replace(offset=applied)
+            manager.apply(at, sent.broker_id, sent.offset)
+            manager.heartbeat(sent)
 
     def _schedule_next(self, broker_id: int, built: int, recorded: Recorded) -> None:
         interval = recorded.settle_interval()
-        gap = recorded.cadences[broker_id].gaps.nearest(built)
-        is_steady = gap is not None and interval // 2 < gap <= interval + AWAY_SLACK_US
-        late = gap - interval if gap is not None and is_steady else 0
+        gap = recorded.of(broker_id).gaps.nearest(built) or 0
+        is_steady = interval // 2 < gap <= interval + AWAY_SLACK_US
+        late = gap - interval if is_steady else 0
         self._schedule(broker_id, max(built + 1, built + self.interval_us + late))

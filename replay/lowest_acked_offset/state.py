@@ -1,6 +1,5 @@
 """What a replay of lowest_acked_offset carries from one increment of the log to the next."""
 
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,11 +8,11 @@ import msgspec
 from ..hwm_parking import WITH_KIP, WITHOUT_KIP
 from ..outcomes import NOT_SWEPT, RECORDED, Variant
 from .applying import REPLICA_APPLY_MS, Applying
-from .brokers import RESET_OFFSET, SESSION_TIMEOUT_US, Sessions
+from .brokers import FENCED_AFTER_US, RESET_OFFSET
 from .cadence import Recorded
 from .controller import HeartbeatManager
 from .events import Event
-from .evidence import HEARTBEAT, Evidence, Replicas
+from .evidence import HEARTBEAT, BrokerEvidence, Replicas
 from .holes import Active, Settling
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
 from .reasons import LOG_GAP, NO_RESPONSE, NOT_ANSWERED, NOT_HEARD_YET, NOT_LEARNED, UNKNOWN_WORK
@@ -30,13 +29,10 @@ HIDING = (LOG_GAP, UNKNOWN_WORK)
 
 
 class Settings(NamedTuple):
-    """What a replay was started with."""
-
     voters: tuple[int, ...]
     intervals_ms: tuple[int, ...]
     recorded_interval_ms: int | None
     counts_stopping: bool
-    session_timeout_ms: int = SESSION_TIMEOUT_US // 1000
     step_rows: int = STEP_ROWS
     replica_apply_ms: int = REPLICA_APPLY_MS
 
@@ -50,7 +46,7 @@ class State(msgspec.Struct):
     #: One for each interval.
     simulations: list[Simulation]
     forwarding: Forwarding = msgspec.field(default_factory=Forwarding)
-    evidence: Evidence = msgspec.field(default_factory=Evidence)
+    evidence: dict[int, BrokerEvidence] = {}
     #: Lines that wait for their turn, and when the rule has each happen.
     pending: list[tuple[int, Event]] = []
     #: The last line of each sender.
@@ -77,6 +73,12 @@ class State(msgspec.Struct):
                 variant = Variant(name, HEARTBEAT_INTERVAL, interval_ms)
                 yield variant, simulation.managers[learned]
 
+    def evidence_of(self, broker_id: int) -> BrokerEvidence:
+        return self.evidence.setdefault(broker_id, BrokerEvidence(broker_id))
+
+    def applying_of(self, broker_id: int) -> Applying:
+        return self.applying.setdefault(broker_id, Applying())
+
     @property
     def brokers(self) -> int:
         """How many count, for all that is known."""
@@ -97,7 +99,7 @@ class State(msgspec.Struct):
             return
         if self.first_heartbeat_us is None:
             self.first_heartbeat_us = at
-        certain = self.first_heartbeat_us + self.recorded.sessions.fenced_after_us
+        certain = self.first_heartbeat_us + FENCED_AFTER_US
         if self.committed.began_empty and at < certain:
             certain = 0
         self.replicas.is_partial = certain > 0
@@ -108,11 +110,11 @@ class State(msgspec.Struct):
     def _be_certain_again(self, at: int, settling: Settling, settings: Settings) -> None:
         if self.recorded.certain_from_us <= at:
             return
-        sent = (b for b, signs in self.evidence.brokers.items() if signs.first_seen_us is not None)
+        sent = (b for b, signs in self.evidence.items() if signs.first_seen_us is not None)
         running = set(sent) - self.committed.voters
         elapsed_us = at - settling.since_us
         is_over = elapsed_us > VOTER_SILENCE_US and settling.is_over(running)
-        if is_over or elapsed_us >= self.recorded.sessions.fenced_after_us:
+        if is_over or elapsed_us >= FENCED_AFTER_US:
             for variant, manager in self.managers(settings):
                 manager.floor = self.committed.first_offset
                 # When simulated heartbeats come follows from all those before.
@@ -124,8 +126,8 @@ class State(msgspec.Struct):
         if variant.name == ESTIMATED:
             return None if self._is_estimated(write) else NO_RESPONSE
         if variant.name == FINEST_EVIDENCE:
-            claims = [each.claims for each in self.evidence.brokers.values()]
-            return UNKNOWN_WORK if any(each.is_unclaimed(write.high) for each in claims) else None
+            is_unclaimed = any(each.is_unclaimed(write.high) for each in self.evidence.values())
+            return UNKNOWN_WORK if is_unclaimed else None
         is_simulated = variant.parameter == HEARTBEAT_INTERVAL
         is_known = not is_simulated or LEARNED_OF[variant.name] in self.learned
         return None if is_known else NOT_LEARNED
@@ -141,7 +143,7 @@ class State(msgspec.Struct):
             return False
         if at is None or last_broker is None:
             return True
-        has, _ = write.reached(self.evidence.of(last_broker).signs[HEARTBEAT].has)
+        has, _ = write.reached(self.evidence_of(last_broker).signs[HEARTBEAT].has)
         if has is None or has > at:
             return True
         broker = self.applying.get(last_broker)
@@ -151,16 +153,15 @@ class State(msgspec.Struct):
     def hide_writes(self, hole_begins_us: int) -> None:
         """A voter's FETCH that committed a write is in the log once it is parked no more."""
         since = hole_begins_us - VOTER_SILENCE_US
-        self.writes = [
-            write
-            if write.row.at_us <= since or write.offsets == NOT_ANSWERED
-            else write._replace(offsets=LOG_GAP)
-            for write in self.writes
-        ]
+        for place, write in enumerate(self.writes):
+            if write.row.at_us > since and write.offsets != NOT_ANSWERED:
+                self.writes[place] = write._replace(offsets=LOG_GAP)
 
     def forget(self, before: int, settings: Settings) -> None:
-        for part in (self.committed, self.forwarding, self.evidence, self.beats, self.replicas):
+        for part in (self.committed, self.forwarding, self.beats, self.replicas):
             part.forget(before)
+        for evidence in self.evidence.values():
+            evidence.forget(before)
         for applying in self.applying.values():
             applying.forget(before)
         for _, manager in self.managers(settings):
@@ -169,8 +170,7 @@ class State(msgspec.Struct):
 
 def new_state(settings: Settings) -> State:
     def manager(*, carries_applied: bool = False) -> HeartbeatManager:
-        sessions = Sessions(settings.session_timeout_ms * 1000)
-        return HeartbeatManager(carries_applied, settings.counts_stopping, sessions=sessions)
+        return HeartbeatManager(carries_applied, settings.counts_stopping)
 
     interval_ms = settings.recorded_interval_ms
     return State(
@@ -195,10 +195,8 @@ def behind_hole(state: State, settings: Settings, ends_us: int) -> State:
     new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
     expected = {*state.recorded.raw.by_node, *(state.settling.expected if state.settling else ())}
     new.settling = Settling(ends_us, sorted(expected))
-    for broker_id, applying in state.applying.items():
-        new.applying[broker_id] = applying.behind_hole()
-    for broker_id, evidence in state.evidence.brokers.items():
-        new.evidence.brokers[broker_id] = evidence.behind_hole()
+    new.applying = {b: applying.behind_hole() for b, applying in state.applying.items()}
+    new.evidence = {b: evidence.behind_hole() for b, evidence in state.evidence.items()}
     new.beats.interval_us, new.beats.first_gaps = state.beats.interval_us, state.beats.first_gaps
     new.beats.delay = state.beats.delay
     new.forwarding, new.replicas, new.learned = state.forwarding, state.replicas, state.learned
@@ -206,11 +204,3 @@ def behind_hole(state: State, settings: Settings, ends_us: int) -> State:
     new.fed, new.front = state.fed, state.front
     new.replicas.is_partial = True
     return new
-
-
-def encode(state: State) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(state), 1)
-
-
-def decode(saved: bytes) -> State:
-    return msgspec.msgpack.decode(zlib.decompress(saved), type=State)

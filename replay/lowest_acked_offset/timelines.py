@@ -51,7 +51,7 @@ class Lacks(msgspec.Struct):
             self.until[-1] = max(self.until[-1], until)
 
     def lacked_until(self, offset: int) -> int:
-        """The last time at which the broker surely lacked an offset; 0 if none is known."""
+        """The last time; 0 if none is known."""
         index = bisect_right(self.offsets, offset)
         return self.until[index - 1] if index else 0
 

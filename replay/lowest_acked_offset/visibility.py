@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from ..outcomes import Verdict
 from .applying import Applying, Estimate
+from .brokers import FENCED_AFTER_US
 from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, HEARTBEAT, BrokerEvidence
 from .holes import Holes
-from .outcomes import AS_RECORDED, ESTIMATED, Judgement, LogEnd, Row, Write, too_late
+from .outcomes import AS_RECORDED, ESTIMATED, LogEnd, Row, Write, too_late
 from .reasons import DENIED, HORIZON, LOG_GAP, NO_RESPONSE, UNKNOWN_WORK
 from .state import State
 from .timelines import Rising
@@ -23,9 +24,9 @@ def visibility_rows(
     offsets = write.offsets
     if not isinstance(offsets, Offsets):
         return
-    alive_since = write.row.at_us - state.recorded.sessions.fenced_after_us
+    alive_since = write.row.at_us - FENCED_AFTER_US
     for broker_id in sorted(state.recorded.brokers):
-        signs = state.evidence.of(broker_id)
+        signs = state.evidence_of(broker_id)
         if signs.is_seen_between(alive_since, write.until_us):
             known_us, _ = write.reached(state.recorded.known_by_broker.get(broker_id))
             same = {"broker_id": broker_id, "known_at": known_us}
@@ -39,11 +40,10 @@ def visibility_rows(
 
 
 def _unless_lost(row: Row, write: Write, state: State, holes: Holes, log_end: LogEnd | None) -> Row:
-    """The row; unknown where lines that are missing may have shown more."""
-    evidence, latest, hidden = state.evidence.of(row["broker_id"]), row["applied_at_latest"], None
+    evidence, latest, hidden = state.evidence_of(row["broker_id"]), row["applied_at_latest"], None
     if write.row.at_us < state.recorded.certain_from_us:
         hidden = state.uncertain
-    elif row["evidence"] == FETCH_HIGH_WATERMARK and evidence.claims.is_unclaimed(write.high):
+    elif row["evidence"] == FETCH_HIGH_WATERMARK and evidence.is_unclaimed(write.high):
         hidden = UNKNOWN_WORK
     elif log_end is not None and log_end.is_hole:
         is_over = None not in (latest, row["known_at"], row.get("applied_at", latest))
@@ -63,23 +63,15 @@ def _unless_lost(row: Row, write: Write, state: State, holes: Holes, log_end: Lo
 def _sign(
     write: Write, offsets: Offsets, evidence: BrokerEvidence, kind: str, log_end: LogEnd | None
 ) -> Row:
-    signs = evidence.signs[kind]
+    signs, reason = evidence.signs[kind], None
     latest, _ = write.reached(signs.has)
-    judgement: Judgement = (Verdict.REPLAYED, None)
     if latest is None:
-        judgement = (Verdict.UNKNOWN, too_late(write, log_end))
+        reason = too_late(write, log_end)
     elif kind == FETCH_HIGH_WATERMARK and evidence.reports.lacked_until(offsets.low) > latest:
-        judgement, latest = (Verdict.UNKNOWN, DENIED), None
+        latest, reason = None, DENIED
     earliest = max(offsets.committed_us, signs.lacks.lacked_until(offsets.low))
-    return {
-        **AS_RECORDED,
-        "request_id": write.row.request_id,
-        "evidence": kind,
-        "applied_at_earliest": min(earliest, write.until_us if latest is None else latest),
-        "applied_at_latest": latest,
-        "verdict": judgement[0],
-        "reason": judgement[1],
-    }
+    earliest = min(earliest, write.until_us if latest is None else latest)
+    return _row(write, kind, (earliest, latest), reason)
 
 
 def _estimated(write: Write, offsets: Offsets, broker: Applying | None, heartbeats: Rising) -> Row:
@@ -89,16 +81,19 @@ def _estimated(write: Write, offsets: Offsets, broker: Applying | None, heartbea
     if estimate is None:
         estimate = Estimate(offsets.high, offsets.committed_us, reason=NO_RESPONSE)
     elif estimate.applied_us is not None and estimate.applied_us > write.until_us:
-        estimate = Estimate(estimate.offset, estimate.learned_us, reason=HORIZON)
-    learned_us, reason = estimate.learned_us, estimate.reason
+        estimate = estimate.unknown(HORIZON)
+    earliest = estimate.learned_us if latest is None else min(estimate.learned_us, latest)
+    times = {"shown_at": estimate.shown_us, "applied_at": estimate.applied_us}
+    return _row(write, ESTIMATED, (earliest, latest), estimate.reason) | times
+
+
+def _row(write: Write, evidence: str, bounds: tuple[int, int | None], reason: str | None) -> Row:
     return {
         **AS_RECORDED,
         "request_id": write.row.request_id,
-        "evidence": ESTIMATED,
-        "applied_at_earliest": learned_us if latest is None else min(learned_us, latest),
-        "applied_at_latest": latest,
-        "shown_at": estimate.shown_us,
-        "applied_at": estimate.applied_us,
+        "evidence": evidence,
+        "applied_at_earliest": bounds[0],
+        "applied_at_latest": bounds[1],
         "verdict": Verdict.REPLAYED if reason is None else Verdict.UNKNOWN,
         "reason": reason,
     }

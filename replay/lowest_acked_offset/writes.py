@@ -16,7 +16,6 @@ as a FETCH counts when its handler takes it, so the upper end is never too low.
 """
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -47,17 +46,15 @@ class CommittedOffsets(msgspec.Struct):
     #: By leader its last epoch, and what was fetched from it in that.
     led: dict[int, int] = {}
     log_ends: dict[int, Rising] = {}
-    began_empty: bool = False
     first_offsets: dict[int, int] = {}
     epoch: int = -1
     voter_offsets: dict[int, int] = {}
     known_from_us: int | None = None
 
     def fetch(self, row: Event) -> None:
-        """Take a FETCH, in order of dequeue."""
         at, replica, epoch, offset = row.dequeued_us, row.broker_id, row.leader_epoch, row.offset
-        if replica in self.voters and replica not in self.first_offsets:
-            self._first_seen(replica, offset)
+        if replica in self.voters:
+            self.first_offsets.setdefault(replica, offset)
         if row.error_code != 0 or row.is_diverging:
             return
         if epoch > self.led.get(row.node_id, -1):
@@ -67,12 +64,11 @@ class CommittedOffsets(msgspec.Struct):
         if replica in self.voters and replica != row.node_id:
             self._voter_fetch(at, row)
 
-    def _first_seen(self, voter: int, offset: int) -> None:
+    @property
+    def began_empty(self) -> bool:
         """Committed records are on a majority: if too many voters begin empty, none were."""
-        self.first_offsets[voter] = offset
         empty = sum(first == 0 for first in self.first_offsets.values())
-        if empty >= len(self.voters) - len(self.voters) // 2:
-            self.began_empty = True
+        return empty >= len(self.voters) - len(self.voters) // 2
 
     def _voter_fetch(self, at: int, row: Event) -> None:
         if self.known_from_us is None:
@@ -153,12 +149,8 @@ def remote_host(connection: str | None) -> str | None:
 Key = tuple[str | None, int, str]
 
 
-class BrokersLine(NamedTuple):
-    """When a broker had a write that it forwards."""
-
-    received_us: int
-    built_us: int
-    broker_id: int
+def _key(row: Event) -> Key:
+    return row.client_id, row.correlation_id, row.api_name
 
 
 class Sender(NamedTuple):
@@ -181,7 +173,7 @@ class Forwarding(msgspec.Struct):
 
     hosts: dict[str, set[int]] = {}
     #: By (client id, correlation id, API).
-    lines: dict[Key, list[BrokersLine]] = {}
+    lines: dict[Key, list[Event]] = {}
 
     def heartbeat(self, row: Event) -> None:
         """A heartbeat shows from which host its broker connects."""
@@ -191,23 +183,19 @@ class Forwarding(msgspec.Struct):
 
     def line(self, row: Event) -> None:
         """A broker's own line of a write that it forwards."""
-        key = (row.client_id, row.correlation_id, row.api_name)
-        line = BrokersLine(row.received_us, row.at_us, row.node_id)
-        self.lines.setdefault(key, []).append(line)
+        self.lines.setdefault(_key(row), []).append(row)
 
     def via(self, row: Event) -> Sender:
-        """Who forwarded a write, if any did."""
         if not row.is_forwarded:
             return Sender(None, row.received_us)
         host = remote_host(row.connection)
         brokers = self.hosts.get(host, set()) if host is not None else set()
-        lines = self.lines.get((row.client_id, row.correlation_id, row.api_name), ())
         around = [
-            (line.built_us - line.received_us, line.received_us, line.broker_id)
-            for line in lines
-            if line.broker_id in brokers
+            (line.at_us - line.received_us, line.received_us, line.node_id)
+            for line in self.lines.get(_key(row), ())
+            if line.node_id in brokers
             and line.received_us <= row.received_us + JOIN_SLACK_US
-            and row.at_us <= line.built_us + JOIN_SLACK_US
+            and row.at_us <= line.at_us + JOIN_SLACK_US
         ]
         if around:
             _, received, broker = min(around)
@@ -215,17 +203,7 @@ class Forwarding(msgspec.Struct):
         return Sender(next(iter(brokers)) if len(brokers) == 1 else None, None)
 
     def forget(self, before: int) -> None:
-        """Drop lines whose response was built before a time."""
-        kept = {
-            key: [line for line in lines if line.built_us >= before]
-            for key, lines in self.lines.items()
-        }
-        self.lines = {key: lines for key, lines in kept.items() if lines}
-
-
-def is_forwarders_line(row: Event, voters: Iterable[int]) -> bool:
-    """A line of a broker about a request that a controller handles.
-
-    A node that is both has lines of both kinds; those that came directly to a voter are writes.
-    """
-    return not row.is_forwarded and row.node_id not in voters
+        for key, lines in list(self.lines.items()):
+            self.lines[key] = [line for line in lines if line.at_us >= before]
+            if not self.lines[key]:
+                del self.lines[key]

@@ -136,15 +136,12 @@ class Led(msgspec.Struct, array_like=True, gc=False):
         is_in_order = one.base_offset >= self.logged_end
         self.logged_end = max(self.logged_end, one.base_offset + 1)
         place = bisect_left(self.bases, (one.base_offset, -1))
-        after = place
-        while after < len(self.bases) and self.bases[after][0] == one.base_offset:
-            after += 1
-        if after < len(self.bases):
-            one.followed_by(batches[self.bases[after][1]], is_in_order=False)
-        before = place - 1
-        while before >= 0 and self.bases[before][0] == self.bases[place - 1][0]:
-            batches[self.bases[before][1]].followed_by(one, is_in_order)
-            before -= 1
+        after = bisect_left(self.bases, (one.base_offset + 1, -1))
+        for _, other in self.bases[after : after + 1]:
+            one.followed_by(batches[other], is_in_order=False)
+        begin = bisect_left(self.bases, (self.bases[place - 1][0], -1)) if place else 0
+        for _, other in reversed(self.bases[begin:place]):
+            batches[other].followed_by(one, is_in_order)
         insort(self.bases, (one.base_offset, number))
 
     def forget(self, batches: dict[int, Batch]) -> None:

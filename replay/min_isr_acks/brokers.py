@@ -1,17 +1,14 @@
 """Which brokers count, as one leader sees it: unfenced, stopping, fenced, and since when.
 
-A controller that fences a broker or lets it stop takes it out of every ISR by itself, and no
-ALTER_PARTITION line shows it. The heartbeats do: a broker that wants to shut down is taken out
-after its first such heartbeat; one that falls silent is fenced by the first scan (every 1.125 s)
-after its session of 9 s (``BrokerHeartbeatManager``,
+A controller that fences a broker or lets it stop takes it out of every ISR by itself, and only
+heartbeats show it: a broker that wants to shut down is taken out after its first such heartbeat;
+one that falls silent is fenced by the first scan after its session (``BrokerHeartbeatManager``,
 ``ReplicationControlManager.maybeFenceOneStaleBroker``). The leader acts on it when it has *applied*
-the metadata records, and that it can only with a high watermark above them. Both are read from the
-leader's own FETCHes of the metadata log:
+the metadata records, with a high watermark above them. Its own FETCHes of the metadata log show it:
 
 * what they brought: the append in the window of a scan that holds a record for the broker and one
   for each of its partitions is the fencing;
 * which high watermark they carried, and that the leader sent its next FETCH: it has the response.
-  A frozen broker sends nothing, so it applies nothing either until it goes on.
 
 Where it can fail: two large appends in the window of one scan (``Doubt``: the first is taken, and
 what hangs on it is unknown), a session timeout that is not Kafka's default, no controller's log
@@ -59,13 +56,21 @@ class Doubt(NamedTuple):
     until_us: int
 
 
-class _Response(NamedTuple):
-    """A response with the metadata log: built, from which offset to which, high watermark."""
+class Response(NamedTuple):
+    """A response with the metadata log: received, built, between which offsets, high watermark."""
 
+    at_us: int
     built_us: int
     start: int
     end: int
     high_watermark: int
+
+
+def _response_of(fetch: Event, at_us: int, end: int) -> Response:
+    start, high_watermark = (
+        -1 if offset is None else offset for offset in (fetch.fetch_offset, fetch.high_watermark)
+    )
+    return Response(at_us, fetch.built_us or 0, start, end, high_watermark)
 
 
 class _Pending(msgspec.Struct):
@@ -92,7 +97,7 @@ class Brokers(msgspec.Struct):
     #: What the controller made of a broker last, applied or not, and of which epoch.
     decided: dict[int, tuple[Standing, int]] = {}
     pending: list[_Pending] = []
-    responses: list[_Response] = []
+    responses: list[Response] = []
     fetch: Event | None = None
     fencings: list[tuple[_Pending, int]] = []
 
@@ -158,9 +163,7 @@ class Brokers(msgspec.Struct):
         fetch, self.fetch = self.fetch, event
         if fetch is None or fetch.built_us is None or event.fetch_offset is None:
             return []
-        start = -1 if fetch.fetch_offset is None else fetch.fetch_offset
-        high_watermark = -1 if fetch.high_watermark is None else fetch.high_watermark
-        response = _Response(fetch.built_us, start, event.fetch_offset, high_watermark)
+        response = _response_of(fetch, event.at_us, event.fetch_offset)
         before = self.responses[-1].built_us if self.responses else 0
         self._find_fencings(response, before, partitions_with)
         self.responses.append(response)
@@ -172,9 +175,7 @@ class Brokers(msgspec.Struct):
         fetch, self.fetch = self.fetch, None
         if fetch is None or fetch.built_us is None:
             return []
-        high_watermark = -1 if fetch.high_watermark is None else fetch.high_watermark
-        response = _Response(fetch.built_us, *[high_watermark] * 3)
-        return self._apply(response, fetch.built_us)
+        return self._apply(_response_of(fetch, fetch.built_us, -1), fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
         """The node has a response that shows a commit after a time (controller's)."""
@@ -182,7 +183,7 @@ class Brokers(msgspec.Struct):
             return self.fetch is None
         return self._shows(self.responses[-1], after_us)
 
-    def _shows(self, response: _Response, after_us: int) -> bool:
+    def _shows(self, response: Response, after_us: int) -> bool:
         since = after_us - COMMIT_SLACK_US
         if response.built_us < since:
             return False
@@ -190,7 +191,7 @@ class Brokers(msgspec.Struct):
         return response.high_watermark > max(known, default=-1)
 
     def _find_fencings(
-        self, response: _Response, before_us: int, partitions_with: Callable[[int], int]
+        self, response: Response, before_us: int, partitions_with: Callable[[int], int]
     ) -> None:
         def may_fence(broker: int) -> bool:
             least = max(FENCING_RECORDS_MIN, 1 + partitions_with(broker))
@@ -212,17 +213,15 @@ class Brokers(msgspec.Struct):
                 pending.offset = response.end
                 self.decided[pending.broker_id] = (Standing.FENCED, pending.epoch)
 
-    def _apply(self, response: _Response, at_us: int) -> list[Applied]:
+    def _apply(self, response: Response, at_us: int) -> list[Applied]:
         applied: list[Applied] = []
         kept: list[_Pending] = []
         for pending in self.pending:
             in_window = response.built_us <= (pending.until_us or 0)
-            if pending.until_us is None:
-                due = self._shows(response, pending.after_us)
-            elif pending.offset is not None:
+            if pending.offset is not None:
                 due = response.high_watermark >= pending.offset
             else:
-                due = False
+                due = pending.until_us is None and self._shows(response, pending.after_us)
             if due:
                 if in_window:
                     self.fencings.append((pending, response.built_us))

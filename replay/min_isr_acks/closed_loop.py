@@ -9,10 +9,7 @@ before that got its response. ``Sent`` is which time of these a loop takes.
 Given by the log are when producers send, how long handlers take, and each follower's distance and
 work (``follower_cycles``). What follows are the FETCHes: one that finds nothing new is parked until
 an append (``DelayedFetch``), at most max.wait. So a batch is acknowledged by a follower one or two
-cycles after its append, and its producer gets its response when all followers of the ISR have it
-(acks=all), or as many as make min.insync.replicas with the leader (KIP-926, "Proposed Changes").
-Two PRODUCEs that were held back make a burst: what followers are about then takes as long as beside
-one.
+cycles after its append.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,69 +4,54 @@ The replay of each PRODUCE as it arrived (``replay``) gives its ISR and min.insy
 loops run ``LOOKAHEAD_US`` behind the log, so that what they take of it does not depend on how it is
 cut into increments.
 
-A leader is slow until its JVM is warm, after some ``WARM`` FETCHes of a follower. If responses come
-sooner, producers may send as many times more: the log does not tell. So of a leader that was cold
-to the end of its log a variant is unknown under which half of its FETCHes or more may be of a warm
-one; what it takes at most stays. Rows are held back until it is warm or the log is over.
+A leader is slow until its JVM is warm. If responses come sooner, producers may send as many times
+more. So of a leader that was cold to the end of its log a variant is unknown under which half of
+its FETCHes or more may be of a warm one; what it takes at most stays. Rows are held back until
+then.
 """
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..outcomes import Variant, Verdict, made_unknown
-from ..rule import Replay
-from .closed_loop import (
-    LOOPS,
-    OWN_US,
-    Alone,
-    ClosedLoop,
-    Group,
-    Logged,
-    LoopState,
-    Produce,
-    Sent,
-)
-from .events import Kind
+from . import tables
+from .closed_loop import LOOPS, OWN_US, Alone, ClosedLoop, Group, Logged, LoopState, Produce, Sent
+from .events import NEVER, Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
 from .reasons import ACKS_0, COLD, LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
-from .tables import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, PRODUCE_CLOSED_LOOP_OUTCOMES, RULE
+from .replay import MinIsrAcks
 
 #: Cycles of a follower until its leader is warm. They get shorter with their number, not with time
 #: (in clusters of seven times the load as well), steeply up to the 300th, little from the 500th on.
 WARM = 500
-_SCHEMA = PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
-_VARIANTS = (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
-#: Of a batch that no acknowledgement was seen of.
-_NEVER_US = 2**63
+_SCHEMA = tables.PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
+_VARIANTS = (tables.ACKS_ALL, tables.ACKS_MIN_INSYNC_REPLICAS)
 _REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
 _WAITS = ("latency_ms", "request_recorded_latency_ms")
 _PREDICTED = ("received_at", "latency_ms", "latency_sent_earliest_ms", "error_code")
+#: Starts the replay of each PRODUCE as it arrived, from what it had saved.
+OpenLoop = Callable[[bytes | None], MinIsrAcks]
 _Row = tuple[Any, ...]
 
 
-class _Outcome(NamedTuple):
-    """A partition of a PRODUCE as it arrived: columns of produce_ack_outcomes."""
-
-    request_id: str
-    reason: str | None
-    isr: list[int] | None
-    min_insync_replicas: int | None
-    appended_at: int | None
-    all_isr_acked_at: int | None
-    acks_all_error: int | None
-    request_acks_all_latency_ms: float | None
-    min_isr_acked_at: int | None
-    min_isr_error: int | None
-    request_min_isr_latency_ms: float | None
-
-
-#: The first of three columns by rule: when the last replica that counts had the batch.
-_ACKED_AT = [_Outcome._fields.index(name) for name in ("all_isr_acked_at", "min_isr_acked_at")]
+#: Columns of the replay of each partition as it arrived; times are read as microseconds.
+_READ = (
+    *("request_id", "reason", "isr", "min_insync_replicas", "appended_at"),
+    *("all_isr_acked_at", "acks_all_error", "request_acks_all_latency_ms"),
+    *("min_isr_acked_at", "min_isr_error", "request_min_isr_latency_ms"),
+)
+_OUTCOME = pa.schema(
+    tables.ACKS_SCHEMA.field(name).with_type(pa.int64())
+    if name.endswith("_at")
+    else tables.ACKS_SCHEMA.field(name)
+    for name in _READ
+)
+_Outcome = dict[str, Any]
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -92,30 +77,24 @@ class _State(msgspec.Struct, array_like=True):
 
 
 class ProducersReact:
-    """The replay of one leader with producers that react, beside the one of what each would wait.
-
-    ``feed`` and ``finish`` return the batches of both tables. ``saved`` is what a replay of the
-    same node returned at the end of the increment before. ``open_loop`` starts the other replay
-    from its part of that.
-    """
+    """The replay of one leader with producers that react, beside that of each PRODUCE alone."""
 
     def __init__(
-        self, node_id: int, open_loop: Callable[[bytes | None], Replay], saved: bytes | None = None
+        self,
+        node_id: int,
+        open_loop: Callable[[bytes | None], MinIsrAcks],
+        saved: bytes | None = None,
     ) -> None:
         self._node_id = node_id
-        of_open_loop, of_loops = (
-            msgspec.msgpack.decode(saved, type=tuple[bytes, bytes]) if saved else (None, b"")
-        )
-        self._open_loop = open_loop(of_open_loop)
-        self._state = state = _State([LoopState() for _ in LOOPS])
+        of_open_loop, self._state = None, _State([LoopState() for _ in LOOPS])
         if saved:
-            self._state = state = msgspec.msgpack.decode(of_loops, type=_State)
+            of_open_loop, self._state = msgspec.msgpack.decode(saved, type=tuple[bytes, _State])
+        self._open_loop, state = open_loop(of_open_loop), self._state
         of_log = state.produces, state.cycles, state.groups
         self._loops = [ClosedLoop(place, *of_log, one) for place, one in enumerate(state.loops)]
 
     def saved(self) -> bytes:
-        state = msgspec.msgpack.encode(self._state)
-        return msgspec.msgpack.encode((self._open_loop.saved(), state))
+        return msgspec.msgpack.encode((self._open_loop.saved(), self._state))
 
     def feed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Take an increment and return the outcomes that nothing still to come can change."""
@@ -126,7 +105,7 @@ class ProducersReact:
             gc.enable()
 
     def _feed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        (acks,) = self._open_loop.feed(batch)
+        acks = self._open_loop.feed(batch)
         self._know(acks)
         for line in _lines_of(batch):
             self._state.now_us = line.at_us
@@ -145,7 +124,7 @@ class ProducersReact:
         return acks, _batch_of(rows)
 
     def finish(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        (acks,) = self._open_loop.finish()
+        acks = self._open_loop.finish()
         self._know(acks)
         self._add_known()
         state = self._state
@@ -204,13 +183,8 @@ class ProducersReact:
     def _know(self, acks: pa.RecordBatch) -> None:
         """Outcomes of PRODUCEs as they arrived, with the min.insync.replicas in force."""
         in_force = acks.filter(pc.equal(acks.column("parameter"), "none"))
-        columns = [in_force.column(name) for name in _Outcome._fields]
-        times = [pa.types.is_timestamp(column.type) for column in columns]
-        columns = [
-            c.cast(pa.int64()) if is_time else c for c, is_time in zip(columns, times, strict=True)
-        ]
-        for row in zip(*(column.to_pylist() for column in columns), strict=True):
-            self._state.known.setdefault(row[0], []).append(_Outcome._make(row))
+        for row in in_force.select(_OUTCOME.names).cast(_OUTCOME).to_pylist():
+            self._state.known.setdefault(row.pop("request_id"), []).append(row)
 
     def _add_known(self) -> None:
         """PRODUCEs in the log's order, up to the first whose outcome is not known yet."""
@@ -234,25 +208,27 @@ class ProducersReact:
         """What the replay of a PRODUCE alone tells of it."""
         appended_us, produce.groups = produce.line.handled_us, ([], [])
         # With acks=0 it is appended all the same, and wakes followers.
-        reasons = (one.reason for one in outcomes if one.reason not in (None, ACKS_0))
-        produce.reason = next(reasons, None)
-        produce.is_appended = is_known = produce.reason is None and all(one.isr for one in outcomes)
+        reasons = (one["reason"] for one in outcomes)
+        produce.reason = next((one for one in reasons if one not in (None, ACKS_0)), None)
+        is_known = produce.reason is None and all(one["isr"] for one in outcomes)
+        produce.is_appended = is_known
         for one in outcomes if is_known else ():
-            replicas = tuple([replica for replica in one.isr or () if replica != self._node_id])
+            replicas = tuple([replica for replica in one["isr"] if replica != self._node_id])
             produce.followers += tuple([one for one in replicas if one not in produce.followers])
-            min_isr_followers = (one.min_insync_replicas or 0) - 1
+            min_isr_followers = (one["min_insync_replicas"] or 0) - 1
             if produce.waits:
                 self._add_group((replicas, len(replicas)), produce.groups[0])
                 self._add_group((replicas, min_isr_followers), produce.groups[1])
             # Refused, or the leader was lost: no follower acknowledges it.
-            if one.min_isr_error in _REFUSED or min_isr_followers > len(replicas):
+            if one["min_isr_error"] in _REFUSED or min_isr_followers > len(replicas):
                 produce.is_appended = False
-            appended_us = max(appended_us, one.appended_at or 0)
+            appended_us = max(appended_us, one["appended_at"] or 0)
         if appended_us > produce.line.handled_us:
             # Of a transaction: its coordinator is asked first, and no handler waits for that.
             produce.append_us = appended_us - produce.received_us
-        by_rule = (_alone(produce, outcomes, acked_at, is_known) for acked_at in _ACKED_AT)
-        produce.alone = next(by_rule), next(by_rule)
+        known = outcomes if is_known else []
+        all_isr = _alone(produce, known, "acks_all", "all_isr_acked_at")
+        produce.alone = all_isr, _alone(produce, known, "min_isr", "min_isr_acked_at")
 
     def _add_group(self, group: Group, groups: list[int]) -> None:
         known = self._state.groups
@@ -296,7 +272,7 @@ class ProducersReact:
                 )
                 arrived_us, verdict, outcome = run.arrived_us, Verdict.REPLAYED, (*waits, run.error)
             of_line = (line.request_id, self._node_id, line.client_id, produce.is_own, received_us)
-            what_if = Variant(variant).what_if(RULE).values()
+            what_if = Variant(variant).what_if(tables.RULE).values()
             row = (*what_if, *of_line, arrived_us, recorded_ms, *outcome, verdict, reason)
             self._state.held.append(row)
 
@@ -315,16 +291,16 @@ def _lines_of(batch: pa.RecordBatch) -> Iterator[Logged]:
     return map(Logged._make, zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def _alone(produce: Produce, outcomes: Sequence[_Outcome], acked_at: int, is_known: bool) -> Alone:
-    """The response under one rule, from three columns: acknowledgement, error and latency."""
-    of_rule: list[tuple[Any, ...]] = [one[acked_at : acked_at + 3] for one in outcomes]
-    latency_ms = of_rule[0][2]
-    if not is_known or latency_ms is None:
-        return Alone((produce.line.built_us or produce.received_us) - produce.received_us, None)
+def _alone(produce: Produce, outcomes: Sequence[_Outcome], rule: str, acked_at: str) -> Alone:
+    """The response under one rule; as recorded where that is unknown."""
+    line, received_us = produce.line, produce.received_us
+    latency_ms = outcomes[0][f"request_{rule}_latency_ms"] if outcomes else None
+    if latency_ms is None:
+        return Alone((line.built_us or received_us) - received_us, None)
     latency_us = round(latency_ms * 1000)
-    acked_us = max(produce.line.handled_us, *(acked or _NEVER_US for acked, _, _ in of_rule))
-    after_us = max(latency_us - (acked_us - produce.received_us), 0)
-    return Alone(latency_us, max(error or 0 for _, error, _ in of_rule), after_us)
+    acked_us = max(line.handled_us, *(one[acked_at] or NEVER for one in outcomes))
+    error = max(one[f"{rule}_error"] or 0 for one in outcomes)
+    return Alone(latency_us, error, max(latency_us - (acked_us - received_us), 0))
 
 
 def _without_cold(rows: pa.RecordBatch, fetches: int) -> pa.RecordBatch:

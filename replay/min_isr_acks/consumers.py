@@ -1,24 +1,16 @@
 """Consumers' FETCHes that are parked on a leader's partitions: they complete before PRODUCEs.
 
-When a follower's FETCH moves the high watermark, its handler completes what waits for the
-partition, one after the other: first the FETCHes, then the PRODUCEs
-(``Partition.updateFollowerFetchState``, ``DelayedOperations.checkAndCompleteAll``). Followers wait
-for appends and are left alone; a consumer waits for the high watermark (or the last stable offset)
-and is responded to. That wakes a network thread, which sends and logs it, and on a busy broker
-takes the handler's core for that: what a handler takes beyond an ordinary one lies behind the
-first response. So with a consumer parked, a producer is responded to when the handler is nearly
-done; ``AFTER_RESPONSE_US`` is what an ordinary one still has to do then.
+A follower's FETCH that moves the high watermark completes first the consumers' FETCHes that wait
+for the partition, then the PRODUCEs (``DelayedOperations.checkAndCompleteAll``). The first response
+wakes a network thread, which on a busy broker takes the handler's core: what a handler takes beyond
+an ordinary one lies behind that. So with a consumer parked, a producer is responded to when the
+handler is nearly done; ``AFTER_RESPONSE_US`` is what an ordinary one still has to do then.
 
-Only whether a FETCH was parked is read, never when exactly it was responded to. Its partitions are
-those of its session (KIP-227): a full FETCH lists all, an incremental one what changed.
-
-Where it can fail:
-
-* A pause may as well fall before the consumer's response, or behind the producer's.
-* A follower's FETCH of many partitions: a pause behind another one's consumers is not counted.
-* A consumer that reads committed records waits for transactions too and may stay parked.
-* Who wants more than ``ENOUGH_BYTES`` is often looked at and left parked: it is taken for absent.
-* Of a session that began before the log, only what it has listed since is known.
+Where it can fail: a pause may as well fall before the consumer's response, or behind the
+producer's, or behind the consumers of another partition of the same FETCH. A consumer that reads
+committed records waits for transactions too and may stay parked; who wants more than
+``ENOUGH_BYTES`` is often looked at and left parked, and is taken for absent. Of a session that
+began before the log, only what it has listed since is known.
 """
 
 import msgspec
@@ -65,14 +57,18 @@ class Consumers(msgspec.Struct):
         return {*self.of_partition, *self.parked_until_us}
 
     def fetch(
-        self, session_id: int, listed: set[int], forgotten: set[int], *, is_full: bool
-    ) -> Session | None:
-        """Take which partitions a FETCH lists and forgets; returns its session, if it has one."""
+        self, session_id: int, listed: set[int], forgotten: set[int], is_full: bool, until_us: int
+    ) -> None:
+        """Take which partitions a FETCH lists and forgets, and until when it is parked or NULL."""
         if session_id in (0, NULL):
-            return None
+            for partition in listed if until_us != NULL else ():
+                known_us = self.parked_until_us.get(partition, NULL)
+                self.parked_until_us[partition] = max(known_us, until_us)
+            return
         known = self.sessions.pop(session_id, None) or Session()
         self._leave(session_id, known.partitions - listed if is_full else forgotten)
         known.partitions = listed if is_full else (known.partitions - forgotten) | listed
+        known.parked_until_us = max(known.parked_until_us, until_us)
         for partition in listed:
             self.of_partition.setdefault(partition, set()).add(session_id)
         # The last used come last.
@@ -80,7 +76,6 @@ class Consumers(msgspec.Struct):
         if len(self.sessions) > SESSIONS_KEPT:
             oldest = next(iter(self.sessions))
             self._leave(oldest, self.sessions.pop(oldest).partitions)
-        return known
 
     def _leave(self, session_id: int, partitions: set[int]) -> None:
         for partition in partitions:
@@ -88,12 +83,3 @@ class Consumers(msgspec.Struct):
             of.discard(session_id)
             if not of:
                 self.of_partition.pop(partition, None)
-
-    def park(self, session: Session | None, listed: set[int], until_us: int) -> None:
-        """A FETCH is parked until a time."""
-        if session:
-            session.parked_until_us = max(session.parked_until_us, until_us)
-            return
-        for partition in listed:
-            known_us = self.parked_until_us.get(partition, NULL)
-            self.parked_until_us[partition] = max(known_us, until_us)

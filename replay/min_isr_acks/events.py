@@ -1,14 +1,11 @@
 """What the rule min_isr_acks reads: one leader's PRODUCEs and FETCHes, and what other nodes log.
 
-One Arrow schema for all kinds of events, so that a log of a whole cluster becomes one ordered
-stream per leader. ``Kind`` decides which columns an event fills; the others are null.
-
+``Kind`` decides which columns an event fills; the others are null.
 Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effect on the leader:
 
 * a PRODUCE when the handler takes it;
-* a follower's FETCH where its progress is noted: within the handler's time, on average half way,
-  but never later than ``PROGRESS_US_MAX`` after it began (what makes a handler take longer than
-  twice that is a pause, and the first milliseconds are as likely to be before it as after);
+* a follower's FETCH half way through its handler, but at most ``PROGRESS_US_MAX`` after it began:
+  what makes one take longer than twice that is a pause, before it as likely as after;
 * a consumer's FETCH when its handler is done: from then on it is parked, if it is;
 * METADATA and configs when their response was built, ALTER_PARTITION also when it arrived.
 """
@@ -37,19 +34,14 @@ class Kind(StrEnum):
     CONFIG = "config"
     #: A heartbeat that differs from the last, or before or after a silence.
     HEARTBEAT = "heartbeat"
-    #: METADATA: ISR and leader of partitions.
     METADATA = "metadata"
-    #: ALTER_PARTITION arrived at the controller ...
+    #: ALTER_PARTITION arrived at the controller, and its response was built.
     ISR_ASKED = "isr_asked"
-    #: ... and its response was built.
     ISR_ANSWERED = "isr_answered"
-    #: This node's FETCH of the metadata log, with the active controller's response.
+    #: Those of this node, with the active controller's response; the next are to this node.
     METADATA_FETCH = "metadata_fetch"
-    #: A consumer's FETCH from this node.
     CONSUMER_FETCH = "consumer_fetch"
-    #: A follower's FETCH from this node.
     FETCH = "fetch"
-    #: A PRODUCE to this node.
     PRODUCE = "produce"
 
 
@@ -89,9 +81,7 @@ class Event(NamedTuple):
     received_us: int | None = None
     dequeued_us: int | None = None
     handled_us: int | None = None
-    #: When the response was built. PRODUCE: recorded, written out, not read by the rule.
-    #: PRODUCE and FETCH: by the closed loop, for when producers and followers were free again.
-    #: CONSUMER_FETCH: read for whether it was parked at a time, not for when it was responded to.
+    #: When the response was built: what is read of it, the head of the package says.
     built_us: int | None = None
     #: FETCH: the follower. HEARTBEAT: the broker. METADATA, METADATA_FETCH, CONFIG: who responded.
     replica_id: int | None = None

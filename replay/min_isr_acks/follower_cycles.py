@@ -4,15 +4,14 @@ A cycle is a distance and work. The distance, there and back, is what ``IN_A_ROW
 had at least: a morphological opening, which keeps a step where the distance changes and drops what
 is longer for a few cycles only. What a cycle took more is the work of both brokers.
 
-Each is drawn by what it depends on. The distance depends on the time alone: it is that of the cycle
-nearest in time. Work depends on what else both have to do. PRODUCEs that responses had held back
-come in bursts, and another rule has other bursts; two make one, a single one delays nobody (in 7
-of 10 leaders' logs cycles beside one take as long as quiet ones). Work is that of a cycle beside a
-burst where the simulated cluster has one, of a quiet one where it has none: the nearest in time,
-however far that is, since the distance it ran at is not in it.
+The distance depends on the time alone: it is that of the cycle nearest in time. Work depends on
+what else both have to do. PRODUCEs that responses had held back come in bursts of two or more (in 7
+of 10 leaders' logs cycles beside a single one take as long as quiet ones). Work is that of the
+nearest cycle beside a burst where the simulated cluster has one, of the nearest quiet one where it
+has none.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from typing import NamedTuple
 
 import msgspec
@@ -40,31 +39,16 @@ class Cycle(NamedTuple):
     known_us: int = 0
 
 
-class Series(msgspec.Struct, array_like=True):
-    """Cycles in order."""
-
-    begin_us: list[int] = []
-    cycles: list[Cycle] = []
-
-    def add(self, cycle: Cycle) -> None:
-        self.begin_us.append(cycle.begin_us)
-        self.cycles.append(cycle)
-
-    def near(self, at_us: int) -> Cycle | None:
-        """The one nearest to a time, of those that the log shows up to the look-ahead."""
-        begin_us, cycles = self.begin_us, self.cycles
-        place = bisect_right(begin_us, at_us)
-        if place == len(begin_us) or (
-            place and at_us - begin_us[place - 1] <= begin_us[place] - at_us
-        ):
-            place -= 1
-        while place >= 0 and cycles[place].known_us > at_us + LOOKAHEAD_US:
-            place -= 1
-        return cycles[place] if place >= 0 else None
-
-    def forget(self, before_us: int) -> None:
-        gone = max(bisect_right(self.begin_us, before_us - 1) - 1, 0)
-        del self.begin_us[:gone], self.cycles[:gone]
+def nearest(cycles: list[Cycle], at_us: int) -> Cycle | None:
+    """The one nearest to a time, of those that the log shows up to the look-ahead."""
+    place = bisect_left(cycles, (at_us + 1,))
+    if place == len(cycles) or (
+        place and at_us - cycles[place - 1].begin_us <= cycles[place].begin_us - at_us
+    ):
+        place -= 1
+    while place >= 0 and cycles[place].known_us > at_us + LOOKAHEAD_US:
+        place -= 1
+    return cycles[place] if place >= 0 else None
 
 
 class Cycles(msgspec.Struct, array_like=True):
@@ -81,9 +65,9 @@ class Cycles(msgspec.Struct, array_like=True):
     unsettled: list[Cycle] = []
     lengths_us: list[int] = []
     shortest_us: list[int] = []
-    all: Series = msgspec.field(default_factory=Series)
-    quiet: Series = msgspec.field(default_factory=Series)
-    in_bursts: Series = msgspec.field(default_factory=Series)
+    all: list[Cycle] = []
+    quiet: list[Cycle] = []
+    in_bursts: list[Cycle] = []
     pauses: list[tuple[int, int, int]] = []
 
     def fetched(self, noted_us: int, handled_us: int, built_us: int, burst_us: int) -> None:
@@ -107,8 +91,8 @@ class Cycles(msgspec.Struct, array_like=True):
         self.shortest_us = [*self.shortest_us[1 - IN_A_ROW :], min(self.lengths_us)]
         cycle = self.unsettled.pop(0)
         cycle = cycle._replace(distance_us=max(self.shortest_us), known_us=noted_us)
-        self.all.add(cycle)
-        (self.in_bursts if cycle.in_burst else self.quiet).add(cycle)
+        self.all.append(cycle)
+        (self.in_bursts if cycle.in_burst else self.quiet).append(cycle)
 
     def after(self, at_us: int, *, in_burst: bool) -> tuple[int, int] | None:
         """When the FETCH after a response is noted and its handler done.
@@ -120,17 +104,16 @@ class Cycles(msgspec.Struct, array_like=True):
         for begin_us, noted_us, handled_us in self.pauses:
             if begin_us <= at_us < noted_us:
                 return (noted_us, handled_us) if noted_us <= at_us + LOOKAHEAD_US else None
-        nearest = self.all.near(at_us)
-        if nearest is None:
+        here = like = nearest(self.all, at_us)
+        if here is None or like is None:
             return None
-        like = nearest
-        if nearest.in_burst != in_burst:
-            like = (self.in_bursts if in_burst else self.quiet).near(at_us) or nearest
-        noted_us = at_us + nearest.distance_us + like.length_us - like.distance_us
+        if here.in_burst != in_burst:
+            like = nearest(self.in_bursts if in_burst else self.quiet, at_us) or here
+        noted_us = at_us + here.distance_us + like.length_us - like.distance_us
         return noted_us, noted_us + like.handler_us
 
     def forget(self, before_us: int) -> None:
         """Nothing is drawn any more at times before this one."""
-        for series in (self.all, self.quiet, self.in_bursts):
-            series.forget(before_us)
+        for cycles in (self.all, self.quiet, self.in_bursts):
+            del cycles[: max(bisect_left(cycles, (before_us,)) - 1, 0)]
         self.pauses = [pause for pause in self.pauses if pause[1] >= before_us]

@@ -1,19 +1,17 @@
 """Holes in logs: when an ISR or min.insync.replicas may be another one than the log has.
 
-Both follow from what controllers log. Where lines of the active controller are missing, the
-leader's own log still shows a good deal of it:
+Where lines of the active controller are missing, the leader's own log still shows a good deal:
 
-* A member of an ISR that goes on fetching under the same epoch was neither fenced nor restarted.
-  Where it is silent (``PAUSE_US``), or comes back under another epoch, what the controller made of
-  it is not in the log.
+* A member of an ISR that goes on fetching under the same epoch was neither fenced nor restarted;
+  of one that is silent (``PAUSE_US``), or comes back under another epoch, it is not known.
 * Who is outside the ISR joins it by an ALTER_PARTITION, but only while it fetches.
 * Every change is a record of the metadata log. An idle controller appends one each
   ``metadata.max.idle.interval.ms`` (``NoOpRecord``, KIP-835): where the leader's own offset there
   rose by no more than these over a hole, nothing was changed in it.
 
-A controller's hole is none of the active one's if the leader fetched the metadata log from another
-one meanwhile. A config is logged by the broker that it was sent to, too: it is lost only where a
-node that is no controller has a hole at the same time.
+A controller is not the active one if the leader fetched the metadata log from another one
+meanwhile. A config is logged by the broker that it was sent to, too: it is lost only where a node
+that is no controller has a hole at the same time.
 """
 
 from bisect import bisect_right
@@ -28,7 +26,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from ..log_gaps import LogGap
-from .brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
+from .brokers import SCAN_SLACK_US, SCAN_US, SESSION_US, Response
 from .events import Event
 from .kip_926 import LAG_US_MAX
 
@@ -51,19 +49,17 @@ PAUSE_US, STOPPING_US = 2_000_000, 2_000_000
 
 
 class What(IntEnum):
-    """What may have happened while lines are missing."""
+    """What may have happened while lines are missing: a config was altered, another node leads ...
 
-    #: A config was altered.
+    or of a follower: it was silent, so it was fenced or stopped; fetches again; fetches, so it has
+    joined ISRs, or may join some, since it is not known when it was caught up.
+    """
+
     CONFIGURED = 0
-    #: Another node leads.
     ELECTED = 1
-    #: A follower was silent: it was fenced or stopped.
     ABSENT = 2
-    #: A follower that was silent fetches again.
     RETURNED = 5
-    #: A follower fetches: it has joined ISRs.
     JOINED = 3
-    #: A follower fetches, and when it was caught up is not known: it may join ISRs.
     JOINING = 4
 
 
@@ -83,14 +79,6 @@ class Heard(NamedTuple):
     until_us: int
 
 
-class Step(NamedTuple):
-    """The node's end of the metadata log, and when it had it; ``records`` more than before."""
-
-    at_us: int
-    offset: int
-    records: int
-
-
 class Seen(msgspec.Struct):
     """What one leader's log shows: each follower's last FETCH (time, epoch) and metadata offsets.
 
@@ -102,28 +90,21 @@ class Seen(msgspec.Struct):
     fetched: dict[int, tuple[int, int]] = {}
     absent: set[int] = set()
     heard: list[Heard] = []
-    steps: list[Step] = []
     last: Event | None = None
     quiet: list[int] = []
 
-    def metadata_fetch(self, event: Event) -> bool:
-        """Take a FETCH of the metadata log by the node; whether its offset has just risen."""
+    def metadata_fetch(self, event: Event) -> None:
+        """Take a FETCH of the metadata log by the node."""
         last, self.last = self.last, event
         if last is None or last.built_us is None:
             self.heard.append(Heard(event.replica_id, event.at_us, event.built_us or event.at_us))
-            return False
+            return
         pause_us, until_us = event.at_us - last.built_us, event.built_us or event.at_us
         run = self.heard[-1]
         if run.controller == event.replica_id and pause_us <= METADATA_FETCH_US_MAX:
             self.heard[-1] = run._replace(until_us=until_us)
         else:
             self.heard = [*self.heard[-3:], Heard(event.replica_id, event.at_us, until_us)]
-        if event.fetch_offset is None or last.fetch_offset is None or pause_us > IDLE_SLACK_US:
-            return False
-        records = event.fetch_offset - last.fetch_offset
-        if records > 0:
-            self.steps = [*self.steps[-15:], Step(event.at_us, event.fetch_offset, records)]
-        return records > 0
 
 
 @dataclass(frozen=True)
@@ -199,19 +180,26 @@ class Holes:
             if is_in and (not was_in or at_us // TICK_US > before_us // TICK_US):
                 yield Doubted(what, follower, at_us - TICK_US)
 
-    def quiet_since(self, seen: Seen) -> bool:
-        """The offset has just risen: gaps that are over are quiet if only idle records came."""
-        now, found = seen.steps[-1], False
+    def quiet_since(self, responses: Sequence[Response], seen: Seen) -> bool:
+        """Whether gaps turn out to be quiet: only idle records came over them."""
+        steps = [
+            one
+            for one in responses
+            if one.end > one.start >= 0 and one.at_us - one.built_us <= IDLE_SLACK_US
+        ]
+        if not steps or steps[-1] is not responses[-1]:
+            return False
+        now, found = steps[-1], False
         for gap in self.of_controllers:
-            before = [step for step in seen.steps if step.at_us <= gap.after_us]
+            before = [step for step in steps if step.at_us <= gap.after_us]
             if len(before) < 2 or gap.after_us in seen.quiet:
                 continue
             since, period_us = before[-1], before[-1].at_us - before[-2].at_us
             span_us = now.at_us - since.at_us
             is_over = gap.before_us <= now.at_us <= gap.before_us + METADATA_FETCH_US_MAX
             is_over &= span_us <= COUNTED_US_MAX
-            is_idle = since.records == 1 and abs(period_us - IDLE_US) <= IDLE_SLACK_US
-            if is_over and is_idle and now.offset - since.offset <= round(span_us / IDLE_US):
+            is_idle = since.end == since.start + 1 and abs(period_us - IDLE_US) <= IDLE_SLACK_US
+            if is_over and is_idle and now.end - since.end <= round(span_us / IDLE_US):
                 seen.quiet.append(gap.after_us)
                 found = True
         return found

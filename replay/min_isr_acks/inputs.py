@@ -76,16 +76,15 @@ class Increment:
         handled_us = np.where((handled_us == NULL) | (handled_us == 0), at_us, handled_us)
         given["handled_us"] = handled_us.tolist()
         self.events = Events._make(
-            given[name] if name in given else _list(batch.column(name)) for name in Events._fields
+            given.get(name) or longs(batch.column(name)).tolist() for name in Events._fields
         )
         self.rows = Rows._make(
-            given[name] if name in given else _list(self._columns[name]) for name in Rows._fields
+            given.get(name) or longs(self._columns[name]).tolist() for name in Rows._fields
         )
 
     def event(self, e: int) -> Event:
         """An event with all of its fields but the partitions."""
-        values = (self._batch.column(name)[e].as_py() for name in Event._fields[:-1])
-        return Event(*values)
+        return Event(*(self._batch.column(name)[e].as_py() for name in Event._fields[:-1]))
 
     def facts(self, e: int, *, is_active: bool) -> Iterator[tuple[int, Fact]]:
         """What METADATA and ALTER_PARTITION have: positions of partitions, and facts."""
@@ -102,11 +101,6 @@ class Increment:
 def _lengths(batch: pa.RecordBatch) -> Array:
     lengths: Array = np.maximum(longs(pc.list_value_length(batch.column("partitions"))), 0)
     return lengths
-
-
-def _list(column: pa.Array) -> list[int]:
-    values: list[int] = longs(column).tolist()
-    return values
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -55,10 +55,6 @@ class Leadership(msgspec.Struct, array_like=True):
     loss: int = 0
 
     @property
-    def node_id(self) -> int:
-        return self.partition.leader_id
-
-    @property
     def isr(self) -> Isr | None:
         return self.partition.isr
 
@@ -121,7 +117,7 @@ class Leadership(msgspec.Struct, array_like=True):
         if fact.leader_id is None:
             return
         self.leader_id = fact.leader_id
-        if fact.leader_id == self.node_id:
+        if fact.leader_id == self.partition.leader_id:
             if not self.leads and epoch > self.lost_epoch:
                 self.lead()
         elif self.leads and epoch > self.leader_epoch >= 0:
@@ -133,20 +129,19 @@ class Leadership(msgspec.Struct, array_like=True):
     def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> bool:
         """A controller fenced a broker or lets it stop; the last one of an ISR stays in it."""
         isr = self.isr or ()
-        has_heir = set(isr) - {self.node_id} - inactive
-        if broker_id == self.node_id and self.leads and has_heir:
+        has_heir = set(isr) - {self.partition.leader_id} - inactive
+        if broker_id == self.partition.leader_id and self.leads and has_heir:
             self.lose(at_us, LOST)
         self._lead_instead(broker_id)
         if broker_id in isr and len(isr) > 1:
             self.commit(at_us, tuple(one for one in isr if one != broker_id))
         return True
 
-    def _lead_instead(self, broker_id: int) -> bool:
+    def _lead_instead(self, broker_id: int) -> None:
         """Of a leader that is gone: somebody else of the ISR leads now, maybe this node."""
-        if self.leader_id == broker_id != self.node_id:
+        if self.leader_id == broker_id != self.partition.leader_id:
             self.leader_id = None
             self.doubt_leader(0)
-        return True
 
     def doubt(self, at_us: int) -> bool:
         """The ISR may be another one by now."""
@@ -171,7 +166,8 @@ class Leadership(msgspec.Struct, array_like=True):
         self.missed = [*self.missed, follower]
         if follower in (self.isr or ()):
             self.doubt(at_us)
-        return self._lead_instead(follower)
+        self._lead_instead(follower)
+        return True
 
     def find(self, _: int, follower: int) -> bool:
         """A follower that was absent is back."""
@@ -180,7 +176,7 @@ class Leadership(msgspec.Struct, array_like=True):
 
     def hold(self, at_us: int, broker_id: int) -> bool:
         """A broker that stops or is fenced may have been taken out before, or an heir be none."""
-        if broker_id == self.node_id:
+        if broker_id == self.partition.leader_id:
             self.doubt(at_us)
         elif broker_id in (self.isr or ()):
             self.loss = DOUBTED

@@ -1,6 +1,7 @@
 """min_isr_acks as the seam runs it."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from kip_replay.replay import min_isr_acks
 
@@ -35,19 +36,17 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     default = settings.default_min_insync_replicas.get(recording)
     rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, "min_insync_replicas"))
     gaps, voters = settings.log_gaps.get(recording, ()), settings.voters.get(recording, ())
-    holes = Holes.of(node_id, gaps, voters)
-    return ProducersReact(
-        node_id, lambda begun: MinIsrAcks(node_id, rules, default, begun, holes), saved
-    )
+    of_node = partial(MinIsrAcks, node_id, rules, default, holes=Holes.of(node_id, gaps, voters))
+    return ProducersReact(node_id, of_node, saved)
 
 
+_SLOWEST = ("request_acks_all_latency", "request_min_isr_latency")
 #: Columns that follow from other nodes' logs.
 _REPLAYED = (
     *("min_insync_replicas", "isr", "all_isr_acked_at", "min_isr_acked_at", "visible_at"),
     *("acks_all_error", "min_isr_error", "replicas_at_min_isr_ack", "exposure_ms"),
     *("partition_acks_all_latency_ms", "partition_min_isr_latency_ms"),
-    *(f"request_acks_all_latency{bound}_ms" for bound in ("", "_earliest", "_latest")),
-    *(f"request_min_isr_latency{bound}_ms" for bound in ("", "_earliest", "_latest")),
+    *(name for name in min_isr_acks.ACKS_SCHEMA.names if name.startswith(_SLOWEST)),
 )
 RULE = Rule(
     name=min_isr_acks.RULE,

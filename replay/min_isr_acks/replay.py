@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -31,12 +30,6 @@ SILENT_US = 24 * 3_600_000_000
 #: A follower's session: its broker, and the session's id.
 _SESSION_BITS = 32
 _NO_ROWS = pa.RecordBatch.from_pylist([], schema=ACKS_SCHEMA)
-
-
-class Outcomes(NamedTuple):
-    """What a replay emits: rows of produce_ack_outcomes, all columns but the recording."""
-
-    acks: pa.RecordBatch
 
 
 class State(msgspec.Struct):
@@ -67,7 +60,7 @@ class State(msgspec.Struct):
 
 
 class MinIsrAcks:
-    """The replay of one node's log: feed it events of ``INPUT_SCHEMA``.
+    """The replay of one node's log: events of ``INPUT_SCHEMA`` in, rows of ``ACKS_SCHEMA`` out.
 
     ``default_min_isr`` is min.insync.replicas where the log has none (manifest), or None.
     Events come in order of (at_us, kind_order, request_id), but names of topics at any time;
@@ -85,7 +78,11 @@ class MinIsrAcks:
     ) -> None:
         self._holes, self._has_holes = holes, holes != NO_HOLES
         if saved is None:
-            self._state = State(node_id, list(rules), MinIsrConfig(default_min_isr))
+            self._state = State(
+                node_id,
+                list(rules),
+                MinIsrConfig({} if default_min_isr is None else {"": default_min_isr}),
+            )
         else:
             self._state = msgspec.msgpack.decode(saved, type=State)
 
@@ -100,17 +97,17 @@ class MinIsrAcks:
         state.topics.keep({*state.led, *state.consumers.partitions(state.front[0])})
         return msgspec.msgpack.encode(state)
 
-    def feed(self, batch: pa.RecordBatch) -> Outcomes:
-        """Take an increment and return the outcomes that nothing still to come can change."""
+    def feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Take an increment and return rows that nothing still to come can change."""
         names = batch.select(["name", "value"]).filter(pc.equal(batch["kind"], Kind.TOPIC.value))
         values, topics = names["value"].to_pylist(), names["name"].to_pylist()
         self._state.topics.named.update(zip(values, topics, strict=True))
-        return Outcomes(pa.concat_batches([_NO_ROWS, *map(self._feed, parts_of(batch))]))
+        return pa.concat_batches([_NO_ROWS, *map(self._feed, parts_of(batch))])
 
-    def finish(self) -> Outcomes:
+    def finish(self) -> pa.RecordBatch:
         """The log is over: emit what is left."""
         self._apply(self._state.brokers.close())
-        return Outcomes(self._emitted(over=True))
+        return self._emitted(over=True)
 
     def _feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         state = self._state
@@ -219,9 +216,8 @@ class MinIsrAcks:
             batch.done_us = max(batch.done_us, moment.at_us)
             if position % 2:
                 batch.copies[variant] = partition.copies(batch.base_offset)
-                batch.needed[variant] = partition.effective_min_isr(
-                    partition.requirements[position]
-                )
+                requirement = partition.requirements[position]
+                batch.needed[variant] = partition.effective_min_isr(requirement)
                 continue
             if number not in missing:
                 missing[number] = partition.missing(batch.base_offset, batch.isr or ())
@@ -242,21 +238,14 @@ class MinIsrAcks:
             self._append(e, row)
         if state.batch_count == first:
             return
-        columns = (
-            *(events.request_id, events.client_id, events.acks, events.is_transactional),
-            *(events.is_idempotent, events.received_us, events.built_us, events.timeout_us),
-        )
-        values = (one[e] for one in columns)
+        values = (getattr(events, name)[e] for name in Request._fields[:-2])
         state.requests.append(Request._make([*values, first, state.batch_count]))
 
     def _append(self, e: int, row: int) -> None:
         """A partition of a PRODUCE: refused or appended, as its base offset shows."""
         state, events, rows = self._state, self._events, self._rows
-        led, base_offset, at_us = (
-            self._led(rows.partition[row], events.at_us[e]),
-            rows.base_offset[row],
-            events.handled_us[e],
-        )
+        led, base_offset = self._led(rows.partition[row], events.at_us[e]), rows.base_offset[row]
+        at_us, until_us = events.handled_us[e], events.handled_us[e] + max(events.timeout_us[e], 0)
         leadership, partition = led.leadership, led.leadership.partition
         is_appended = base_offset >= 0
         if is_appended and not leadership.leads:
@@ -286,7 +275,7 @@ class MinIsrAcks:
             rows.record_bytes[row],
             rows.error_code[row],
             at_us,
-            at_us + max(events.timeout_us[e], 0) + FOLLOWED_US_MAX,
+            until_us + FOLLOWED_US_MAX,
             leadership.leads is not False,
             isr,
             min_isrs,
@@ -305,7 +294,7 @@ class MinIsrAcks:
             partition.log_end_offset += base_offset == NULL
             return
         led.order(number, state.batches)
-        heappush(state.deadlines, (at_us + max(events.timeout_us[e], 0), number))
+        heappush(state.deadlines, (until_us, number))
         if size != UNKNOWN:
             waits, met = partition.append(number, base_offset, size)
             batch.waits, at_once = waits + met, Moment(at_us, at_us, at_us, at_us)
@@ -323,13 +312,10 @@ class MinIsrAcks:
         some = range(events.first_row[e], events.first_row[e + 1])
         forgotten = {rows.partition[row] for row in some if rows.is_forgotten[row] == 1}
         listed = {rows.partition[row] for row in some if rows.is_forgotten[row] != 1}
-        session = state.consumers.fetch(
-            events.session_id[e], listed, forgotten, is_full=events.is_full[e] == 1
-        )
-        built_us = events.built_us[e]
-        is_parked = built_us != NULL and built_us - events.at_us[e] > AT_ONCE_US
-        if is_parked and events.min_bytes[e] <= ENOUGH_BYTES:
-            state.consumers.park(session, listed, built_us)
+        session_id, built_us, is_full = events.session_id[e], events.built_us[e], events.is_full[e]
+        is_parked = built_us - events.at_us[e] > AT_ONCE_US and events.min_bytes[e] <= ENOUGH_BYTES
+        until_us = built_us if is_parked else NULL
+        state.consumers.fetch(session_id, listed, forgotten, is_full == 1, until_us)
 
     def _facts(self, e: int, kind: str) -> None:
         """METADATA or ALTER_PARTITION: ISRs and leaders."""
@@ -364,13 +350,13 @@ class MinIsrAcks:
         state, brokers = self._state, self._state.brokers
         match event.kind:
             case Kind.METADATA_FETCH:
-                self._apply(
-                    brokers.metadata_fetch(event, partial(self._partitions_with, event.at_us))
-                )
+                counts = partial(self._partitions_with, event.at_us)
+                self._apply(brokers.metadata_fetch(event, counts))
                 self._apply_configs(event.at_us)
-                has_risen = self._has_holes and state.seen.metadata_fetch(event)
-                if has_risen and self._holes.quiet_since(state.seen):
-                    self._restore(event.at_us)
+                if self._has_holes:
+                    state.seen.metadata_fetch(event)
+                    if self._holes.quiet_since(brokers.responses, state.seen):
+                        self._restore(event.at_us)
             case Kind.HEARTBEAT:
                 if self._holes.hide_after(event.dequeued_us or 0, state.seen):
                     event = event._replace(operation=None)
@@ -385,9 +371,7 @@ class MinIsrAcks:
                     self._reconfigure(at_us)
 
     def _min_isrs(self, topic: str) -> list[int]:
-        known = self._state.configs.of(topic)
-        in_force = UNKNOWN if known is None else known
-        variants = self._state.variants
+        in_force, variants = self._state.configs.of(topic), self._state.variants
         return [in_force if v.parameter == "none" else v.parameter_value for v in variants]
 
     def _apply_configs(self, at_us: int) -> None:
@@ -437,33 +421,27 @@ class MinIsrAcks:
         """What depends on lines that are missing is not known from here on (``holes``)."""
         state = self._state
         for what, follower, since_us in doubted:
-            some, when_us = [*state.led.values()], at_us - 1
-            change: Change = Leadership.doubt_outcomes
+            when_us, led = at_us - 1, state.led.values()
+            is_active = self._holes.of_active(since_us - SILENCE_US, when_us, state.seen)
             if what is What.CONFIGURED:
                 state.configs.doubt()
                 self._reconfigure(when_us)
+                self._sweep(when_us, Leadership.doubt_outcomes)
             elif what is What.ELECTED:
-                change = Leadership.doubt_leader
+                self._sweep(when_us, Leadership.doubt_leader)
             elif what is What.RETURNED:
-                change = partial(Leadership.find, follower=follower)
-            elif what is What.ABSENT:
-                if not self._holes.of_active(since_us - SILENCE_US, when_us, state.seen):
-                    continue
-                some = [one for one in state.led.values() if one.leadership.knows(follower)]
-                change, when_us = (
-                    partial(Leadership.miss, follower=follower),
-                    since_us - STOPPING_US,
-                )
+                self._sweep(when_us, partial(Leadership.find, follower=follower))
+            elif what is What.ABSENT and is_active:
+                some = [one for one in led if one.leadership.knows(follower)]
                 state.brokers.miss(follower)
-            else:
-                is_joining = what is What.JOINING
-                active = self._holes.of_active(since_us - SILENCE_US, when_us, state.seen)
-                if not (is_joining or active):
-                    continue
-                some = [one for one in state.led.values() if one.leadership.may_add(follower)]
-                change = Leadership.doubt_outcomes if is_joining else Leadership.doubt
-                when_us = since_us if is_joining else when_us
-            self._sweep(when_us, change, which=some)
+                miss = partial(Leadership.miss, follower=follower)
+                self._sweep(since_us - STOPPING_US, miss, which=some)
+            elif what is What.JOINING or (what is What.JOINED and is_active):
+                some = [one for one in led if one.leadership.may_add(follower)]
+                if what is What.JOINING:
+                    self._sweep(since_us, Leadership.doubt_outcomes, which=some)
+                else:
+                    self._sweep(when_us, Leadership.doubt, which=some)
 
     def _restore(self, at_us: int) -> None:
         """A gap was quiet: all is as it was."""
@@ -480,16 +458,17 @@ class MinIsrAcks:
         done: list[Request] = []
         still: list[Request] = []
         for request in state.requests:
-            numbers = range(request.first, request.end)
-            is_done = over or all(batches[one].is_final(front_us) for one in numbers)
+            some = map(batches.__getitem__, range(request.first, request.end))
+            is_done = over or all(one.is_final(front_us) for one in some)
             (done if is_done else still).append(request)
         if not done:
             return _NO_ROWS
         left = {number: batches.pop(number) for one in done for number in range(one.first, one.end)}
-        known = Finalized(done, list(left.values()), state.moments)
-        rows = rows_of(known, state, self._holes.own)
-        some = {batch.partition for batch in left.values()}
-        for led in (state.led[place] for place in some):
+        gone, gaps = list(left.values()), self._holes.own
+        known = Finalized(done, gone, state.moments, front_us, state.brokers.doubts, gaps)
+        of_batches = [state.led[batch.partition] for batch in gone]
+        rows = rows_of(known, state.node_id, state.variants, of_batches)
+        for led in (state.led[position] for position in {batch.partition for batch in gone}):
             led.leadership.partition.forget({*left})
             led.forget(batches)
         needed = {moment for batch in batches.values() for moment in batch.completed}

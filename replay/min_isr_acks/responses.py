@@ -1,6 +1,6 @@
 """When producers get their responses, and with which error (``DelayedProduce``)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,49 +25,41 @@ _NUMBERS = (
 )
 
 
-class Passed(NamedTuple):
-    """When enough replicas had the batches, and the moments by which; NULL where not."""
+class Responses(NamedTuple):
+    """When producers would have been responded to, with bounds, and with which error.
+
+    NULL if unknown, for ``reason``, a position in ``REASONS``. ``enough_us``: when enough replicas
+    had the batch, maybe after the response (a timeout), maybe before it (``consumers``); NULL in
+    ``passed_us`` where that is not known or nobody has it. Of acknowledged ones, by whose FETCH.
+    """
 
     at_us: Array
-    responded_us: Array
     earliest_us: Array
     latest_us: Array
+    error: Array
+    reason: Array
+    enough_us: Array
+    passed_us: Array
     follower_id: Array
     fetch_id: pa.Array
 
 
-class Refusals(NamedTuple):
-    """Which batches are refused, with acks=all and acks=-2 alike.
-
-    And with which error, NULL if unknown, for ``reason``, a position in ``REASONS``.
-    """
-
-    is_refused: Array
-    error: Array
-    reason: Array
-
-
-class Responses(NamedTuple):
-    """When producers would have been responded to, with bounds, and with which error.
-
-    NULL if unknown, for ``reason``, a position in ``REASONS``. ``passed_us``: when enough replicas
-    had the batch, maybe after the response (a timeout), maybe before it (``consumers``).
-    """
-
-    at_us: Array
-    earliest_us: Array
-    latest_us: Array
-    error: Array
-    reason: Array
-    passed_us: Array
-
-
 class Finalized:
-    """Batches that nothing changes any more, an entry each, with columns of their requests."""
+    """Batches that nothing changes any more, an entry each, with columns of their requests.
+
+    ``front_us``: the log's last event. ``gaps`` are of the leader's log.
+    """
 
     def __init__(
-        self, requests: Sequence[Request], batches: Sequence[Batch], moments: dict[int, Moment]
+        self,
+        requests: Sequence[Request],
+        batches: Sequence[Batch],
+        moments: dict[int, Moment],
+        front_us: int,
+        doubts: Sequence[Doubt],
+        gaps: Sequence[LogGap],
     ) -> None:
+        self._front_us, self._doubts, self._gaps = front_us, doubts, gaps
         counts = [one.end - one.first for one in requests]
         self.request = np.repeat(np.arange(len(requests)), counts)
         self.first = np.cumsum([0, *counts[:-1]])
@@ -98,26 +90,16 @@ class Finalized:
         values: Array = np.array(self.columns[name], np.int64)[self.request]
         return values
 
-    def passed(self, position: int) -> Passed:
-        """When the batches were completed under a requirement; not before the append."""
-        number = self.completed[:, position]
-        is_one = number != UNKNOWN
-        place = np.searchsorted(self._numbers, number[is_one])
-        columns = np.full((5, len(number)), NULL)
-        columns[:, is_one] = self._moments[place].T
-        for times in columns[:4]:
-            times[is_one] = np.maximum(times[is_one], self.appended_us[is_one])
-        places = np.full(len(number), UNKNOWN)
-        places[is_one] = place
-        return Passed._make([*columns, self._fetch_ids.take(pa.array(places, mask=~is_one))])
-
     @property
     def is_appended(self) -> Array:
         base_offset = self.b["base_offset"]
         return np.where(base_offset == NULL, self.b["leads"] != 0, base_offset >= 0)
 
-    def refusals(self, min_isr: Array) -> Refusals:
-        """What is responded to without an append (``Partition.appendRecordsToLeader``)."""
+    def refusals(self, min_isr: Array) -> tuple[Array, Array, Array]:
+        """What is responded to without an append (``Partition.appendRecordsToLeader``).
+
+        Which batches, with acks=all and acks=-2 alike, with which error, and why it is unknown.
+        """
         base_offset, size, leads = self.b["base_offset"], self.b["isr_size"], self.b["leads"]
         is_small, is_unknown = size < min_isr, (min_isr == UNKNOWN) | (size == UNKNOWN)
         is_blurred = (self.b["loss"] == DOUBTED) & (self.lost_us <= self.appended_us)
@@ -131,42 +113,39 @@ class Finalized:
             (base_offset == NULL, NULL, reasons.OFFSET_NOT_IN_LOG),
             # min.insync.replicas as the recorded broker had it is the first variant's.
             (size < self.min_isrs[:, 0], NULL, reasons.REFUSED_AS_RECORDED),
+            (np.True_, NULL, reasons.NOTHING_APPENDED),
         )
-        conditions = [cause[0] for cause in causes]
-        error = np.select(conditions, [cause[1] for cause in causes], NULL)
-        reason = np.select(
-            conditions,
-            [_reason(cause[2]) for cause in causes],
-            _reason(reasons.NOTHING_APPENDED),
-        )
-        return Refusals(is_unknown | is_small | (base_offset < 0), error, reason)
+        conditions, errors, why = zip(*causes, strict=True)
+        error = np.select(conditions, errors)
+        reason = np.select(conditions, [*map(reasons.REASONS.index, why)])
+        return is_unknown | is_small | (base_offset < 0), error, reason
 
-    def responses(
-        self,
-        passed: Passed,
-        refusals: Refusals,
-        front_us: int,
-        doubts: Iterable[Doubt],
-        gaps: Sequence[LogGap],
-    ) -> Responses:
+    def responses(self, position: int, refusals: tuple[Array, Array, Array]) -> Responses:
         """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``).
 
-        Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark
-        stands still, so that a producer times out.
+        Enough is what the requirement at a position says. Never NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+        while the ISR is too small, the high watermark stands still, so that a producer times out.
         """
-        is_refused = refusals.is_refused
+        number = self.completed[:, position]
+        is_one = number != UNKNOWN
+        place = np.searchsorted(self._numbers, number[is_one])
+        moments = np.full((5, len(number)), NULL)
+        moments[:, is_one] = self._moments[place].T
+        moments[:4, is_one] = np.maximum(moments[:4, is_one], self.appended_us[is_one])
+        enough_us, responded_us, first_us, last_us, follower_id = moments
+        is_refused, refused_with, refused_for = refusals
         lost_us = np.where(self.lost_us == NULL, NULL, np.maximum(self.lost_us, self.appended_us))
         is_lost = (lost_us != NULL) & (lost_us < self.deadline_us)
         end_us = np.where(is_lost, lost_us, self.deadline_us)
-        is_in_time = (passed.at_us != NULL) & (passed.responded_us <= end_us)
-        at_us = np.where(is_in_time, passed.responded_us, end_us)
-        earliest_us = np.where(is_in_time, passed.earliest_us, at_us)
-        latest_us = np.where(is_in_time, passed.latest_us, at_us + APPLY_US_MAX * is_lost)
+        is_in_time = is_one & (responded_us <= end_us)
+        at_us = np.where(is_in_time, responded_us, end_us)
+        earliest_us = np.where(is_in_time, first_us, at_us)
+        latest_us = np.where(is_in_time, last_us, at_us + APPLY_US_MAX * is_lost)
         error = np.where(is_lost, reasons.NOT_LEADER_OR_FOLLOWER, reasons.REQUEST_TIMED_OUT)
         error = np.where(is_in_time, reasons.NONE, error)
-        is_ended = (error == reasons.REQUEST_TIMED_OUT) & (at_us > front_us)
+        is_ended = (error == reasons.REQUEST_TIMED_OUT) & (at_us > self._front_us)
         is_fenced = np.zeros(len(at_us), bool)
-        for since_us, until_us in doubts:
+        for since_us, until_us in self._doubts:
             is_fenced |= (self.appended_us < until_us) & (since_us <= at_us) & (at_us <= until_us)
         loss = np.where(~is_in_time & is_lost, self.b["loss"], 0)
         causes = {
@@ -174,11 +153,11 @@ class Finalized:
             reasons.CONTRADICTED: loss == CONTRADICTED,
             reasons.LOG_ENDED: (loss != DOUBTED) & is_ended,
             reasons.FENCED_WHEN: (loss != DOUBTED) & is_fenced,
-            LOG_GAP: (loss == DOUBTED) | self.is_hidden(at_us, gaps),
+            LOG_GAP: (loss == DOUBTED) | self.is_hidden(at_us),
         }
-        reason = np.select([*causes.values()], [_reason(one) for one in causes])
-        reason = np.where(is_refused, refusals.reason, reason)
-        error = np.where(is_refused, refusals.error, np.where(reason == 0, error, NULL))
+        reason = np.select([*causes.values()], [*map(reasons.REASONS.index, causes)])
+        reason = np.where(is_refused, refused_for, reason)
+        error = np.where(is_refused, refused_with, np.where(reason == 0, error, NULL))
         times = [
             np.where(is_refused, self.appended_us, us) for us in (at_us, earliest_us, latest_us)
         ]
@@ -186,26 +165,27 @@ class Finalized:
         times[2] += STAMP_US
         known = (np.where(reason == 0, us, NULL) for us in times)
         is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)
-        return Responses._make([*known, error, reason, np.where(is_gone, NULL, passed.at_us)])
+        passed_us, is_by = np.where(is_gone, NULL, enough_us), error == reasons.NONE
+        places = np.zeros(len(number), np.int64)
+        places[is_one] = place
+        fetch_id = self._fetch_ids.take(pa.array(places, mask=~is_by))
+        follower_id = np.where(is_by, follower_id, NULL)
+        return Responses._make([*known, error, reason, enough_us, passed_us, follower_id, fetch_id])
 
-    def is_hidden(self, at_us: Array, gaps: Sequence[LogGap]) -> Array:
+    def is_hidden(self, at_us: Array) -> Array:
         """Whether lines of the leader are missing that were written between appends and a time."""
         hidden = np.zeros(len(at_us), bool)
-        for gap in gaps:
+        for gap in self._gaps:
             hidden |= (self.appended_us < gap.before_us) & (at_us > gap.after_us - WRITTEN_US_MAX)
         return hidden
 
-    def last_offset(self, gaps: Sequence[LogGap]) -> Array:
+    def last_offset(self) -> Array:
         """One below the next batch's, NULL where others may lie between."""
         next_us = self.b["next_us"]
         is_certain = (self.b["is_next_certain"] != 0) & (self.b["next_base_offset"] != NULL)
         is_certain &= self.b["marked_us"] > np.maximum(next_us, self.appended_us + SETTLE_US)
-        for gap in gaps:
+        for gap in self._gaps:
             is_certain &= (self.appended_us >= gap.before_us) | (
                 next_us < gap.after_us - WRITTEN_US_MAX
             )
         return np.where(is_certain, self.b["next_base_offset"] - 1, NULL)
-
-
-def _reason(text: str | None) -> int:
-    return reasons.REASONS.index(text)

@@ -1,19 +1,17 @@
 """Rows of produce_ack_outcomes as an Arrow batch: times, latencies and names."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ..log_gaps import LogGap
-from ..outcomes import Verdict
+from ..outcomes import Variant, Verdict
+from .batches import Led
 from .events import NULL
 from .kip_926 import Isr
 from .leadership import DOUBTED
 from .reasons import ACKS_0, INVALID_REQUIRED_ACKS, NONE, REASONS
-from .responses import Finalized, Passed, Responses
+from .responses import Finalized, Responses
 from .tables import ACKS_SCHEMA, RULE
 from .topics import Array
 
@@ -21,34 +19,26 @@ _VERDICTS = pa.array([Verdict.REPLAYED, Verdict.UNKNOWN, Verdict.NOT_APPLICABLE]
 _NAMES = ("request_id", "client_id", "is_transactional", "is_idempotent")
 
 
-def rows_of(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> pa.RecordBatch:
-    """Rows of finalized batches, all columns but the recording; ``gaps``: of the leader's log."""
-    columns = _of_requests(known, state, gaps)
-    batches = []
-    for place, variant in enumerate(state.variants):
-        min_isr = known.min_isrs[:, place]
-        passed = [known.passed(2 * place + which) for which in (0, 1)]
-        facts = (known.refusals(min_isr), state.front[0], state.brokers.doubts, gaps)
-        both = [known.responses(one, *facts) for one in passed]
-        more = _of_variant(known, place, passed, both, gaps)
-        names = {
-            name: pa.repeat(value, len(min_isr)) for name, value in variant.what_if(RULE).items()
-        }
-        every = {**columns, **names, **more}
+def rows_of(
+    known: Finalized, node_id: int, variants: Sequence[Variant], led: Sequence[Led]
+) -> pa.RecordBatch:
+    """Rows of finalized batches, each of a led partition: all columns but the recording."""
+    columns, batches = _of_requests(known, led), []
+    for place, variant in enumerate(variants):
+        fixed = {"node_id": node_id, **variant.what_if(RULE)}
+        repeated = {name: pa.repeat(value, len(led)) for name, value in fixed.items()}
+        every = {**columns, **repeated, **_of_variant(known, place)}
         arrays = [every[field.name].cast(field.type) for field in ACKS_SCHEMA]
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=ACKS_SCHEMA))
     return pa.concat_batches(batches)
 
 
-def _of_requests(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> dict[str, pa.Array]:
+def _of_requests(known: Finalized, led: Sequence[Led]) -> dict[str, pa.Array]:
     """Columns that are the same for all variants."""
-    b, n = known.b, len(known.appended_us)
-    received_us, built_us = known.received_us, known.of_requests("built_us")
+    b, received_us, built_us = known.b, known.received_us, known.of_requests("built_us")
     alone_us = np.where(np.bincount(known.request)[known.request] == 1, built_us, NULL)
-    led = [state.led[position] for position in b["partition"].tolist()]
     places = pa.array(known.request)
     return {
-        "node_id": pa.repeat(state.node_id, n),
         "topic": pa.array([one.topic for one in led], pa.string()),
         "partition": pa.array([one.number for one in led]),
         **{
@@ -60,30 +50,22 @@ def _of_requests(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> dict[s
         "received_at": _longs(received_us),
         "built_at": _longs(built_us),
         "base_offset": _longs(np.where(b["base_offset"] < 0, NULL, b["base_offset"])),
-        "last_offset": _longs(known.last_offset(gaps)),
+        "last_offset": _longs(known.last_offset()),
         "isr": _lists(known.isrs),
         "recorded_error": _longs(b["error_code"]),
-        "todays_min_isr_error": pa.repeat(INVALID_REQUIRED_ACKS, n),
+        "todays_min_isr_error": pa.repeat(INVALID_REQUIRED_ACKS, len(led)),
         "partition_recorded_latency_ms": _latency_ms(alone_us, received_us),
         "request_recorded_latency_ms": _latency_ms(built_us, received_us),
     }
 
 
-def _of_variant(
-    known: Finalized,
-    place: int,
-    passed: Sequence[Passed],
-    both: Sequence[Responses],
-    gaps: Sequence[LogGap],
-) -> dict[str, pa.Array]:
-    received_us, min_isr = known.received_us, known.min_isrs[:, place]
-    waits = known.acks != 0
-    (all_, few), (of_all, of_few) = both, passed
-    is_doubted = (known.b["loss"] >= DOUBTED) & (of_all.at_us > known.lost_us)
-    is_hidden = known.is_hidden(of_all.at_us, gaps) | is_doubted
-    visible_us = np.where(is_hidden, NULL, of_all.at_us)
-    is_acked = (few.error == NONE) & (of_few.at_us != NULL)
-    is_exposed = (all_.passed_us != NULL) & (few.passed_us != NULL) & (few.error == NONE)
+def _of_variant(known: Finalized, place: int) -> dict[str, pa.Array]:
+    min_isr, waits = known.min_isrs[:, place], known.acks != 0
+    refusals = known.refusals(min_isr)
+    all_, few = (known.responses(2 * place + which, refusals) for which in (0, 1))
+    is_doubted = (known.b["loss"] >= DOUBTED) & (all_.enough_us > known.lost_us)
+    is_hidden = known.is_hidden(all_.enough_us) | is_doubted
+    is_acked = few.error == NONE
     reason = np.where(
         waits, np.where(all_.reason != 0, all_.reason, few.reason), REASONS.index(ACKS_0)
     )
@@ -91,27 +73,22 @@ def _of_variant(
     columns = {
         "appended_at": _longs(np.where(known.is_appended & waits, known.appended_us, NULL)),
         "min_insync_replicas": _longs(np.where(min_isr < 0, NULL, min_isr)),
-        "visible_at": _longs(visible_us),
+        "visible_at": _longs(np.where(is_hidden, NULL, all_.enough_us)),
         "replicas_at_min_isr_ack": _longs(np.where(is_acked, known.copies[:, place], NULL)),
         "min_insync_replicas_at_ack": _longs(np.where(is_acked, known.needed[:, place], NULL)),
         "missing_followers": _lists([one[place] for one in known.missing]),
-        "exposure_ms": _latency_ms(np.where(is_exposed, all_.passed_us, NULL), few.passed_us),
+        "exposure_ms": _latency_ms(all_.passed_us, np.where(is_acked, few.passed_us, NULL)),
         "verdict": _VERDICTS.take(pa.array(verdict)),
         "reason": pa.array(REASONS, pa.string()).take(pa.array(reason)),
     }
-    for name, short, one, by in (
-        ("acks_all", "all_isr", all_, of_all),
-        ("min_isr", "min_isr", few, of_few),
-    ):
-        is_by = one.error == NONE
+    for name, short, one in (("acks_all", "all_isr", all_), ("min_isr", "min_isr", few)):
+        at_us = np.where(waits, one.at_us, NULL)
         columns |= {
-            f"{name}_follower_id": _longs(np.where(is_by, by.follower_id, NULL)),
-            f"{name}_fetch_id": pc.if_else(pa.array(is_by), by.fetch_id, None),
+            f"{name}_follower_id": _longs(one.follower_id),
+            f"{name}_fetch_id": one.fetch_id,
             f"{short}_acked_at": _longs(one.passed_us),
             f"{name}_error": _longs(np.where(waits, one.error, NULL)),
-            f"partition_{name}_latency_ms": _latency_ms(
-                np.where(waits, one.at_us, NULL), received_us
-            ),
+            f"partition_{name}_latency_ms": _latency_ms(at_us, known.received_us),
             **_slowest(name, one, known),
         }
     return columns
@@ -119,13 +96,8 @@ def _of_variant(
 
 def _slowest(name: str, responses: Responses, known: Finalized) -> dict[str, pa.Array]:
     """When requests are completed: with their last partition; null if one is unknown."""
-    bounds = {
-        "": responses.at_us,
-        "_earliest": responses.earliest_us,
-        "_latest": responses.latest_us,
-    }
     found = {}
-    for bound, us in bounds.items():
+    for bound, us in zip(("", "_earliest", "_latest"), responses, strict=False):
         least, most = (one.reduceat(us, known.first) for one in (np.minimum, np.maximum))
         slowest = np.where(least == NULL, NULL, most)[known.request]
         slowest = np.where(known.acks == 0, NULL, slowest)

@@ -7,6 +7,11 @@ import pyarrow as pa
 from ..outcomes import Variant
 from ..table import AT, BOOL, INT, LONG, MS, NODE_ID, REQUEST_ID, TEXT, Column, Required, Table
 
+_BOUNDS = (
+    ("", "the request's slowest partition"),
+    ("_earliest", "98 % bound: the least that the log allows"),
+    ("_latest", "98 % bound: the most that the log allows"),
+)
 PRODUCE_ACK_OUTCOMES = Table.of_outcomes(
     "produce_ack_outcomes",
     "min_isr_acks: every partition of a PRODUCE, recorded, with acks=all and with"
@@ -46,18 +51,11 @@ PRODUCE_ACK_OUTCOMES = Table.of_outcomes(
         Column("partition_acks_all_latency_ms", MS, "arrival until the response with acks=all"),
         Column("partition_min_isr_latency_ms", MS, "arrival until the response with acks=-2"),
         Column("request_recorded_latency_ms", MS, "arrival until the response was built"),
-        Column("request_acks_all_latency_ms", MS, "the request's slowest partition"),
-        Column(
-            "request_acks_all_latency_earliest_ms", MS, "98 % bound: the least that the log allows"
+        *(
+            Column(f"request_{response}_latency{bound}_ms", MS, comment)
+            for response in ("acks_all", "min_isr")
+            for bound, comment in _BOUNDS
         ),
-        Column(
-            "request_acks_all_latency_latest_ms", MS, "98 % bound: the most that the log allows"
-        ),
-        Column("request_min_isr_latency_ms", MS, "the request's slowest partition"),
-        Column(
-            "request_min_isr_latency_earliest_ms", MS, "98 % bound: the least that the log allows"
-        ),
-        Column("request_min_isr_latency_latest_ms", MS, "98 % bound: the most that the log allows"),
         Column("replicas_at_min_isr_ack", INT, "replicas, leader included, that had it then"),
         Column("min_insync_replicas_at_ack", INT, "min.insync.replicas in force at the early ack"),
         Column("exposure_ms", MS, "from the early ack until the whole ISR had it"),

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .events import NULL, Event
+from .kip_926 import UNKNOWN
 
 #: An array of integers or flags.
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -73,53 +74,44 @@ class Topics(msgspec.Struct):
 
 
 class MinIsrConfig(msgspec.Struct):
-    """min.insync.replicas per topic, as set, deleted or described."""
+    """min.insync.replicas per topic, the default without a name, as set, deleted or described."""
 
-    default: int | None
-    assigned: dict[str, int] = {}
-    described: dict[str, int] = {}
+    known: dict[str, int]
+    #: Topics of which it was set.
+    assigned: set[str] = set()
     #: Topics whose config was altered, but the leader may not have applied it yet.
     opened: list[str] = []
     #: What it was before a hole in which it may have been altered.
-    doubted: tuple[int | None, dict[str, int], dict[str, int]] | None = None
+    doubted: tuple[dict[str, int], set[str]] | None = None
 
     def take(self, event: Event) -> None:
-        """Take a config of a topic, or of the default where it has no name."""
-        name, value = event.name or "", event.value
+        name, value = event.name or "", event.value or ""
         self.opened = [one for one in self.opened if one != name]
-        number = int(value) if value is not None and value.isdigit() else None
         if event.operation == "describe":
             # What describes a topic that was set may be older than what was set.
-            if number is not None and name:
-                self.described[name] = number
-            elif number is not None:
-                self.default = number
-        elif event.operation == "set" and number is not None:
-            if name:
-                self.assigned[name] = number
-            else:
-                self.default = number
+            if value.isdigit() and name not in self.assigned:
+                self.known[name] = int(value)
+        elif event.operation == "set" and value.isdigit():
+            self.known[name] = int(value)
+            self.assigned |= {name} - {""}
         elif name:
-            self.assigned.pop(name, None)
-            self.described.pop(name, None)
+            self.known.pop(name, None)
+            self.assigned.discard(name)
 
     def doubt(self) -> None:
         """All of it may be another one by now."""
-        if self.doubted is None:
-            self.doubted = self.default, self.assigned, self.described
-        self.default, self.assigned, self.described = None, {}, {}
+        self.doubted = self.doubted or (self.known, self.assigned)
+        self.known, self.assigned = {}, set()
 
     def believe(self) -> None:
         """It is none: but for what was read since, it is as it was."""
-        if self.doubted is not None:
-            default, assigned, described = self.doubted
-            self.default = default if self.default is None else self.default
-            self.assigned, self.described = assigned | self.assigned, described | self.described
-            self.doubted = None
+        known, assigned = self.doubted or ({}, set())
+        now = self.known.items()
+        since = {one: k for one, k in now if one in self.assigned or one not in assigned}
+        self.known, self.assigned = known | since, self.assigned | assigned
+        self.doubted = None
 
-    def of(self, topic: str) -> int | None:
-        """The value in force for a topic, None if the log does not have it."""
-        known = self.assigned.get(topic, self.described.get(topic))
-        if topic in self.opened or (known is None and "" in self.opened):
-            return None
-        return self.default if known is None else known
+    def of(self, topic: str) -> int:
+        """The value in force for a topic, UNKNOWN if the log does not have it."""
+        place = topic if topic in self.known else ""
+        return UNKNOWN if {topic, place} & {*self.opened} else self.known.get(place, UNKNOWN)

@@ -290,7 +290,7 @@ class History:
         if until_ms is not None:
             self._add(until_ms, Kind.METADATA, partitions=[])
         replay = MinIsrAcks(LEADER, variants(sweep), holes=holes)
-        emitted = [replay.feed(batch_of(self.in_order())).acks, replay.finish().acks]
+        emitted = [replay.feed(batch_of(self.in_order())), replay.finish()]
         rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
         return rows
 

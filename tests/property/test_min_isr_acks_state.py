@@ -161,9 +161,7 @@ def table_of(emitted: list[pa.RecordBatch]) -> pa.Table:
 
 
 def rows_of(replay: MinIsrAcks, increments: Iterator[pa.RecordBatch]) -> pa.Table:
-    return table_of(
-        [*(replay.feed(increment).acks for increment in increments), replay.finish().acks]
-    )
+    return table_of([*(replay.feed(increment) for increment in increments), replay.finish()])
 
 
 def rows_with_saving(start: Any, increments: Iterator[pa.RecordBatch]) -> pa.Table:
@@ -174,10 +172,10 @@ def rows_with_saving(start: Any, increments: Iterator[pa.RecordBatch]) -> pa.Tab
     emitted, saved = [], None
     for increment in increments:
         replay = start(saved=saved)
-        emitted.append(replay.feed(increment).acks)
+        emitted.append(replay.feed(increment))
         saved = replay.saved()
         assert replay.saved() == saved
-    emitted.append(start(saved=saved).finish().acks)
+    emitted.append(start(saved=saved).finish())
     return table_of(emitted)
 
 

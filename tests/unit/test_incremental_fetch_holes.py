@@ -9,7 +9,7 @@ from kafka_model.log import NODE, Replayed, batch_of, fetched, requested, return
 from kafka_model.recorded import RecordedFetch
 
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, IncrementalFetch
-from kip_replay.replay.incremental_fetch.holes import Holes
+from kip_replay.replay.incremental_fetch.streams import Holes
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP, LogGap
 from kip_replay.replay.outcomes import RECORDED
 

@@ -1,6 +1,7 @@
 """lowest_acked_offset on constructed logs: what is written, who has applied it, who knows."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+from kip_replay.replay.lowest_acked_offset.timelines import Rising
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
 
 #: Both brokers report the write with their next two heartbeats.
@@ -222,20 +224,19 @@ def test_fetch_is_not_believed_against_a_heartbeat() -> None:
     assert (latest, reason) == (None, reasons.DENIED)
 
 
-def claims_of(claims: evidence.Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
-    list(claims.fall_due(us(at_ms), evidence.Replicas()))
-    return [(c.at_us, c.offset) for c in claims.heartbeat(us(at_ms), offset)]
-
-
 def test_claim_of_a_fetch_is_cut_to_what_the_next_heartbeat_has() -> None:
-    claims = evidence.Claims(12)
-    claims.fetch(us(100), 30)
-    assert claims_of(claims, 2000, 25) == [(us(600), 25), (us(2000), 25)]
+    broker = evidence.BrokerEvidence(12)
+
+    def claims(fetched: tuple[float, int], reported: tuple[float, int]) -> list[tuple[int, int]]:
+        (at_ms, offset), heartbeat = fetched, beat(12, *reported)
+        row = raft_fetch(12, at_ms, at_ms + 1, offset + 1, high_watermark=offset + 1)
+        broker.fetch(row, Rising())
+        return [(c.at_us, c.offset) for c in broker.heartbeat(heartbeat, evidence.Replicas())]
+
+    assert claims((100, 30), (2000, 25)) == [(us(600), 25), (us(2000), 25)]
     # The broker is slow, and its FETCHes are not believed until it has caught up.
-    claims.fetch(us(2100), 31)
-    assert claims_of(claims, 4000, 31) == [(us(4000), 31)]
-    claims.fetch(us(4100), 40)
-    assert claims_of(claims, 6000, 40) == [(us(4600), 40), (us(6000), 40)]
+    assert claims((2100, 31), (4000, 31)) == [(us(4000), 31)]
+    assert claims((4100, 40), (6000, 40)) == [(us(4600), 40), (us(6000), 40)]
 
 
 def test_replicas_to_create_may_take_ten_times_as_long_as_usual() -> None:
@@ -484,7 +485,7 @@ def test_apply_delay_parts_what_was_applied_from_what_was_not(
 
 
 def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> None:
-    broker, delay = cadence.Progress(), cadence.ApplyDelay()
+    broker, delay = cadence.BrokerRecord(), cadence.ApplyDelay()
     broker.learn("recorded", us(1000), us(1000), 31)
     assert broker.heartbeat(us(3000), 20, delay) == []
     assert broker.applied("recorded", us(4900)) == 20
@@ -502,13 +503,23 @@ def test_events_out_of_order_are_refused() -> None:
         replay.feed(batch_of(list(reversed(cluster(*REPORTS)))))
 
 
+def test_what_a_kind_does_not_have_may_be_null() -> None:
+    """As the text has it; the state that is saved has none of them."""
+    events, none = cluster(*REPORTS, *news((5067, 22))), Event._field_defaults
+    nulls = [
+        Event(*(None if v == none.get(n) else v for n, v in e._asdict().items())) for e in events
+    ]
+    start = partial(LowestAckedOffset, VOTERS, **SWEEP)
+    assert replay_of([nulls[:20], nulls[20:]], start, resumed=True) == replay_of([events], start)
+
+
 def test_rows_are_emitted_once_nothing_can_change_them() -> None:
     replay = LowestAckedOffset(VOTERS, step_rows=20)
-    outcomes = replay.feed(batch_of(cluster(*beats(11, 5006, 70), *beats(12, 5007, 70))))
+    found, writes, *_ = replay.feed(batch_of(cluster(*beats(11, 5006, 70), *beats(12, 5007, 70))))
     # One of each variant.
-    assert outcomes.writes.num_rows == 3
-    assert outcomes.heartbeats.num_rows > 50
-    assert replay.finish().writes.num_rows == 0
+    assert writes.num_rows == 3
+    assert found.num_rows > 50
+    assert replay.finish()[1].num_rows == 0
 
 
 def test_sizes_of_responses_change_no_offset_and_no_time() -> None:

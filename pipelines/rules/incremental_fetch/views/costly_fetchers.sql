@@ -23,39 +23,32 @@
 -- source_file: file of the log
 -- line_number: line in it
 WITH sized AS (
-  SELECT *, request_bytes + response_bytes - coalesce(record_bytes, 0) AS overhead
-  FROM fetch_session_outcomes WHERE parameter = 'none'
+  SELECT *, variant = 'recorded' AS is_recorded,
+    request_bytes + response_bytes - coalesce(record_bytes, 0) AS overhead,
+    row_number() OVER (
+      PARTITION BY recording, variant, node_id, client_id, client_kind
+      ORDER BY request_bytes + response_bytes - coalesce(record_bytes, 0) DESC NULLS LAST, request_id
+    ) AS place
+  FROM fetch_session_outcomes WHERE parameter = 'none' AND variant IN ('recorded', 'incremental')
 ),
 sums AS (
   SELECT recording, node_id, client_id, client_kind,
-    count(*) AS fetches,
-    count(*) FILTER (WHERE is_full) AS full_fetches,
-    count(*) FILTER (WHERE session_epoch = -1 AND session_id = 0) AS without_session,
-    count(*) FILTER (WHERE session_epoch = 0) AS new_sessions,
-    count(*) FILTER (WHERE session_error <> 0) AS session_errors,
-    count(*) FILTER (WHERE request_bytes IS NULL OR response_bytes IS NULL) AS unknown,
-    sum(overhead) AS overhead_bytes,
-    max(overhead) AS most_bytes
-  FROM sized WHERE variant = 'recorded' GROUP BY recording, node_id, client_id, client_kind
+    count(*) FILTER (WHERE is_recorded) AS fetches,
+    count(*) FILTER (WHERE is_recorded AND is_full) AS full_fetches,
+    count(*) FILTER (WHERE is_recorded AND session_epoch = -1 AND session_id = 0) AS without_session,
+    count(*) FILTER (WHERE is_recorded AND session_epoch = 0) AS new_sessions,
+    count(*) FILTER (WHERE is_recorded AND session_error <> 0) AS session_errors,
+    count(*) FILTER (WHERE is_recorded AND (request_bytes IS NULL OR response_bytes IS NULL)) AS unknown,
+    sum(overhead) FILTER (WHERE is_recorded) AS overhead_bytes,
+    CASE WHEN count(*) FILTER (WHERE NOT is_recorded AND overhead IS NULL) = 0
+      THEN sum(overhead) FILTER (WHERE NOT is_recorded) END AS incremental_bytes
+  FROM sized GROUP BY recording, node_id, client_id, client_kind
 ),
-replayed AS (
-  SELECT recording, node_id, client_id, client_kind,
-    CASE WHEN count(*) = count(overhead) THEN sum(overhead) END AS incremental_bytes
-  FROM sized WHERE variant = 'incremental' GROUP BY recording, node_id, client_id, client_kind
-),
-ranked AS (
+costly AS (
   SELECT *, row_number() OVER (
     PARTITION BY recording ORDER BY overhead_bytes DESC, node_id, client_id NULLS LAST, client_kind
   ) AS rank
   FROM sums WHERE overhead_bytes IS NOT NULL
-),
-costly AS (SELECT * FROM ranked WHERE rank <= 100),
-costliest AS (
-  SELECT c.recording, c.rank, min(o.request_id) AS request_id
-  FROM sized AS o
-  JOIN costly AS c ON c.recording = o.recording AND c.node_id = o.node_id
-    AND c.client_id IS NOT DISTINCT FROM o.client_id AND c.client_kind = o.client_kind
-  WHERE o.variant = 'recorded' AND o.overhead = c.most_bytes GROUP BY c.recording, c.rank
 ),
 refusals AS (
   SELECT recording, node_id, client_id, replica_id >= 0 AS is_follower,
@@ -67,16 +60,15 @@ SELECT c.recording, c.rank, c.node_id, c.client_id, c.client_kind, c.fetches, c.
   c.without_session, c.new_sessions,
   CASE c.client_kind WHEN 'consumer_without_sessions' THEN 0 ELSE coalesce(n.refused, 0) END
     AS refused,
-  c.session_errors, c.unknown, c.overhead_bytes, i.incremental_bytes, o.request_partitions,
+  c.session_errors, c.unknown, c.overhead_bytes, c.incremental_bytes, o.request_partitions,
   o.request_bytes, o.response_bytes, o.record_bytes, o.session_epoch, r.received_at,
   r.total_ms - coalesce(r.remote_ms, 0) AS own_ms, r.request_id, r.source_file, r.line_number
 FROM costly AS c
-JOIN costliest AS k ON k.recording = c.recording AND k.rank = c.rank
-JOIN requests AS r ON r.recording = k.recording AND r.request_id = k.request_id
-JOIN sized AS o ON o.recording = k.recording AND o.request_id = k.request_id
-  AND o.variant = 'recorded'
-LEFT JOIN replayed AS i ON i.recording = c.recording AND i.node_id = c.node_id
-  AND i.client_id IS NOT DISTINCT FROM c.client_id AND i.client_kind = c.client_kind
+JOIN sized AS o ON o.recording = c.recording AND o.node_id = c.node_id
+  AND o.client_id IS NOT DISTINCT FROM c.client_id AND o.client_kind = c.client_kind
+  AND o.is_recorded AND o.place = 1
+JOIN requests AS r ON r.recording = o.recording AND r.request_id = o.request_id
 LEFT JOIN refusals AS n ON n.recording = c.recording AND n.node_id = c.node_id
   AND n.client_id IS NOT DISTINCT FROM c.client_id
   AND n.is_follower = (c.client_kind = 'follower')
+WHERE c.rank <= 100

@@ -39,17 +39,13 @@ steps AS (
     CASE WHEN event = 'evicted' THEN 1 ELSE 0 END
   FROM fetch_session_evictions WHERE parameter IN ('none', 'session_slots')
 ),
-summed AS (
-  SELECT recording, node_id, variant, slots, event_at,
-    sum(opened) AS opened, sum(evicted) AS evicted, sum(opened) - sum(closed) AS more
-  FROM steps GROUP BY recording, node_id, variant, slots, event_at
-),
 counted AS (
-  SELECT *,
-    sum(more) OVER (
+  SELECT recording, node_id, variant, slots, event_at,
+    sum(opened) AS opened, sum(evicted) AS evicted,
+    sum(sum(opened) - sum(closed)) OVER (
       PARTITION BY recording, node_id, variant, slots ORDER BY event_at NULLS LAST
     ) AS open_sessions
-  FROM summed
+  FROM steps GROUP BY recording, node_id, variant, slots, event_at
 ),
 beside_peak AS (
   SELECT *,

@@ -13,9 +13,10 @@ WITH produced AS (
 ),
 arrived AS (
   SELECT recording, min(received_at) AS received_at,
-    max(request_recorded_latency_ms) AS recorded_ms,
-    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_acks_all_latency_ms) END AS acks_all_ms,
-    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_min_isr_latency_ms) END AS min_isr_ms
+    max(request_recorded_latency_ms) AS recorded,
+    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_acks_all_latency_ms) END AS acks_all,
+    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_min_isr_latency_ms) END
+      AS acks_min_insync_replicas
   FROM produced WHERE acks = -1 GROUP BY recording, request_id, node_id
 ),
 reacting AS (SELECT * FROM produce_closed_loop_outcomes WHERE parameter = 'none'),
@@ -29,12 +30,9 @@ waits AS (
   FROM reacting
   WHERE variant = 'acks_min_insync_replicas' AND request_recorded_latency_ms IS NOT NULL
   UNION ALL
-  SELECT recording, 'produce_request_latency', 'recorded', received_at, recorded_ms FROM arrived
-  UNION ALL
-  SELECT recording, 'produce_request_latency', 'acks_all', received_at, acks_all_ms FROM arrived
-  UNION ALL
-  SELECT recording, 'produce_request_latency', 'acks_min_insync_replicas', received_at, min_isr_ms
-  FROM arrived
+  SELECT recording, 'produce_request_latency', variant, received_at, value_ms
+  FROM arrived UNPIVOT INCLUDE NULLS (
+    value_ms FOR variant IN (recorded, acks_all, acks_min_insync_replicas))
   UNION ALL
   SELECT recording, 'exposure', variant, received_at, exposure_ms
   FROM produced WHERE verdict = 'unknown' OR min_isr_error = 0
