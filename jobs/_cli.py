@@ -39,15 +39,14 @@ from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 
-def say(line: object) -> None:
+def say(*lines: object) -> None:
     """Progress, a line at a time, also where stdout is a pipe."""
-    with tqdm.external_write_mode():  # where there is a bar, beside it
-        print(visible(str(line)), flush=True)
+    for line in lines:
+        with tqdm.external_write_mode():  # where there is a bar, beside it
+            print(visible(str(line)), flush=True)
 
 
 class Exit(IntEnum):
-    """Exit status of a job."""
-
     DONE = 0
     FAILED = 1
     WRONG_USAGE = 2
@@ -65,7 +64,6 @@ class Job:
 
     @property
     def warehouse_path(self) -> str:
-        """``--warehouse`` as given."""
         return str(self.arguments.warehouse)
 
     def options(self) -> RecordingOptions:
@@ -103,7 +101,7 @@ class Job:
 
         Without any given, all there are. Raises UserError for one that is not there.
         """
-        there = ingested_recordings(Warehouse(self.existing_warehouse_path(writes)))
+        there = ingested_recordings(self.warehouse(writes, is_there=True))
         found: dict[str, Recording | None] = dict.fromkeys([] if given else there)
         for text in given:
             if (Path(text) / MANIFEST).is_file() or Path(text).name == MANIFEST:
@@ -116,28 +114,20 @@ class Job:
                 raise UserError(unknown_name(name, there, self.warehouse_path))
         return found
 
-    def warehouse(self, writes: bool = True) -> Warehouse:
-        """The warehouse, which may not be there yet. Raises UserError, DamagedTableError."""
-        (require_writable if writes else require_named)(self.warehouse_path)
-        require_whole(self.warehouse_path)
-        return Warehouse(self.warehouse_path)
-
-    def existing_warehouse_path(self, writes: bool = False) -> str:
-        """Absolute path of a warehouse that is there, without Spark.
+    def warehouse(self, writes: bool = True, is_there: bool = False) -> Warehouse:
+        """The warehouse; unless ``is_there``, the first write may make it.
 
         Raises UserError, DamagedTableError.
         """
         path = self.warehouse_path
         (require_writable if writes else require_named)(path)
-        if "://" in path:
-            return path.rstrip("/")
-        if not any(Path(path).glob("*/_delta_log")):
+        if is_there and "://" not in path and not any(Path(path).glob("*/_delta_log")):
             raise UserError(
                 f"there is no warehouse at {path}: name one with --warehouse, or make it with "
                 "`kip-replay run`"
             )
         require_whole(path)
-        return str(Path(path).absolute())
+        return Warehouse(path)
 
 
 def _stdin_file() -> Path:

@@ -21,14 +21,11 @@ _TIMED_BYTES_MIN = 4 << 20
 
 def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
     """Seconds of each stage of a run, as ``progress`` names them, the rules in equal parts."""
-    whole = {name: fixed + slope * log_bytes / 1e6 for name, (fixed, slope) in STAGES.items()}
-    of_rule = whole["replay"] / max(len(rules), 1)
     expected: dict[str, float] = {}
-    for name, seconds in whole.items():
-        if name == "replay":
-            expected |= {f"replay {rule}": of_rule for rule in rules}
-        else:
-            expected[name] = seconds
+    for name, (fixed, slope) in STAGES.items():
+        seconds = fixed + slope * log_bytes / 1e6
+        named = [f"replay {rule}" for rule in rules] if name == "replay" else [name]
+        expected |= dict.fromkeys(named, seconds / max(len(named), 1))
     return expected
 
 
@@ -42,8 +39,7 @@ def machine_scale(parsed: Sequence[tuple[int, int, float]]) -> float:
 
     1 where so little was parsed that it tells nothing.
     """
-    lines, size = sum(each[0] for each in parsed), sum(each[1] for each in parsed)
-    seconds = sum(each[2] for each in parsed)
+    lines, size, seconds = map(sum, zip(*parsed, strict=True)) if parsed else (0, 0, 0.0)
     if size < _TIMED_BYTES_MIN:
         return 1.0
     return min(max(seconds / (_LINE_S * lines + _BYTE_S * size), 0.5), 4.0)

@@ -13,7 +13,7 @@ from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._estimate import expected_s
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
-from kip_replay.pipelines.analysis.summarize import SUMMARIES
+from kip_replay.pipelines.analysis.summarize import SUMMARIES, SUMMARY_TABLES
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
@@ -30,13 +30,9 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
-    BANDWIDTH_SUMMARY,
     CLOCK_BOUNDS,
     DECISIONS,
     HEADLINES,
-    LATENCY_CURVES,
-    LATENCY_SUMMARY,
-    PAIRED_DIFFERENCES,
     QUALITY_FAILURES,
     QUALITY_RESULTS,
     REPLAY_STATE,
@@ -51,7 +47,7 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     LOG_GAPS_STEP: (LOG_GAPS,),
     CLOCKS: (CLOCK_BOUNDS,),
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
-    SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PAIRED_DIFFERENCES),
+    SUMMARIES: SUMMARY_TABLES,
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
     DECIDED: (HEADLINES, DECISIONS),
 }
@@ -63,9 +59,18 @@ def replay_options(config: Config) -> Options:
     for rule in (steps.rule for steps in RULES):
         section = {name: config[rule.name][name] for name in rule.switches}
         for name, least in rule.sweeps.items():
-            section[name] = _sweep(config, rule.name, name, least)
+            values = config[rule.name][name]
+            if not all(type(value) is int and value >= least for value in values):
+                raise UserError(
+                    f"{rule.name}.{name} is {values!r}: write whole numbers, {least} or more, "
+                    f"such as {read_config(None, [])[rule.name][name]!r}"
+                )
+            section[name] = tuple(sorted({*values}))
         for name, least in rule.numbers.items():
-            section[name] = _number(config, rule.name, name, least)
+            section[name] = value = config[rule.name][name]
+            if value < least:
+                wanted = f"write a whole number, {least} or more"
+                raise UserError(f"{rule.name}.{name} is {value!r}: {wanted}")
         options[rule.name] = section
     return options
 
@@ -79,25 +84,6 @@ def quality_settings(config: Config) -> QualitySettings:
     if not 1 <= kept_rows <= 1000:
         raise UserError(f"quality.kept_rows is {kept_rows}: write a number from 1 to 1000")
     return QualitySettings(tuple(folders), kept_rows, section["data_docs"])
-
-
-def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...]:
-    """The values of a sweep, each once, rising."""
-    values = config[section][key]
-    if not all(isinstance(value, int) and value >= least for value in values):
-        example = read_config(None, [])[section][key]
-        raise UserError(
-            f"{section}.{key} is {values!r}: write whole numbers, {least} or more, "
-            f"such as {example!r}"
-        )
-    return tuple(sorted(set(values)))
-
-
-def _number(config: Config, section: str, key: str, least: int) -> int:
-    value = config[section][key]
-    if type(value) is not int or value < least:
-        raise UserError(f"{section}.{key} is {value!r}: write a whole number, {least} or more")
-    return value
 
 
 def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engine) -> None:
@@ -156,11 +142,6 @@ def is_unwelcome(pages: Sequence[Page], fail_on: Sequence[str]) -> bool:
     if found:
         print(f"--fail-on: a rule has the advice {', '.join(sorted(found))}", file=sys.stderr)
     return bool(found)
-
-
-def say_all(lines: Sequence[str]) -> None:
-    for line in lines:
-        say(line)
 
 
 class Stopwatch:

@@ -1,8 +1,8 @@
 """Checks the tables of recordings: data quality, with results, failing rows and Data Docs."""
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._engine import engine_of
-from kip_replay.jobs._steps import quality_settings, say_all
+from kip_replay.jobs._steps import quality_settings
 from kip_replay.pipelines.quality import check, summary
 
 PARSER = (
@@ -28,7 +28,7 @@ def work(job: Job) -> Exit:
     names = [*job.named(job.arguments.recordings)]
     settings = quality_settings(job.config)
     outcome = check(engine_of(job), names, settings, anew=True)
-    say_all(summary(outcome))
+    say(*summary(outcome))
     return Exit.FELL_SHORT if outcome.is_critical else Exit.DONE
 
 

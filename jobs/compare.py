@@ -1,7 +1,7 @@
 """Predicts one recording from another and prints prediction and recording side by side."""
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
+from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.pipelines.analysis.predictions import accuracy_rows, side_by_side
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
@@ -57,7 +57,7 @@ def work(job: Job) -> Exit:
 def _compare(warehouse: Warehouse, before: str, after: str) -> None:
     rows = accuracy_rows(warehouse, [before], [after])
     say(f"{after} predicted from {before}")
-    say_all(side_by_side(rows))
+    say(*side_by_side(rows))
     for rule in RULES:
         if rule.name not in {row["rule"] for row in rows}:
             say(f"{rule.name}: {before} shows nothing that {after} recorded")

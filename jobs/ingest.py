@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
+from kip_replay.jobs._anonymize import pseudonyms_of
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._config import Config
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import expect_stages
+from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
-from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
+from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -31,20 +33,11 @@ PARSER = (
     .with_increments(of_replay=False)
     .with_engine()
     .with_progress()
+    .with_anonymize()
 )
-with_anonymize(PARSER)
-
-
 _REASONS = """
     SELECT recording, reason, count(*) FROM rejected_lines
     GROUP BY ALL ORDER BY recording, count(*) DESC, reason"""
-
-
-def ingest_settings(job: Job) -> IngestSettings:
-    """The part of the configuration that says how logs are read; whether they go on growing."""
-    values = dict(job.config["ingest"])
-    values.pop("max_rejected_share")
-    return IngestSettings(**values, final=not job.arguments.growing)
 
 
 def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
@@ -59,7 +52,20 @@ def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
     return bool(above)
 
 
-def say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
+def read_logs(
+    job: Job, recordings: Sequence[Recording], engine: Engine, files: Sequence[LogFile]
+) -> list[LinesRead]:
+    """Reads files of recordings into the warehouse."""
+    values = {k: v for k, v in job.config["ingest"].items() if k != "max_rejected_share"}
+    settings = IngestSettings(**values, final=not job.arguments.growing)
+    pseudonyms = pseudonyms_of(job.arguments)
+    read = ingest(recordings, engine, settings, say, pseudonyms, files)
+    ingest_client_observations(recordings, engine.warehouse, pseudonyms)
+    _say_rejected(read, engine.warehouse)
+    return read
+
+
+def _say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
     """Why lines of these recordings were rejected, the most frequent reason first."""
     names = [lines.recording for lines in read if lines.rejected]
     if not names:
@@ -74,16 +80,12 @@ def say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
 
 
 def work(job: Job) -> Exit:
-    """Ingests the recordings named."""
-    recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
+    recordings = job.recordings()
+    pseudonyms_of(job.arguments)  # reports what is wrong before Spark starts
     files = find_log_files(*recordings)
     log_bytes = log_bytes_of(files)
     expect_stages(job, log_bytes, "survey", "read logs")
-    engine = engine_of(job, log_bytes)
-    warehouse = engine.warehouse
-    read = ingest(recordings, engine, ingest_settings(job), say, pseudonyms, files)
-    ingest_client_observations(recordings, warehouse, pseudonyms)
-    say_rejected(read, warehouse)
+    read = read_logs(job, recordings, engine_of(job, log_bytes), files)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
 
 

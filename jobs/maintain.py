@@ -1,7 +1,7 @@
 """Keeps a warehouse small and quick: drops old recordings, puts small files together, vacuums."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
@@ -48,39 +48,40 @@ def work(job: Job) -> Exit:
             f"{SAFE_RETENTION_HOURS}: files that running jobs need could be deleted; where none "
             "runs, add --allow-short-retention"
         )
-    path = job.existing_warehouse_path(writes=not given.dry_run)
-    warehouse = Warehouse(path)
-    old = []
+    is_dry = given.dry_run
+    warehouse = job.warehouse(writes=not is_dry, is_there=True)
+    before = _whole(warehouse)
     if given.keep_days is not None:
         until = datetime.now(UTC) - timedelta(days=given.keep_days)
-        stored = stored_recordings(warehouse)
-        old = [one.name for one in stored if one.last_at is not None and one.last_at < until]
-    if given.dry_run:
-        _say_what_would_be_done(warehouse, old, given.retention_hours)
-        return Exit.DONE
-    before = _whole(path)
-    for name in old:
-        delete_recording(warehouse, name, TABLES_OF_STEPS)
-        say(f"dropped {name}: it ended more than {given.keep_days:g} days ago")
-    _optimize(warehouse)
-    deleted = sum(len(vacuum(path, t, given.retention_hours)) for t in TABLES.values())
-    say(f"vacuum: deleted {deleted} files older than {given.retention_hours} hours")
-    say(f"tables: {_text(before)}, now {_text(_whole(path))}")
+        for one in stored_recordings(warehouse):
+            if one.last_at is not None and one.last_at < until:
+                if not is_dry:
+                    delete_recording(warehouse, one.name, TABLES_OF_STEPS)
+                why = f"it ended more than {given.keep_days:g} days ago"
+                say(f"would drop {one.name}" if is_dry else f"dropped {one.name}: {why}")
+    _optimize(warehouse, is_dry)
+    hours = given.retention_hours
+    files = sum(len(vacuum(warehouse.path, t, hours, is_dry)) for t in TABLES.values())
+    what = "would delete" if is_dry else "vacuum: deleted"
+    say(f"{what} {files} files older than {hours} hours")
+    say(f"tables: {_text(before)}" + ("" if is_dry else f", now {_text(_whole(warehouse))}"))
     return Exit.DONE
 
 
-def _optimize(warehouse: Warehouse) -> None:
-    done = False
+def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
+    has_small_files = False
     for table in TABLES.values():
-        optimized = maintenance.optimize(warehouse.path, table, _unfinished(warehouse, table))
-        if optimized is None:
-            continue
-        done = True
-        if optimized.in_the_way:
-            say(f"optimize {table.name}: another job writes to it, left for the next time")
-        else:
-            say(f"optimize {table.name}: {_text(optimized.before)}, now {_text(optimized.after)}")
-    if not done:
+        at_work = _unfinished(warehouse, table)
+        if is_dry:
+            if needed := maintenance.needs_optimizing(warehouse.path, table, at_work):
+                say(f"would optimize {table.name}: {', '.join(needed)}")
+        elif done := maintenance.optimize(warehouse.path, table, at_work):
+            has_small_files = True
+            found = f"{_text(done.before)}, now {_text(done.after)}"
+            if done.in_the_way:
+                found = "another job writes to it, left for the next time"
+            say(f"optimize {table.name}: {found}")
+    if not (has_small_files or is_dry):
         say("optimize: no table has small files to put together")
 
 
@@ -92,23 +93,9 @@ def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
     return set() if step is None else {name for name in names if (name, step) not in lineage}
 
 
-def _say_what_would_be_done(warehouse: Warehouse, old: Sequence[str], hours: int) -> None:
-    path = warehouse.path
-    for name in old:
-        say(f"would drop {name}")
-    for table in TABLES.values():
-        needed = maintenance.needs_optimizing(path, table, _unfinished(warehouse, table))
-        if needed:
-            say(f"would optimize {table.name}: {', '.join(needed)}")
-    files = sum(len(vacuum(path, t, hours, dry_run=True)) for t in TABLES.values())
-    say(f"would delete {files} files older than {hours} hours")
-    say(f"tables: {_text(_whole(path))}")
-
-
-def _whole(path: str) -> Size:
-    return maintenance.total(
-        size for table in TABLES.values() for size in sizes(path, table).values()
-    )
+def _whole(warehouse: Warehouse) -> Size:
+    every = (sizes(warehouse.path, table).values() for table in TABLES.values())
+    return maintenance.total(chain(*every))
 
 
 def _text(size: Size) -> str:

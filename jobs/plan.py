@@ -54,7 +54,6 @@ class Plan:
 
 
 def work(job: Job) -> Exit:
-    """Plans a run on the recordings named."""
     given = job.arguments
     gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
     folders = [] if given.node else [Path(t) for t in given.recordings if _is_without_manifest(t)]

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say, unknown_name
-from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
+from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import recordings
 from kip_replay.pipelines.warehouse.recordings import StoredRecording
-from kip_replay.pipelines.warehouse.tables import Warehouse
 
 PARSER = JobParser(
     "recordings",
@@ -36,15 +35,15 @@ def work(job: Job) -> Exit:
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
         raise UserError(f"{action} {wanted}: kip-replay recordings --help shows examples")
-    warehouse = Warehouse(job.existing_warehouse_path(writes=action == "delete"))
+    warehouse = job.warehouse(writes=action == "delete", is_there=True)
     found = recordings.stored_recordings(warehouse, [steps.name for steps in RULES])
     by_name = {one.name: one for one in found}
     if action == "list":
-        say_all(_list(found))
+        say(*_list(found))
     elif name not in by_name:
         raise UserError(unknown_name(name, [*by_name], job.warehouse_path))
     elif action == "show":
-        say_all([*_show(by_name[name])])
+        say(*_show(by_name[name]))
     elif job.arguments.yes or _confirmed(by_name[name]):
         for table in recordings.delete_recording(warehouse, name, TABLES_OF_STEPS):
             say(f"deleted from {table.name}")

@@ -25,9 +25,10 @@ PARSER = (
 
 def work(job: Job) -> Exit:
     recordings = job.recordings()
-    replay_options(job.config)  # reports what is wrong before Spark starts
+    # Reports what is wrong or missing before Spark starts.
+    replay_options(job.config)
     for recording in recordings:
-        voters_of(recording)  # reports what is missing before Spark starts
+        voters_of(recording)
     log_bytes = log_bytes_of(find_log_files(*recordings))
     expect_stages(job, log_bytes, "replay")
     replay_as_configured(job, recordings, engine_of(job, log_bytes))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
+from kip_replay.jobs._anonymize import pseudonyms_of
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import (
@@ -16,17 +16,14 @@ from kip_replay.jobs._steps import (
     replay_as_configured,
     replay_options,
     report_fingerprint,
-    say_all,
 )
-from kip_replay.jobs.ingest import ingest_settings, say_rejected, too_many_rejected
+from kip_replay.jobs.ingest import read_logs, too_many_rejected
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
-from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
-from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
 from kip_replay.pipelines.report.accuracy import sentence
@@ -57,17 +54,18 @@ PARSER = (
     .with_engine()
     .with_progress()
     .with_fail_on()
+    .with_anonymize()
 )
-with_anonymize(PARSER)
 
 
 def work(job: Job) -> Exit:
-    """Runs every step on the recordings named."""
     watch = Stopwatch()
-    recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
-    replay_options(job.config)  # reports what is wrong before Spark starts
+    recordings = job.recordings()
+    # Reports what is wrong or missing before Spark starts.
+    pseudonyms_of(job.arguments)
+    replay_options(job.config)
     expected = quality_settings(job.config)
-    for recording in recordings:  # reports what is missing before Spark starts
+    for recording in recordings:
         voters_of(recording)
     files = find_log_files(*recordings)
     log_bytes = log_bytes_of(files)
@@ -75,10 +73,7 @@ def work(job: Job) -> Exit:
     engine = engine_of(job, log_bytes)
     warehouse = engine.warehouse
     with watch.phase("ingest"):
-        settings = ingest_settings(job)
-        read = ingest(recordings, engine, settings, say, pseudonyms, files)
-        ingest_client_observations(recordings, warehouse, pseudonyms)
-    say_rejected(read, warehouse)
+        read = read_logs(job, recordings, engine, files)
     recordings = _logged(recordings, warehouse)
     names = names_of(recordings)
     if not names:
@@ -103,13 +98,8 @@ def work(job: Job) -> Exit:
         if is_new:
             write_page(page, render(found), fingerprint)
         held = accuracy_rows(warehouse, names)
-    say("")
-    say_all([*as_text(found)])
-    say(f"predictions: {sentence(held)}")
-    if quality:
-        say_all(summary(quality))
-    say(f"report: {page}")
-    say(str(watch))
+    say("", *as_text(found), f"predictions: {sentence(held)}")
+    say(*summary(quality) if quality else (), f"report: {page}", watch)
     is_critical = quality is not None and quality.is_critical
     too_many = too_many_rejected(read, job.config)
     unwelcome = is_unwelcome(found, job.arguments.fail_on)

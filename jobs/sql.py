@@ -57,7 +57,7 @@ def work(job: Job) -> Exit:
     for option in ("rows", "seconds"):
         if (value := getattr(given, option)) < 1:
             raise UserError(f"--{option} {value}: write 1 or more")
-    catalog = Catalog(job.existing_warehouse_path(), read_views(), given.seconds)
+    catalog = Catalog(job.warehouse(False, is_there=True).path, read_views(), given.seconds)
     shell = Shell(catalog, given.format, given.rows)
     try:
         if given.answer is not None:
@@ -138,7 +138,7 @@ class Shell:
         """
         tables = self.catalog.comments
         named = [name for name in tables if re.search(rf"\b{name}\b", line)] or [*tables]
-        columns = {name: self.catalog.columns(name) for name in named}
+        columns = {name: self.catalog.column_comments[name] for name in named}
         names = {*tables, *chain(*columns.values())}
         names |= {f"{name}.{column}" for name in columns for column in columns[name] if "." in text}
         names |= {".tables", ".schema", ".format", ".help", ".quit"} if text[:1] == "." else set()

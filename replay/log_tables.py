@@ -362,11 +362,11 @@ PRODUCER_IDS = Table(
 
 LOG_GAPS = Table(
     "log_gaps",
-    "Holes in logs: spans of time in which lines of a node are missing",
+    "Gaps in logs: spans of time in which lines of a node are missing",
     (
         RECORDING,
         NODE_ID,
-        Required("number", INT, "from 1, of the node's holes by time"),
+        Required("number", INT, "from 1, of the node's gaps by time"),
         Column("after_at", AT, "last completion before it; null: the log's beginning is missing"),
         Column("before_at", AT, "first completion after it; null: the log's end is missing"),
         Column(

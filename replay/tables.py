@@ -64,7 +64,7 @@ BANDWIDTH_SUMMARY = Table.of_outcomes(
         Column("unknown_size_requests", LONG, "requests whose size is not known"),
         Column("record_bytes", LONG, "bytes of records in them"),
         Column("overhead_bytes", LONG, "bytes - record_bytes"),
-        Column("span_s", MS, "seconds of the steady phase, less holes in the node's log"),
+        Column("span_s", MS, "seconds of the steady phase, less gaps in the node's log"),
         Column("requests_per_second", MS, "requests / span_s"),
         Column("bytes_per_second", MS, "bytes / span_s"),
         Column("requests_per_block", pa.list_(LONG), "in each block of the phase, 32 at most"),

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
+from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.predictions import accuracy_rows, figure, measure_name
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import rule_pages
@@ -26,8 +26,8 @@ _ERRORS_HEAD = """\
 # was predicted, of so many predictions of another cluster; of self-checks where none was predicted.
 # Printed by `make docs` from the table prediction_accuracy; do not edit.
 """
-#: Of most telling kind first.
-_TELLING = (Kind.OTHER_CLUSTER, Kind.SELF_CHECK)
+#: The most telling kind last.
+_TELLING = (Kind.SELF_CHECK, Kind.OTHER_CLUSTER)
 
 Rows = Iterable[Mapping[str, Any]]
 #: By variant and metric: the kind, the largest errors, and of how many.
@@ -43,21 +43,18 @@ def largest(rows: Rows, steps: SummedRule) -> Errors:
         f"{metric}_{p}": kind for metric, kind in steps.latencies for p in ("p50", "p90", "p99")
     }
     traffic = steps.traffic_errors.values()
-    found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]]
-    found = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[str, str, Kind], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
-        metric = row["metric"]
+        metric, error = row["metric"], abs(row["error"] or 0.0)
         is_headline = metric in traffic or kinds.get(metric) == row["group_kind"]
-        if row["rule"] != steps.name or not (is_headline and row["is_enough"]):
-            continue
-        if row["error"] is not None and row["predicted"]:
-            error, of = abs(row["error"]), found[row["variant"], metric][row["kind"]]
-            of.append((0.0 if metric in traffic else error, error / row["predicted"]))
+        is_known = row["is_enough"] and row["error"] is not None and row["predicted"]
+        if row["rule"] == steps.name and is_headline and is_known and row["kind"] in _TELLING:
+            off = 0.0 if metric in traffic else error, error / row["predicted"]
+            found[row["variant"], metric, Kind(row["kind"])].append(off)
+    ordered = sorted(found.items(), key=lambda each: (*each[0][:2], _TELLING.index(each[0][2])))
     return {
-        key: (kind, *map(max, zip(*by_kind[kind], strict=True)), len(by_kind[kind]))
-        for key, by_kind in sorted(found.items())
-        for kind in [next((kind for kind in _TELLING if by_kind.get(kind)), None)]
-        if kind
+        (variant, metric): (kind, *map(max, zip(*off, strict=True)), len(off))
+        for (variant, metric, kind), off in ordered
     }
 
 
@@ -71,25 +68,21 @@ def text(errors: Errors) -> str:
 
 #: Kinds of clients and replicas whose predictions stand in a rule's page.
 _KINDS = ("broker", "follower")
-_HEAD = f"""# How good the predictions are
-
-Printed by `make docs` from the table `prediction_accuracy`; do not edit. Three kinds of figures,
-never added up: a prediction of another cluster is made from one recording under the rule that
-another's brokers ran, and held against what those did; a self-check is held against its own
-recording; a bound holds if nothing lies outside it. An outcome that is unknown counts as a miss.
-*Two runs*: how far apart two real runs of the same thing are, where there are two. *Little data*:
-fewer than {FEW} values, or less than {SHORT_S} s.
-"""
 _FIGURES = ("baseline", "predicted", "recorded", "error")
+_MEASURE = itemgetter("rule", "recorded_in", "metric", "group_kind", "group_value")
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """The page: a part for each kind, in it a section for each rule and pair of recordings."""
     judged = [row for row in rows if row["tolerance"] is not None]
-    noise = _noise(rows)
-    about = {rule: of.get("accuracy", "") for rule, of in rule_pages().items()}
-    rules = "\n".join(f"* {rule}: {text}" for rule, text in about.items())
-    lines = [_HEAD, f"{sentence(rows)}\n", f"{rules}\n"]
+    # How far apart two runs of the same thing are at most, by what was measured.
+    noise: dict[tuple[str, ...], float] = defaultdict(float)
+    for row in rows:
+        if row["kind"] == Kind.TWO_RUNS and row["error"] is not None:
+            noise[_MEASURE(row)] = max(noise[_MEASURE(row)], abs(row["error"]))
+    about = rule_pages().items()
+    rules = "\n".join(f"* {rule}: {of.get('accuracy', '')}" for rule, of in about)
+    lines = [f"{sentence(rows)}\n", f"{rules}\n"]
     for kind, (title, _) in KINDS.items():
         found = [row for row in judged if row["kind"] == kind]
         lines += [f"## {title}\n", f"{sentence(found)}\n"]
@@ -97,19 +90,6 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         for pair, of_pair in groupby(found, by):
             lines += _section(pair, list(of_pair), noise)
     return "\n".join(lines)
-
-
-_MEASURE = itemgetter("rule", "recorded_in", "metric", "group_kind", "group_value")
-
-
-def _noise(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], float]:
-    """How far apart two runs of the same thing are at most, by what was measured."""
-    found: dict[tuple[str, ...], float] = {}
-    for row in rows:
-        if row["kind"] == Kind.TWO_RUNS and row["error"] is not None:
-            measure = _MEASURE(row)
-            found[measure] = max(found.get(measure, 0.0), abs(row["error"]))
-    return found
 
 
 def _section(
@@ -136,12 +116,12 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"| rule | {' | '.join(title.lower() for title, _ in KINDS.values())} |"
     yield f"|---|{'--:|' * len(KINDS)}"
     judged = [row for row in rows if row["tolerance"] is not None]
-    for rule in sorted({row["rule"] for row in judged}):
-        of_kinds = (
-            [row["passed"] for row in judged if (row["rule"], row["kind"]) == (rule, kind)]
-            for kind in KINDS
-        )
-        cells = (f"{sum(map(bool, of))} of {len(of)}" if of else "-" for of in of_kinds)
+    passed: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for row in judged:
+        passed[row["rule"], row["kind"]].append(bool(row["passed"]))
+    for rule in sorted({rule for rule, _ in passed}):
+        of_kinds = (passed[rule, kind] for kind in KINDS)
+        cells = (f"{sum(of)} of {len(of)}" if of else "-" for of in of_kinds)
         yield f"| [`{rule}`](docs/rules/{rule}.md) | {' | '.join(cells)} |"
 
 
@@ -174,7 +154,7 @@ def predictions(rule: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def main(warehouse: Warehouse) -> None:
     names = [one.name for one in stored_recordings(warehouse)]
     rows = accuracy_rows(warehouse, names)
-    (DOCS / "accuracy.md").write_text(page(rows), encoding="utf-8")
+    fill(DOCS / "accuracy.md", page(rows))
     fill(DOCS.parent / "README.md", "\n".join(totals(rows)))
     for steps in RULES:
         fill(DOCS / "rules" / f"{steps.name}.md", "\n".join(predictions(steps.name, rows)))

@@ -21,12 +21,13 @@ from kip_replay.pipelines.analysis.intervals import (
     Histogram,
     Interval,
     Used,
-    block_us,
     error_of,
 )
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summaries import (
-    PERCENTILES,
+    KEY,
+    headline_figures,
+    histograms,
     latency_histogram,
     traffic_figures,
 )
@@ -34,13 +35,12 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.pipelines.replaying.phases import log_spans, steady_phases
-from kip_replay.pipelines.replaying.seam import by_key
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.tables import BANDWIDTH_SUMMARY
 from tools.accuracy import largest
-from tools.printed import DOCS
+from tools.printed import DOCS, fill
 
 _STEPS = {steps.name: steps for steps in RULES}
 
@@ -68,20 +68,16 @@ def latencies(warehouse: Warehouse, names: Collection[str]) -> Found:
     texts = [steps.text("latencies") for steps in RULES if steps.file("latencies").is_file()]
     counted, inputs = latency_histogram(texts, pairs, phases, spans)
     plain = Text("SELECT * FROM counted WHERE parameter = 'none'", {"counted": counted})
-    key = ("recording", "rule", "metric", "group_kind", "group_value", "variant")
-    rows = engine.rows(plain, names, inputs)
-    ordered = rows.sort_by([(name, "ascending") for name in (*key, "value_us")]).combine_chunks()
+    order = [(name, "ascending") for name in (*KEY, "value_us")]
+    ordered = engine.rows(plain, names, inputs).sort_by(order).combine_chunks()
     found: dict[tuple[str, Name], Variants] = defaultdict(dict)
-    for (recording, rule, metric, kind, group, variant), of in by_key(
-        iter(ordered.to_batches()), key
-    ):
-        if (metric, kind) in pairs:
-            histogram, block_s = Histogram(of), block_us(*spans[recording]) / 1e6
-            for percentile in ("p50", "p90", "p99"):
-                name = f"{metric}_{percentile}"
-                named = Name(rule, name, name if group == "all" else f"{name} {group}")
-                figure = histogram.figure(PERCENTILES[percentile], block_s)
-                found[recording, named][variant] = figure
+    for group, rows in histograms(ordered.to_batches()):
+        recording, metric = group["recording"], group["metric"]
+        if (metric, group["group_kind"]) in pairs:
+            own = {group["variant"]: Histogram(rows)}
+            value = "" if group["group_value"] == "all" else f" {group['group_value']}"
+            for _, name, figures in headline_figures(metric, own, spans[recording]):
+                found[recording, Name(group["rule"], name, f"{name}{value}")] |= figures
     return found
 
 
@@ -101,22 +97,6 @@ def traffic(warehouse: Warehouse, names: Collection[str]) -> Found:
 
 
 _RECORDING = itemgetter("recording", "rule")
-_PAGE = DOCS / "coverage.md"
-_HEAD = """# How often intervals hold
-
-Printed by `make docs`; do not edit. An interval is to hold what such a cluster shows over another
-span as long, in nine cases of ten. Held against what came, of headlines (*figures*) and of what
-becomes of them from one variant to another (*differences*):
-
-* *halves*: the first half of each recording predicts its second, under each variant;
-* *one workload*: recordings of one `scenario` and `seed` predict each other, under the rule that
-  the predicted one's brokers ran; a difference is held against that of both recorded figures;
-* *one kind*: so do recordings of one `scenario` and Kafka's minor version, of what controllers do.
-
-The systematic error is out of sample: fitted on one half of the workloads, the intervals are of the
-other, and the other way round. Halves need none. *Width*: of the interval, relative to the figure,
-median.
-"""
 _HOWS = ("halves", "one workload", "one kind")
 _WHATS = ("figures", "differences")
 
@@ -208,26 +188,19 @@ def _used(figures: Variants) -> Used:
 
 def page(held: Sequence[Held]) -> str:
     """A table of rules and figures, and the totals."""
-    heads = [f"{what}, {how}" for what in _WHATS for how in _HOWS]
-    lines = [_HEAD, f"| rule | figure | {' | '.join(heads)} | width |"]
-    lines.append(f"|---|---|{'--:|' * (len(heads) + 1)}")
-
-    def row(rule: str, name: str, of: Sequence[Held]) -> str:
-        parts = [
-            [x.holds for x in of if (x.what, x.how) == each] for each in product(_WHATS, _HOWS)
-        ]
+    columns = [*product(_WHATS, _HOWS)]
+    lines = [f"| rule | figure | {' | '.join(map(', '.join, columns))} | width |"]
+    lines.append(f"|---|---|{'--:|' * (len(columns) + 1)}")
+    groups: dict[tuple[int, str, str], list[Held]] = defaultdict(list)
+    for one in held:
+        rule, name = one.name.rule, one.name.name
+        for group in ((0, rule, name), (1, rule, "all"), (2, "all", "all")):
+            groups[group].append(one)
+    for (_, rule, name), of in sorted(groups.items(), key=itemgetter(0)):
+        parts = [[one.holds for one in of if (one.what, one.how) == each] for each in columns]
         cells = [f"{sum(part)} of {len(part)}" if part else "" for part in parts]
         width = median(one.width for one in of if one.what == "figures")
-        return f"| {' | '.join((rule, name, *cells))} | {width:.0%} |"
-
-    def key(one: Held) -> tuple[str, str]:
-        return one.name.rule, one.name.name
-
-    ordered = sorted(held, key=key)
-    lines += [row(*names, list(of)) for names, of in groupby(ordered, key)]
-    for rule, of in groupby(ordered, lambda one: one.name.rule):
-        lines.append(row(rule, "all", list(of)))
-    lines.append(row("all", "all", ordered))
+        lines.append(f"| {' | '.join((rule, name, *cells))} | {width:.0%} |")
     for what in _WHATS:
         holds = [one.holds for one in held if one.what == what]
         share = f"{sum(holds)} of {len(holds)} hold, {sum(holds) / len(holds):.1%}"
@@ -245,12 +218,11 @@ def halves(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recor
     def workload(one: Recording) -> tuple[str, ...]:
         return tuple(str(one.extra.get(name, one.name)) for name in ("scenario", "seed"))
 
-    workloads = sorted({*map(workload, recordings)})
-    first = {*workloads[::2]}
-    found: tuple[list[Recording], list[Recording]] = [], []
-    for one in recordings:
-        found[workload(one) not in first].append(one)
-    return found
+    first = sorted({*map(workload, recordings)})[::2]
+    return (
+        [one for one in recordings if workload(one) in first],
+        [one for one in recordings if workload(one) not in first],
+    )
 
 
 def main(warehouse: Warehouse, recordings: Sequence[Recording]) -> None:
@@ -264,7 +236,7 @@ def main(warehouse: Warehouse, recordings: Sequence[Recording]) -> None:
         for judged, fitted in ((one, other), (other, one))
         for each in coverage(found, rows, judged, [of.name for of in fitted])
     ]
-    _PAGE.write_text(page(held), encoding="utf-8")
+    fill(DOCS / "coverage.md", page(held))
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ whatever starts this Spark (``kip-replay``, ``spark-submit``, a notebook) with n
 """
 
 import hashlib
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from delta import configure_spark_with_delta_pip
-from pyspark import SparkConf
-from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.engines.session import SPARK_HOME
@@ -56,30 +56,23 @@ def _require_known(jars: Mapping[Path, str]) -> None:
 
 
 def _resolve(ivy_dir: Path) -> None:
-    """Lets spark-submit resolve the jars into `ivy_dir`/jars, as ``--packages`` would."""
+    """Lets spark-submit resolve the jars into `ivy_dir`/jars, for a program that does nothing."""
     options = configure_spark_with_delta_pip(SparkSession.Builder())._options
     packages = options["spark.jars.packages"]
-    conf = SparkConf(loadDefaults=False).set("spark.jars.packages", packages)
     # What Spark ships is neither fetched (74 of 87 MB) nor laid beside it in another version.
     shipped = {jar.stem.rsplit("-", 1)[0] for jar in SPARK_JARS_DIR.glob("*.jar")}
-    conf.set("spark.jars.excludes", ",".join(f"*:{artifact}" for artifact in sorted(shipped)))
-    conf.set("spark.jars.ivy", str(ivy_dir))
-    # Ivy reports at length on both streams: kept, and shown only if it fails.
-    with tempfile.TemporaryFile() as report:
-        try:
-            gateway = launch_gateway(conf, {"stdout": report, "stderr": report})
-        except PySparkRuntimeError as error:
-            report.seek(0)
-            lines = report.read().decode(errors="replace").splitlines()
-            reasons = [line.strip() for line in lines if "Exception" in line or "not found" in line]
-            reason = reasons[-1] if reasons else "spark-submit gave no reason"
-            raise SystemExit(
-                f"Delta's jars ({packages}) could not be fetched from Maven Central: {reason}"
-            ) from error
-        process = gateway.proc
-        gateway.shutdown()
-        process.stdin.close()
-        process.wait()
+    submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--conf", f"spark.jars.ivy={ivy_dir}"]
+    submit += ["--exclude-packages", ",".join(f"*:{artifact}" for artifact in sorted(shipped))]
+    submit += ["--packages", packages, str(Path(__file__).with_name("__init__.py"))]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(submit, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = (done.stdout + done.stderr).splitlines()
+        reasons = [line.strip() for line in lines if "Exception" in line or "not found" in line]
+        raise SystemExit(
+            f"Delta's jars ({packages}) could not be fetched from Maven Central: "
+            f"{reasons[-1] if reasons else 'spark-submit gave no reason'}"
+        )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,12 @@ WAREHOUSE = os.environ.get("KIP_REPLAY_WAREHOUSE", "/data/warehouse")
 RECORDINGS = os.environ.get("KIP_REPLAY_RECORDINGS", "/data/recordings")
 THIS_MONTH = f"{RECORDINGS}/prod-$(date -u +%Y-%m)"
 LAST_MONTH = f"{RECORDINGS}/prod-$(date -u -d '-5 days' +%Y-%m)"
-DEFAULTS = {"retries": 2, "retry_delay": timedelta(minutes=5)}
+USUAL = {
+    "start_date": datetime(2026, 1, 1, tzinfo=UTC),
+    "catchup": False,  # a run takes all that is new: missed ones need not be made up for
+    "max_active_runs": 1,
+    "default_args": {"retries": 2, "retry_delay": timedelta(minutes=5)},
+}
 
 
 def job(name: str, arguments: str) -> BashOperator:
@@ -29,33 +34,14 @@ def job(name: str, arguments: str) -> BashOperator:
     return BashOperator(task_id=name, bash_command=f"{KIP_REPLAY} {name} {arguments}")
 
 
-with DAG(
-    dag_id="kip_replay_hourly",
-    schedule="7 * * * *",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,  # a run takes all that is new: missed ones need not be made up for
-    max_active_runs=1,
-    default_args=DEFAULTS,
-):
+with DAG("kip_replay_hourly", schedule="7 * * * *", **USUAL):
     job("run", f"{THIS_MONTH} --warehouse {WAREHOUSE} --growing")
 
-with DAG(
-    dag_id="kip_replay_nightly",
-    schedule="15 2 * * *",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    default_args=DEFAULTS,
-):
+with DAG("kip_replay_nightly", schedule="15 2 * * *", **USUAL):
     check = job("check", f"{THIS_MONTH} --warehouse {WAREHOUSE}")
     maintain = job("maintain", f"--warehouse {WAREHOUSE} --keep-days 90")
     check >> maintain
 
-with DAG(
-    dag_id="kip_replay_monthly",
-    schedule="30 1 2 * *",  # when the last lines of the month before are in
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    default_args=DEFAULTS,
-):
+# When the last lines of the month before are in.
+with DAG("kip_replay_monthly", schedule="30 1 2 * *", **USUAL):
     job("run", f"{LAST_MONTH} --warehouse {WAREHOUSE} --final")

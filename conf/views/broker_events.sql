@@ -1,4 +1,4 @@
--- Brokers that start, shut down, are fenced and no longer fenced, as heartbeats and registrations show it; they seem to fall silent in a hole of the controller's log.
+-- Brokers that start, shut down, are fenced and no longer fenced, as heartbeats and registrations show it; they seem to fall silent in a gap of the controller's log.
 -- event_at: when a line first shows it; null: not known
 -- kind: broker_started, broker_fenced, broker_unfenced or controlled_shutdown
 -- node_id: broker
@@ -43,19 +43,18 @@ incarnations AS (
   ) AS each
   GROUP BY recording, broker_id, broker_epoch
 ),
-shutdowns AS (
-  SELECT recording, broker_id, broker_epoch, min(built_at) AS event_at
+events AS (
+  SELECT recording, broker_id, event_at, 'broker_started' AS kind,
+    ' started (broker epoch ' || CAST(broker_epoch AS STRING) || ')' AS what
+  FROM incarnations WHERE is_registered OR broker_epoch > first_epoch
+  UNION ALL
+  SELECT recording, broker_id, event_at,
+    CASE WHEN is_fenced THEN 'broker_fenced' ELSE 'broker_unfenced' END, what
+  FROM fencings
+  UNION ALL
+  SELECT recording, broker_id, min(built_at), 'controlled_shutdown', ' shuts down'
   FROM heartbeats WHERE want_shut_down GROUP BY recording, broker_id, broker_epoch
 )
-SELECT recording, event_at, 'broker_started' AS kind, broker_id AS node_id,
-  'broker ' || CAST(broker_id AS STRING) || ' started (broker epoch '
-    || CAST(broker_epoch AS STRING) || ')' AS what
-FROM incarnations WHERE is_registered OR broker_epoch > first_epoch
-UNION ALL
-SELECT recording, event_at, CASE WHEN is_fenced THEN 'broker_fenced' ELSE 'broker_unfenced' END,
-  broker_id, 'broker ' || CAST(broker_id AS STRING) || what
-FROM fencings
-UNION ALL
-SELECT recording, event_at, 'controlled_shutdown', broker_id,
-  'broker ' || CAST(broker_id AS STRING) || ' shuts down'
-FROM shutdowns
+SELECT recording, event_at, kind, broker_id AS node_id,
+  'broker ' || CAST(broker_id AS STRING) || what AS what
+FROM events

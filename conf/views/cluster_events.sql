@@ -5,13 +5,9 @@
 -- subject: what it is of: partition, client or resource; null: the node
 -- what: the event in words
 WITH elected AS (
-  SELECT recording, node_id, built_at, requested.current_leader_epoch AS leader_epoch,
-    explode(response_partitions) AS returned
-  FROM (
-    SELECT recording, node_id, built_at, response_partitions,
-      explode(request_partitions) AS requested
-    FROM fetches WHERE is_cluster_metadata AND error_code = 0
-  ) AS each
+  SELECT recording, node_id, built_at, get(response_partitions, 0) AS returned,
+    (get(request_partitions, 0)).current_leader_epoch AS leader_epoch
+  FROM fetches WHERE is_cluster_metadata AND error_code = 0
 ),
 metadata_epochs AS (
   SELECT recording, leader_epoch, min(built_at) AS event_at, min_by(node_id, built_at) AS node_id,
@@ -19,8 +15,7 @@ metadata_epochs AS (
   FROM elected WHERE returned.error_code = 0 AND leader_epoch >= 0 GROUP BY recording, leader_epoch
 ),
 changes AS (
-  SELECT
-    recording, request_id, configs.built_at, principal, client_id, correlation_id, is_forwarded,
+  SELECT recording, configs.built_at, principal, client_id, correlation_id, is_forwarded,
     resource_type, resource_name, name, value, operation
   FROM configs JOIN requests USING (recording, request_id)
   WHERE operation <> 'describe' AND source <> 'CREATE_TOPICS' AND error_code = 0
@@ -62,5 +57,5 @@ SELECT recording, coalesce(after_at, before_at), 'log_gap', node_id, NULL,
     WHEN 'no_log' THEN ' is missing'
     WHEN 'begins_late' THEN ' begins late'
     WHEN 'ends_early' THEN ' ends early'
-    ELSE ' has a hole' END
+    ELSE ' has a gap' END
 FROM log_gaps

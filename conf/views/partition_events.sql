@@ -19,17 +19,12 @@ seen AS (
     LEFT JOIN only_ids USING (recording, topic)
 ),
 partition_epochs AS (
-  SELECT recording, topic_key, subject, leader_epoch, min(built_at) AS event_at,
-    max(leader_id) AS node_id
-  FROM seen WHERE leader_epoch >= 0 AND leader_id IS NOT NULL
-  GROUP BY recording, topic_key, subject, leader_epoch
-),
-partition_leaders AS (
-  SELECT *,
-    lag(node_id) OVER (
+  SELECT recording, subject, min(built_at) AS event_at, max(leader_id) AS node_id,
+    lag(max(leader_id)) OVER (
       PARTITION BY recording, topic_key, subject ORDER BY leader_epoch
     ) AS leader_before
-  FROM partition_epochs
+  FROM seen WHERE leader_epoch >= 0 AND leader_id IS NOT NULL
+  GROUP BY recording, topic_key, subject, leader_epoch
 ),
 isrs AS (
   SELECT *,
@@ -58,8 +53,8 @@ isr_steps AS (
     explode(isr_before) AS node_id, isr AS other
   FROM isr_pairs
   UNION ALL
-  SELECT
-    recording, topic_key, subject, built_at, request_id, 'isr_expansion', explode(isr), isr_before
+  SELECT recording, topic_key, subject, built_at, request_id, 'isr_expansion', explode(isr),
+    isr_before
   FROM isr_pairs WHERE isr_before IS NOT NULL
 ),
 isr_moves AS (
@@ -75,7 +70,7 @@ SELECT recording, event_at, 'partition_leader' AS kind,
   subject,
   CASE WHEN node_id < 0 THEN subject || ' has no leader'
     ELSE CAST(node_id AS STRING) || ' leads ' || subject END AS what
-FROM partition_leaders WHERE node_id <> leader_before
+FROM partition_epochs WHERE node_id <> leader_before
 UNION ALL
 SELECT recording, built_at, kind, node_id, subject,
   CASE kind WHEN 'isr_shrink' THEN 'ISR of ' || subject || ' shrank: without '

@@ -44,10 +44,9 @@ slow AS (
   FROM requests AS r JOIN ranked USING (recording, request_id) WHERE rank <= 100
 ),
 divided AS (
-  SELECT *, greatest(
-    coalesce(request_queue_ms, 0), coalesce(local_ms, 0), other_remote_ms,
-    coalesce(response_queue_ms, 0), coalesce(send_ms, 0)
-  ) AS longest_part_ms
+  SELECT *,
+    greatest(request_queue_ms, local_ms, other_remote_ms, response_queue_ms, send_ms)
+      AS longest_part_ms
   FROM slow
 )
 SELECT recording, api_name, rank, slow_ms, total_ms, waited_ms,

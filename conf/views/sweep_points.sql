@@ -7,14 +7,8 @@
 -- group_kind: likewise; of traffic all
 -- group_value: likewise
 -- figure: p50, p90, p99 (ms) or per_second
--- value: the figure; null: unknown, or a percentile of fewer than five values
-WITH percentiles AS (
-  SELECT *, explode(CASE WHEN count + unknown_count >= 5 THEN [
-      {'figure': 'p50', 'value': p50_ms}, {'figure': 'p90', 'value': p90_ms},
-      {'figure': 'p99', 'value': p99_ms}] ELSE [{'figure': 'p50', 'value': p50_ms}] END) AS of
-  FROM latency_summary WHERE parameter <> 'none'
-),
-rates AS (
+-- value: the figure; null: unknown; p90 is of ten values or more, p99 of a hundred
+WITH rates AS (
   SELECT recording, rule, variant, parameter, parameter_value,
     sum(CASE direction WHEN 'request' THEN requests / span_s END) AS fetches,
     sum(overhead_bytes / span_s) AS overhead
@@ -22,13 +16,10 @@ rates AS (
   GROUP BY recording, rule, variant, parameter, parameter_value
 )
 SELECT recording, rule, variant, parameter, parameter_value, metric, group_kind, group_value,
-  of.figure AS figure, of.value AS value
-FROM percentiles
+  figure, CASE figure WHEN 'p50' THEN p50_ms WHEN 'p90' THEN p90_ms ELSE p99_ms END AS value
+FROM latency_summary CROSS JOIN (VALUES ('p50'), ('p90'), ('p99')) AS figures(figure)
+WHERE parameter <> 'none' AND (figure = 'p50' OR count + unknown_count >= CASE figure WHEN 'p90' THEN 10 ELSE 100 END)
 UNION ALL
-SELECT recording, rule, variant, parameter, parameter_value, 'fetches', 'all', 'all',
-  'per_second', fetches
-FROM rates
-UNION ALL
-SELECT recording, rule, variant, parameter, parameter_value, 'overhead', 'all', 'all',
-  'per_second', overhead
-FROM rates
+SELECT recording, rule, variant, parameter, parameter_value, metric, 'all', 'all', 'per_second',
+  CASE metric WHEN 'fetches' THEN fetches ELSE overhead END
+FROM rates CROSS JOIN (VALUES ('fetches'), ('overhead')) AS metrics(metric)

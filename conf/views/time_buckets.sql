@@ -14,12 +14,9 @@ tried AS (
     first_us - first_us % (bucket_s * 1000000) AS first_us,
     last_us - last_us % (bucket_s * 1000000) AS last_us
   FROM spans CROSS JOIN (
-    SELECT CAST(s AS BIGINT) AS bucket_s
-    FROM (
-      VALUES (1), (2), (5), (10), (20), (30), (60), (120), (300), (600), (1800), (3600), (7200),
-        (21600), (43200), (86400), (604800), (31536000)
-    ) AS widths(s)
-  ) AS widths
+    VALUES (CAST(1 AS BIGINT)), (2), (5), (10), (20), (30), (60), (120), (300), (600), (1800),
+      (3600), (7200), (21600), (43200), (86400), (604800), (31536000)
+  ) AS widths(bucket_s)
 ),
 enough AS (
   SELECT recording,

@@ -131,35 +131,27 @@ def prediction_accuracy(
     pairs: Collection[tuple[str, str]],
 ) -> pa.Table:
     """Rows of prediction_accuracy for pairs (predicted_from, recorded_in); judgements by rule."""
-    found = [_judged(engine, rule, each, phases, pairs) for rule, each in judgements.items()]
-    schema = PREDICTION_ACCURACY.arrow_schema
-    rows = pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in found)])
-    return rows.sort_by([(name, "ascending") for name in PREDICTION_ACCURACY.key])
-
-
-def _judged(
-    engine: Engine,
-    rule: str,
-    judgement: Judgement,
-    phases: Phases,
-    pairs: Collection[tuple[str, str]],
-) -> pa.Table:
+    schema, file = PREDICTION_ACCURACY.arrow_schema, _FOLDER / "prediction_accuracy.sql"
     recordings = sorted({name for pair in pairs for name in pair})
-    texts = _DEFAULTS | {**judgement.texts}
-    self_checks = ((name, name) for name in recordings)
-    known = {
-        "phases": phases_table(phases),
-        # What a recording's brokers ran, its self-check says.
-        "pairs": _arrow_table(sorted({*pairs, *self_checks}), _PAIRS),
-        "tolerances": _arrow_table(judgement.tolerances, _TOLERANCES),
-    }
-    for name in _STEPS:
-        if name in texts:
-            known[name] = engine.rows(texts[name], recordings, known)
-    known["pairs"] = _arrow_table(pairs, _PAIRS)
-    file, values = _FOLDER / "prediction_accuracy.sql", {"few": FEW, "short_s": SHORT_S}
-    text = Text.read(file, {"shown": texts["shown"]}, rule=rule, **values)
-    return engine.rows(text, recordings, known).select(PREDICTION_ACCURACY.arrow_schema.names)
+    # What a recording's brokers ran, its self-check says.
+    with_self_checks = sorted({*pairs, *((name, name) for name in recordings)})
+    found = [schema.empty_table()]
+    for rule, judgement in judgements.items():
+        texts = _DEFAULTS | {**judgement.texts}
+        known = {
+            "phases": phases_table(phases),
+            "pairs": _arrow_table(with_self_checks, _PAIRS),
+            "tolerances": _arrow_table(judgement.tolerances, _TOLERANCES),
+        }
+        for name in _STEPS:
+            if name in texts:
+                known[name] = engine.rows(texts[name], recordings, known)
+        known["pairs"] = _arrow_table(pairs, _PAIRS)
+        values = {"rule": rule, "few": FEW, "short_s": SHORT_S}
+        text = Text.read(file, {"shown": texts["shown"]}, **values)
+        found.append(engine.rows(text, recordings, known).select(schema.names).cast(schema))
+    rows = pa.concat_tables(found)
+    return rows.sort_by([(name, "ascending") for name in PREDICTION_ACCURACY.key])
 
 
 def _arrow_table(rows: Collection[Sequence[object]], schema: pa.Schema) -> pa.Table:

@@ -48,8 +48,7 @@ counted AS (
     FROM ways
     -- A FETCH of the steady phase may return the burst of records of a shutdown.
     WHERE way.direction = 'request' OR (built_us >= from_us AND built_us < until_us)
-    GROUP BY recording, rule, variant, parameter, parameter_value, node_id, client_kind,
-        way.direction, block
+    GROUP BY ALL
 ),
 -- A row for each block of the phase, also of those without requests.
 filled AS (
@@ -67,8 +66,7 @@ summed AS (
         listed(block, requests) AS requests_per_block,
         listed(block, partitions) AS partitions_per_block, listed(block, bytes) AS bytes_per_block,
         list_transform(listed(block, covered_us), lambda us: us / 1e6) AS seconds_per_block
-    FROM filled
-    GROUP BY recording, rule, variant, parameter, parameter_value, node_id, client_kind, direction
+    FROM filled GROUP BY ALL
 )
 SELECT recording, rule, variant, parameter, parameter_value, 'FETCH' AS api_name, node_id,
     client_kind, direction, requests, partitions, bytes, unknown_size_requests, record_bytes,

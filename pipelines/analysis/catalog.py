@@ -73,8 +73,9 @@ class Catalog:
         #: What a row of each table and view says.
         self.comments = {table.name: table.comment for table in tables}
         self.comments |= {view.name: view.comment for view in views}
-        self._column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
-        self._column_comments |= {view.name: dict(view.columns) for view in views}
+        #: What each of their columns says.
+        self.column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
+        self.column_comments |= {view.name: dict(view.columns) for view in views}
         self._session = duckdb.connect(config={"python_enable_replacements": False})
         for table in tables:
             dataset = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
@@ -93,10 +94,6 @@ class Catalog:
         """The same, all of it. Raises UserError."""
         return self._interruptible(lambda: self._reader(statement).read_all())
 
-    def columns(self, name: str) -> list[str]:
-        """The columns of a table or view."""
-        return [*self._column_comments[name]]
-
     def _interruptible(self, work: Callable[[], _T]) -> _T:
         # In a thread of its own: DuckDB, which works in several, hears no Ctrl-C meanwhile.
         with _one_sentence(), ThreadPoolExecutor(1) as pool:
@@ -109,7 +106,7 @@ class Catalog:
 
     def _reader(self, statement: str) -> pa.RecordBatchReader:
         if (match := _DESCRIBE.fullmatch(statement)) and match[1].lower() in self.comments:
-            view, comments = self._session.view(match[1]), self._column_comments[match[1].lower()]
+            view, comments = self._session.view(match[1]), self.column_comments[match[1].lower()]
             columns = {"column_name": view.columns, "column_type": [*map(str, view.types)]}
             columns["comment"] = [comments.get(name, "") for name in view.columns]
             return pa.table(columns).to_reader()

@@ -240,7 +240,6 @@ class Histogram:
         return np.where(counts > 0, found, np.nan)
 
     def figure(self, thousandths: int, block_s: float) -> Figure:
-        """A percentile."""
         of, seconds = partial(self._percentile, thousandths), np.where(self._totals, block_s, 0.0)
         return Figure(of, self._totals, seconds, self._unknown, 1000 - thousandths)
 

@@ -7,7 +7,7 @@ less is known.
 """
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,6 @@ class Answerable:
 
 
 def answerable(found: Overview) -> list[Answerable]:
-    """Each rule, by name."""
     rules = []
     with duckdb.connect() as database:
         database.register("sample", found.rows)
@@ -53,9 +52,6 @@ def _lack(
     row = database.execute(query, [nodes]).fetchone()
     if row and row[0]:
         return None
-    where = f"in samples of node {_ids(nodes)}" if nodes else f"since no {roles[0]} has a log"
+    ids = ", ".join(map(str, sorted(nodes)))
+    where = f"in samples of node {ids}" if nodes else f"since no {roles[0]} has a log"
     return f"no {need['what']} {where}: {need['how']}"
-
-
-def _ids(ids: Collection[int]) -> str:
-    return ", ".join(map(str, sorted(ids)))

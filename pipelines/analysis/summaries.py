@@ -9,7 +9,7 @@ another span (``intervals``).
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby, permutations, product
@@ -36,6 +36,7 @@ from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import Gaps
+from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import INT, LONG, TEXT
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
@@ -47,13 +48,11 @@ from kip_replay.replay.tables import (
 _WHAT_IF = ("recording", "rule", "parameter", "parameter_value")
 #: The variants of a group, last, are fed together.
 _GROUP = (*_WHAT_IF, "metric", "group_kind", "group_value")
-_KEY = (*_GROUP, "variant")
+KEY = (*_GROUP, "variant")
 #: Percentiles in thousandths, so that ranks are computed in integers.
 PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 #: Points of a distribution: one for each half per cent of the values.
 CURVE_POINTS = 200
-#: Percentiles with bounds.
-_BOUNDED = ("p50", "p90", "p99")
 #: Amounts of traffic: the figure and its unit.
 _RATES = {
     "fetches": ("per_second", "/s"),
@@ -122,6 +121,24 @@ def _union(texts: Collection[Text], columns: Collection[str]) -> Text:
     return Text(" UNION ALL ".join(selects), parts)
 
 
+def histograms(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Row, pa.Table]]:
+    """Each group and variant with its rows of ``latency_histogram``, as large as it has different
+    microseconds."""
+    for key, parts in groupby(by_key(iter(batches), KEY), itemgetter(0)):
+        rows = [rows.select(["value_us", "block", "occurs"]) for _, rows in parts]
+        yield dict(zip(KEY, key, strict=True)), pa.Table.from_batches(rows)
+
+
+def headline_figures(
+    metric: str, histograms: Mapping[str, Histogram], span: SteadyPhase
+) -> Iterator[tuple[str, str, dict[str, Figure]]]:
+    """Percentiles with bounds, each with its metric of prediction_accuracy, and of each variant."""
+    block_s = block_us(*span) / 1e6
+    for name in ("p50", "p90", "p99"):
+        figures = {v: of.figure(PERCENTILES[name], block_s) for v, of in histograms.items()}
+        yield name, f"{metric}_{name}", figures
+
+
 @dataclass
 class LatencySummaries:
     """Writes latency_summary, latency_curves and paired_differences of ``latency_histogram``.
@@ -137,22 +154,15 @@ class LatencySummaries:
     errors: Mapping[str, Errors]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        """A histogram is as large as it has different microseconds, and held as a whole; of
-        headlines those of all variants."""
-        found = (
-            (key, rows.select(["value_us", "block", "occurs"]))
-            for key, rows in by_key(batches, _KEY)
-        )
-        for _, variants in groupby(found, key=lambda each: each[0][:-1]):
-            rows, histograms = [], {}
-            for key, parts in groupby(variants, key=itemgetter(0)):
-                histogram = pa.Table.from_batches([rows for _, rows in parts])
-                rows.append(self._summed(dict(zip(_KEY, key, strict=True)), histogram))
-                if self._is_plain(rows[-1], self.headlines):
-                    histograms[key[-1]] = Histogram(histogram)
-            if histograms:
-                self._bound(rows, histograms)
-            schema = LATENCY_SUMMARY.arrow_schema
+        schema = LATENCY_SUMMARY.arrow_schema
+        for _, variants in groupby(histograms(batches), lambda each: itemgetter(*_GROUP)(each[0])):
+            rows, headlines = [], {}
+            for group, histogram in variants:
+                rows.append(self._summed(group, histogram))
+                if self._is_plain(group, self.headlines):
+                    headlines[group["variant"]] = Histogram(histogram)
+            if headlines:
+                self._bound(rows, headlines)
             self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist(rows, schema))
         return self.files.closed()
 
@@ -187,30 +197,22 @@ class LatencySummaries:
     def _bound(self, rows: Sequence[Row], histograms: Mapping[str, Histogram]) -> None:
         """Adds the bounds to one group's rows, a variant each, and writes their differences."""
         group = {name: rows[0][name] for name in _GROUP}
-        block_s = block_us(*self.spans[group["recording"]]) / 1e6
-        errors = self.errors.get(group["rule"], {})
-        for name in _BOUNDED:
-            figures = {v: of.figure(PERCENTILES[name], block_s) for v, of in histograms.items()}
-            named, metric = group | {"figure": name, "unit": "ms"}, f"{group['metric']}_{name}"
+        errors, span = self.errors.get(group["rule"], {}), self.spans[group["recording"]]
+        for name, metric, figures in headline_figures(group["metric"], histograms, span):
+            named = group | {"figure": name, "unit": "ms"}
             drawn = _compared(self.files, named, figures, errors, metric)
             for row in rows:
                 of = drawn[row["variant"]]
                 row[f"{name}_low_ms"], row[f"{name}_high_ms"] = (of and of.interval) or (None, None)
 
-    def _draw(
-        self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray, total: int
-    ) -> None:
+    def _draw(self, group: Row, values: np.ndarray, up_to: np.ndarray, total: int) -> None:
         """The largest value of each slice of the ranks: at most CURVE_POINTS points, all exact."""
         slices = (up_to - 1) * CURVE_POINTS // total
         last = np.flatnonzero(np.diff(slices, append=slices[-1] + 1))
         first = np.concatenate(([0], last[:-1] + 1))
-        columns = {
-            **{name: pa.repeat(value, len(last)) for name, value in group.items()},
-            "value_us": values[last],
-            "up_to": up_to[last],
-            "from_us": values[first],
-            "total": np.full(len(last), total),
-        }
+        points = {"value_us": values[last], "up_to": up_to[last], "from_us": values[first]}
+        same = group | {"total": total}
+        columns = {name: pa.repeat(value, len(last)) for name, value in same.items()} | points
         schema = LATENCY_CURVES.arrow_schema
         rows = pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema)
         self.files.write(LATENCY_CURVES, rows)
@@ -249,16 +251,15 @@ class BandwidthSummaries:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         schema = BANDWIDTH_SUMMARY.arrow_schema
         for key, parts in groupby(by_key(batches, _WHAT_IF), key=itemgetter(0)):
-            summed = [rows.select(schema.names).cast(schema) for _, rows in parts]
-            for rows in summed:
-                self.files.write(BANDWIDTH_SUMMARY, rows)
+            rows: list[Row] = []
+            for _, part in parts:
+                self.files.write(BANDWIDTH_SUMMARY, part.select(schema.names).cast(schema))
+                rows += part.to_pylist()
             what_if = dict(zip(_WHAT_IF, key, strict=True))
-            if what_if["parameter"] != "none":
-                continue
-            errors = self.errors.get(what_if["rule"], {})
-            metrics = self.metrics[what_if["rule"]]
-            for group, figures in traffic_figures(pa.Table.from_batches(summed).to_pylist()):
-                metric = metrics.get(group["metric"], "")
+            rule, of_rows = what_if["rule"], traffic_figures(rows)
+            for group, figures in of_rows if what_if["parameter"] == "none" else ():
+                metric = self.metrics[rule].get(group["metric"], "")
+                errors = self.errors.get(rule, {})
                 _compared(self.files, what_if | group, figures, errors, metric)
         return self.files.closed()
 
@@ -279,16 +280,15 @@ def traffic_figures(rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Figure
 def _traffic_figure(metric: str, rows: Sequence[Row]) -> Figure:
     """``fetches`` or ``bytes`` both ways a second, or ``partitions`` of a FETCH."""
     requests = [row for row in rows if row["direction"] == "request"]
-    counts = np.sum([_in(row, "requests") for row in requests], axis=0)
-    if metric == "partitions":
-        parts = [(np.sum([_in(row, "partitions") for row in requests], axis=0), counts)]
-    else:
+    counts, partitions = (_in(requests, name).sum(0) for name in ("requests", "partitions"))
+    parts = [(partitions, counts)]
+    if metric != "partitions":
         of, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
-        parts = [(_in(row, what), _in(row, "seconds")) for row in of]
-    seconds = np.max([_in(row, "seconds") for row in rows], axis=0)
+        parts = [*zip(_in(of, what), _in(of, "seconds"), strict=True)]
     unknown = sum(row["unknown_size_requests"] for row in rows) if metric == "bytes" else 0
-    return Figure(partial(rates, parts), counts, seconds, unknown, is_sum=True)
+    return Figure(partial(rates, parts), counts, _in(rows, "seconds").max(0), unknown, is_sum=True)
 
 
-def _in(row: Row, what: str) -> Figures:
-    return np.array(row[f"{what}_per_block"], np.float64)
+def _in(rows: Sequence[Row], what: str) -> Figures:
+    """Amounts by row and block."""
+    return np.array([row[f"{what}_per_block"] for row in rows], np.float64)

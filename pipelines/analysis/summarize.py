@@ -38,7 +38,7 @@ Say = Callable[[str], object]
 Pair = tuple[str, str]
 #: The step of ``lineage`` that sums up a recording.
 SUMMARIES = "summaries"
-_TABLES = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PAIRED_DIFFERENCES)
+SUMMARY_TABLES = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PAIRED_DIFFERENCES)
 #: Kinds of groups that headlines have bounds of too: a row for each broker.
 _OF_NODES = ("node_id", "replica_id")
 
@@ -124,7 +124,7 @@ def _summarize(
     engine: Engine, rules: Sequence[SummedRule], wanted: dict[str, str], phases: Phases
 ) -> None:
     warehouse = engine.warehouse
-    writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
+    writing = warehouse.writing(SUMMARIES, wanted, SUMMARY_TABLES)
     drawn = frozenset(pair for rule in rules for pair in rule.latencies)
     headlines = drawn | {(metric, kind) for metric, _ in drawn for kind in _OF_NODES}
     phases, spans = {name: phases[name] for name in wanted}, log_spans(engine, wanted)
@@ -142,7 +142,7 @@ def _summarize(
         *bandwidth_summaries(engine, bandwidth, phases, gaps, of_bandwidth),
     ]
     writing.begin()
-    for table in _TABLES:
+    for table in SUMMARY_TABLES:
         writing.replace(table, files)
     writing.end(wanted)
 

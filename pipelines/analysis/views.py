@@ -10,7 +10,8 @@ and other views::
     -- lines_read: lines
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
 
-A view that reads ``each_rule`` has the rows of the files of its name in the folders of the rules.
+It may read ``each_rule`` too, the rows of the files of its name in the folders of the rules, and
+``unknown_outcomes``, those of every outcome table.
 """
 
 import re
@@ -56,16 +57,27 @@ def read_view(path: Path) -> View:
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
     columns = ((name, comment) for name, _, comment in pairs)
     query = match[3].strip()
-    if "each_rule" in Text(query).names:
-        texts = (f"({each.read_text('utf-8')})" for each in of_rules(f"{path.stem}.sql"))
-        query = f"WITH each_rule AS ({' UNION ALL '.join(texts)})\n{query}"
-    return View(path.stem, match[1], (_RECORDING, *columns), query)
+    parts = {name: part for name, part in _parts(path.stem).items() if name in Text(query).names}
+    return View(path.stem, match[1], (_RECORDING, *columns), Text(query, parts).sql)
+
+
+def _parts(view: str) -> dict[str, Text]:
+    """Texts that the query of a view may read."""
+    each_rule = (f"({file.read_text('utf-8').strip()})" for file in of_rules(f"{view}.sql"))
+    columns = ("recording", "rule", "variant", "reason")
+    unknown = (
+        f"SELECT {', '.join(columns)}, '{name}' AS table_name FROM {name} WHERE verdict = 'unknown'"
+        for name, table in TABLES.items()
+        if {*columns, "verdict"} <= table.names
+    )
+    each = {"each_rule": each_rule, "unknown_outcomes": unknown}
+    parts = {name: Text(" UNION ALL ".join(texts)) for name, texts in each.items()}
+    return parts | {"text_of_steady_phases": STEADY_PHASES}
 
 
 def read_views() -> list[View]:
     files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
-    made = _unknowns_by_reason(), _steady_phases()
-    return sorted([*map(read_view, files), *made], key=lambda view: view.name)
+    return sorted(map(read_view, files), key=lambda view: view.name)
 
 
 def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:
@@ -86,43 +98,3 @@ def create_views(session: duckdb.DuckDBPyConnection, views: Iterable[View]) -> N
         session.execute(f"CREATE TEMP MACRO {macro}")
     for view in views:
         session.execute(f"CREATE TEMP VIEW {view.name} AS {view.query}")
-
-
-def _unknowns_by_reason() -> View:
-    """Every outcome table, whatever rules there are."""
-    columns = ("recording", "rule", "variant", "table_name", "reason")
-    outcomes = [t for t in TABLES.values() if {*columns, "verdict"} - t.names == {"table_name"}]
-    undecided = "\n  UNION ALL\n".join(
-        f"  SELECT recording, rule, variant, '{table.name}' AS table_name, reason\n"
-        f"  FROM {table.name} WHERE verdict = 'unknown'"
-        for table in outcomes
-    )
-    named = ", ".join(columns)
-    return View(
-        "unknowns_by_reason",
-        "What the logs could not decide, and why: every outcome that is unknown counts as a miss.",
-        (
-            _RECORDING,
-            ("rule", "rule that was replayed"),
-            ("variant", "recorded, or the protocol that was replayed"),
-            ("table_name", "outcome table that has the rows"),
-            ("reason", "why it is unknown"),
-            ("outcomes", "rows, sweeps included"),
-        ),
-        f"WITH undecided AS (\n{undecided}\n)\n"
-        f"SELECT {named}, count(*) AS outcomes\nFROM undecided\nGROUP BY {named}",
-    )
-
-
-def _steady_phases() -> View:
-    """The text that the summaries use."""
-    return View(
-        "steady_phases",
-        "The steady phase of each recording: rates and lags are of it.",
-        (
-            _RECORDING,
-            ("from_us", "when it begins, in UTC microseconds since 1970"),
-            ("until_us", "when it ends, exclusive"),
-        ),
-        STEADY_PHASES.query,
-    )

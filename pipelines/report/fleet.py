@@ -116,7 +116,7 @@ def calculators(database: DuckDBPyConnection, recording: str) -> list[Calculator
         ]
         # As many digits as do not depend on the order in which floats were summed.
         costs = {n: float(f"{value:.9g}") for n, value in values.items() if n not in of["labels"]}
-        text = json.dumps({"costs": costs, "terms": of.get("terms", {})})
+        text = json.dumps({"costs": dict(sorted(costs.items())), "terms": of.get("terms", {})})
         kip = rule_pages()[rule]["kip"]
         found.append(Calculator(kip, of["about"], fields, formulas, Markup(text)))
     return found

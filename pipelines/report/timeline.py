@@ -13,8 +13,8 @@ import duckdb
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.marks import Chart, Line, Mark, Spec
 
-#: Figures of latencies. Of fewer values, the 99th percentile says what the median does.
-PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 5, max(p99_ms), NULL)"}
+#: Figures of latencies. Of fewer values, the 90th percentile says what the median does.
+PERCENTILES = {"median": "max(p50_ms)", "90 %": "if(max(outcomes) >= 10, max(p90_ms), NULL)"}
 #: Marks of a chart; more are merged over longer times.
 _MOST = 100
 #: Nodes that a mark names.
@@ -206,8 +206,8 @@ def _line(name: str, style: str, points: _Series, buckets: Buckets, is_rate: boo
 def _chart(spec: Spec, lines: Sequence[Line], events: Sequence[Mark], buckets: Buckets) -> Chart:
     is_latency = not spec.get("is_rate", False)
     width = f"a point is {words.seconds(buckets.width_s).replace('.0', '')}"
-    if any(line.name.endswith("99 %") for line in lines):
-        width += ", 99 % of 5 values or more"
+    if any(line.name.endswith("90 %") for line in lines):
+        width += ", 90 % of 10 values or more"
     wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
     described += f". {words.count(len(events), 'event')} of the cluster."

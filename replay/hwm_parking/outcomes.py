@@ -25,7 +25,7 @@ NOT_LEADER = "asked a controller that did not lead"
 AWAY = "the replica was away (silent for over a second) when the high watermark moved"
 NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
-NOT_IN_LOG = "the log has no answer: its level was switched while the FETCH waited"
+NOT_IN_LOG = "the log has no response: its level was switched while the FETCH waited"
 
 Row = dict[str, Any]
 Judgement = tuple[Verdict, str | None]

@@ -43,7 +43,7 @@ FETCH_SESSION_EVICTIONS = Table.of_outcomes(
         Required("event", TEXT, "created, refused, evicted or closed"),
         Required("request_id", TEXT, "FETCH that caused it"),
         Column("event_at", AT, "when it happened"),
-        Column("shard", INT, "shard of the cache, from 0; null after a hole in the log"),
+        Column("shard", INT, "shard of the cache, from 0; null after a gap in the log"),
         Column("partitions", INT, "partitions of the session"),
         Column("privileged", BOOL, "the session is a follower's"),
         Column("reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten"),

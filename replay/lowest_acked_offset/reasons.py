@@ -3,21 +3,21 @@
 from ..log_gaps import LOG_GAP as LOG_GAP
 
 # Of a heartbeat.
-NOT_ACTIVE = "the controller that was asked was not the active one, or refused"
+NOT_ACTIVE = "sent to a controller that was not active, or refused"
 NOT_HEARD_YET = "the log begins: a broker that has not been heard yet may be unfenced"
 NOBODY_COUNTS = "no broker is unfenced"
 
 # Of a write's offsets.
 NO_HIGH_WATERMARK = "the log does not tell the high watermark yet (not every voter has fetched)"
 SINGLE_VOTER = "a single voter commits alone: no FETCH tells its high watermark"
-NOT_ANSWERED = "the log has no answer of it"
-NOTHING_WRITTEN = "it wrote nothing: what it asked for was so already"
+NOT_ANSWERED = "response missing from the log"
+NOTHING_WRITTEN = "it wrote nothing: what it requested was so already"
 
 # Of what became of a write.
 LOG_ENDS = "the log ends before it"
-HORIZON = "not within 60 s of the answer"
+HORIZON = "not within 60 s of the response"
 NO_ARRIVAL = "the log does not have it at the broker that forwarded it, where it arrived"
-LEFT = "the broker that forwarded it stopped or was fenced before it was told"
+LEFT = "the broker that forwarded it stopped or was fenced before it learned"
 NOT_LEARNED = "no learned high watermarks of this variant: replay hwm_parking first"
 NO_RESPONSE = "the log has no FETCH response that carried its commit to the broker"
 NO_NEXT_FETCH = "the log ends before the broker's next FETCH"

@@ -20,7 +20,7 @@ FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which appe
 CONTRADICTED = "a follower's offset goes back: it contradicts the FETCH before"
 COLD = "the broker was cold, and may get warm where responses come sooner"
 ACKS_0 = "acks=0 waits for nobody"
-LOG_ENDED = "the log ended before the answer"
+LOG_ENDED = "the log ended before the response"
 #: Reasons by code; code 0 is none.
 REASONS = (
     *(None, ISR_NOT_IN_LOG, MIN_ISR_NOT_IN_LOG, OFFSET_NOT_IN_LOG, NOTHING_APPENDED),

@@ -223,6 +223,6 @@ def test_sessions_that_were_gone_and_gaps_in_logs() -> None:
     found = events({FETCHES: [gone], LOG_GAPS: [gap, missing]})
     assert found == [
         (2, "session_lost", 11, text),
-        (3, "log_gap", 12, "the log of 12 has a hole"),
+        (3, "log_gap", 12, "the log of 12 has a gap"),
         (None, "log_gap", 13, "the log of 13 is missing"),
     ]

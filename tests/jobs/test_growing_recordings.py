@@ -102,5 +102,5 @@ def test_of_a_log_that_has_just_begun_nothing_is_final_yet(
     arguments = [str(logs.folder), "--growing", "--warehouse", str(tmp_path / "warehouse")]
     assert run.main([*arguments, "--quiet"]) == 0
     said = capsys.readouterr().out
-    assert said.count("not enough data. Too little is final yet: these logs still grow.") == 4
+    assert said.count("not enough data. Too little is final yet, since these logs still grow.") == 4
     assert "failed: 0 critical, 0 warning" in said

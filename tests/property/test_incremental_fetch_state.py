@@ -15,8 +15,6 @@ from kafka_model.log import NODE, batch_of, names_row
 from kafka_model.world import World, log_of
 
 from kip_replay.replay.incremental_fetch import IncrementalFetch
-from kip_replay.replay.incremental_fetch.streams import NO_HOLES, Holes
-from kip_replay.replay.log_gaps import LogGap
 
 pytestmark = pytest.mark.property
 

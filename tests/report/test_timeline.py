@@ -56,15 +56,15 @@ def points(line: Line) -> dict[float, float | None]:
 def test_latencies_over_time() -> None:
     rows = [lag(1.5, 4.0), lag(1.6, 2.0), lag(4, 8.0), lag(5, None), lag(20, 6.0)]
     rows += [lag(1 + number / 20, 300.0 + number, "without_kip_1166") for number in range(10)]
-    moments = [30.0] * 5 + [31.0] * 4 + [32.0] * 4
+    moments = [30.0] * 10 + [31.0] * 4 + [32.0] * 4
     rows += [lag(at + n / 100, 0.5, "recorded") for n, at in enumerate(moments)]
     with session({HIGH_WATERMARK_LAG: rows}) as connection:
         [chart] = charts(connection, "hwm_parking")
         assert charts(connection, "hwm_parking", "another") == []
     assert (chart.x_scale, chart.y_scale, chart.y_name) == ("time", "log", "ms")
     names = [f"{of} KIP-1166, median" for of in ("without", "with")]
-    # Of few values there is no 99th percentile; nor where one point of three has one.
-    names = ["recorded, median", names[0], "without KIP-1166, 99 %", names[1]]
+    # Of few values there is no 90th percentile; nor where one point of three has one.
+    names = ["recorded, median", names[0], "without KIP-1166, 90 %", names[1]]
     assert [line.name for line in chart.lines] == names
     assert [line.style for line in chart.lines] == ["recorded", "without", "without", "with"]
     assert [points(line)[1] for line in chart.lines[1:]] == [304, 308, 2]
@@ -72,7 +72,7 @@ def test_latencies_over_time() -> None:
     # What is unknown is a gap, and so is a time without an advance, unless it is short.
     assert {x: y for x, y in median.items() if x < 21} == {1: 2, 4: 8, 5: None, 9: None, 20: 6}
     assert "with KIP-1166, median: 2.0\u00a0ms to 8.0\u00a0ms" in chart.described
-    assert chart.note.endswith("a point is 1\u00a0s, 99 % of 5 values or more")
+    assert chart.note.endswith("a point is 1\u00a0s, 90 % of 10 values or more")
 
 
 def test_rates_over_time() -> None:

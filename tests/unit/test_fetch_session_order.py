@@ -35,45 +35,6 @@ def take(order: FullOrder, *slots: int, records: tuple[int, ...] = ()) -> None:
     order.respond(ints(*slots), np.isin(slots, records), is_follower=True)
 
 
-def test_follower_puts_at_the_end_what_brought_records_once_it_has_the_answer() -> None:
-    order = full_order(0, 1, 2)
-    take(order, 0, 1, 2)
-    order.settle()
-    assert order.slots.tolist() == [0, 1, 2]
-    take(order, 0, 1, records=(0,))
-    assert order.slots.tolist() == [0, 1, 2]
-    order.settle()
-    assert order.slots.tolist() == [1, 2, 0]
-    assert order.totals.runs == 2
-
-
-def test_first_answers_move_all_that_they_list() -> None:
-    """Also those that come later: a partition is fresh until it is answered."""
-    order = full_order(0, 1, 2, 3)
-    take(order, 1)
-    order.settle()
-    assert order.slots.tolist() == [0, 2, 3, 1]
-    take(order, 0, 1)
-    order.settle()
-    assert order.slots.tolist() == [2, 3, 1, 0]
-    take(order, 2, 3)
-    order.settle()
-    assert order.slots.tolist() == [1, 0, 2, 3]
-    take(order, 1, 0)
-    order.settle()
-    assert order.slots.tolist() == [1, 0, 2, 3]
-
-
-def test_follower_puts_a_new_partition_at_the_end_with_its_first_answer() -> None:
-    order = full_order(0)
-    take(order, 0)
-    order.settle()
-    order.change(ints(), ints(1))
-    take(order, 0, 1, records=(0,))
-    order.settle()
-    assert order.slots.tolist() == [0, 1]
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_order_is_the_same_however_much_moves_at_once(seed: int) -> None:
     draw = random.Random(seed)

@@ -295,67 +295,6 @@ def test_what_is_never_learned_shows_at_the_end_but_not_for_a_replica_that_came_
     assert lags.tracker.take() == []
 
 
-# --- the closed loop -----------------------------------------------------------------------------
-
-
-class Loop:
-    """A closed loop over a log; the leader's log ends at 15."""
-
-    def __init__(self, *rows: RecordedFetch, hwm_aware: bool = False, **others: Any) -> None:
-        self.evidence = Evidence(EPOCH)
-        for row in in_order(rows):
-            self.evidence.add(row)
-        leader = Leader(hwm_aware, EPOCH, frozenset({2, 3}), 3, 10, log_end_offset=15)
-        self.loop = ClosedLoop(leader, **({"max_wait_us": None} | others))
-
-    def advance(self, until_ms: float) -> list[SimulatedFetch]:
-        return self.loop.advance(self.evidence, micros(until_ms))
-
-
-@pytest.mark.parametrize(
-    ("recorded_us", "swept_us", "built_ms"), [(200_000, None, 200), (500_000, 50_000, 50)]
-)
-def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
-    recorded_us: int, swept_us: int | None, built_ms: int
-) -> None:
-    loop = Loop(fetched(9, 0, 500, 15, max_wait_us=recorded_us), max_wait_us=swept_us)
-    row, *_ = loop.advance(1_000)
-    assert (row.sent.dequeued_us, row.built_us) == (0, micros(built_ms))
-    assert row.response.parked
-
-
-@pytest.mark.parametrize("is_move", [True, False])
-def test_move_and_drain_complete_who_is_parked_as_an_append_does(is_move: bool) -> None:
-    """A log without the KIP shows no move; 9 is parked when 3 has 15 at 100 ms, or a drain is."""
-    rows = [fetched(9, 80, 580, 15), fetched(3, 100 if is_move else 900, 1_400, 15)]
-    loop = Loop(*rows, hwm_aware=True)
-    # The log shows at 90 ms how long after an append its responses were built.
-    loop.evidence.replicas[9].handled(RECORDS, micros(90), micros(93))
-    if not is_move:
-        loop.loop.drain(micros(100))
-    row, *_ = loop.advance(110)
-    assert row.response.completion is (MOVE if is_move else Completion.DRAIN)
-    assert (row.response.fetch.replica_id, row.built_us) == (9, micros(103))
-
-
-@pytest.mark.parametrize(
-    ("correlation_id", "returns_at", "replica"),
-    [
-        (81, 15, Replica(15, EPOCH, 12)),
-        (1, 14, Replica(14, 4, UNKNOWN_OFFSET)),
-        (1, 20, Replica(15, 4, UNKNOWN_OFFSET)),
-    ],
-    ids=["frozen", "restarted", "restarted with more log than the loop gave it"],
-)
-def test_replica_returns(correlation_id: int, returns_at: int, replica: Replica) -> None:
-    """A restart forgets the high watermark, and maybe log."""
-    before = fetched(9, 0, 500, 15, correlation_id=80, high_watermark=12)
-    after = {"correlation_id": correlation_id, "last_fetched_epoch": 4, "high_watermark": 12}
-    loop = Loop(before, fetched(9, 3_000, 3_500, returns_at, **after), hwm_aware=True)
-    loop.advance(2_999)
-    assert loop.loop.replicas == {9: replica}
-
-
 # --- variants ------------------------------------------------------------------------------------
 
 

@@ -291,10 +291,3 @@ def test_nothing_is_drawn_that_the_log_shows_only_later() -> None:
     assert after(found, 31) is None
     assert after(found, 101) == late
     assert after(cycles_of((10, 13)), 1e9) is None
-
-
-def test_what_is_behind_is_forgotten() -> None:
-    found = cycles_of(*in_a_row(4, 0, 100), busy=range(0, 100, 2))
-    found.forget(us(9_000))
-    assert after(found, 9_100) == 9_104
-    assert max(len(one) for one in (found.all, found.quiet, found.in_bursts)) < 30

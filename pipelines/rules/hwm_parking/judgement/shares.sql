@@ -1,5 +1,5 @@
 -- The open-loop check: the share of a leader's responses that the rule explains.
-SELECT recording, 'answers_explained' AS metric, 'all' AS group_kind, 'all' AS group_value,
+SELECT recording, 'responses_explained' AS metric, 'all' AS group_kind, 'all' AS group_value,
     count(*) FILTER (verdict = 'replayed' AND completion <> 'unexplained') / count(*) AS value,
     count(*) AS sample_count, count(*) FILTER (verdict = 'unknown') AS unknown_count
 FROM fetch_parking_outcomes
