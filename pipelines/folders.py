@@ -20,7 +20,22 @@ def of_rules(pattern: str) -> list[Path]:
 
 
 @cache
+def stated_by_rules(name: str) -> Mapping[str, Mapping[str, Any]]:
+    """What each rule's TOML file of that name states, by the rule's name."""
+    files = {file.parent.name: file.read_text("utf-8") for file in of_rules(name)}
+    return {rule: tomllib.loads(text) for rule, text in files.items()}
+
+
 def rule_pages() -> Mapping[str, Mapping[str, Any]]:
     """What each rule's ``page.toml`` states, by the rule's name."""
-    files = {file.parent.name: file.read_text("utf-8") for file in of_rules("page.toml")}
-    return {rule: tomllib.loads(text) for rule, text in files.items()}
+    return stated_by_rules("page.toml")
+
+
+def rule_headlines(rule: str) -> list[Mapping[str, Any]]:
+    """The figures that a rule's ``page.toml`` states, each with its ``place``; behind it, with a
+    higher ``choice``, those that stand in for it where it is not known."""
+    return [
+        {**each, **other, "place": place, "choice": choice}
+        for place, each in enumerate(rule_pages()[rule]["headlines"])
+        for choice, other in enumerate(({}, *each.get("else", ())))
+    ]

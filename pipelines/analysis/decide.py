@@ -18,7 +18,7 @@ import pyarrow as pa
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, SummedRule, accuracy_step
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.folders import of_rules, rule_pages
+from kip_replay.pipelines.folders import of_rules
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_TABLES
@@ -157,13 +157,9 @@ def _facts(
 
 
 def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:
-    defaults = {"choice": 0, "is_protocol": True, "before": "none", "after": "none"}
+    defaults = {"is_protocol": True, "before": "none", "after": "none"}
     for rule in rules:
-        for place, each in enumerate(rule_pages()[rule.name]["headlines"]):
-            choices = [each, *({**each, **other} for other in each.get("else", ()))]
-            for choice, one in enumerate(choices):
-                stated = {name: one.get(name) for name in _STATED.names if name in one}
-                yield {**defaults, "rule": rule.name, "place": place, **stated, "choice": choice}
+        yield from ({**defaults, **each, "rule": rule.name} for each in rule.headlines)
 
 
 def _decision(
@@ -172,10 +168,10 @@ def _decision(
     gain = next((row for row in found if row["role"] == "gain"), None)
     price = [row for row in found if row["role"] == "price"]
     weighed = _weighed(rule, gain, price, facts)
-    if weighed.reason == "no_requests" and (name, rule.name) in doubts.growing:
-        weighed = Weighed(Advice.NOT_ENOUGH, "still_growing")
-    elif weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
-        weighed = doubts.of(name, rule, gain, weighed)
+    if weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
+        weighed = doubts.withheld(name, rule, gain, weighed) or weighed
+    if weighed.advice is Advice.NOT_ENOUGH:
+        weighed = doubts.explained(name, rule, weighed)
     told = {**(facts or {}), **weighed.facts}
     return {
         "recording": name,
@@ -189,7 +185,7 @@ def _decision(
         ],
         "gain": gain,
         "price": price,
-        "paste": rule_pages()[rule.name].get("paste", "").format_map(told).strip()
+        "paste": rule.page.get("paste", "").format_map(told).strip()
         if weighed.advice is Advice.DO
         else None,
         "rests_on": [*_rests_on(found)],
@@ -216,8 +212,8 @@ def _weighed(
     if False in is_affordable:
         return Weighed(Advice.DONT, "too_dear")
     if is_gain and None not in is_affordable:
-        released = rule_pages()[rule.name].get("released")
-        return Weighed(Advice.DO if released else Advice.NO_RELEASE, "worth_it")
+        is_released = "released" in rule.page
+        return Weighed(Advice.DO if is_released else Advice.NO_RELEASE, "worth_it")
     is_bounded = None not in (row["low"] for row in (gain, *limited))
     return Weighed(Advice.NOT_ENOUGH, "on_the_limit" if is_bounded else "too_little_data")
 
@@ -279,8 +275,10 @@ class _Doubts:
         growing = {key for key, text in lineage.items() if text.count(" ") >= 3}
         return cls(reasons, lacking, failed, growing, limits)
 
-    def of(self, name: str, rule: SummedRule, gain: Row | None, weighed: Weighed) -> Weighed:
-        """The advice, or why there is none."""
+    def withheld(
+        self, name: str, rule: SummedRule, gain: Row | None, weighed: Weighed
+    ) -> Weighed | None:
+        """Why advice is not given; None where it may be."""
         share = self._share_damaged(name, rule.name)
         if share > self.limits["damaged_share_max"]:
             return Weighed(Advice.WITHHELD, "damaged", {"damaged_percent": f"{100 * share:.1f}"})
@@ -290,17 +288,19 @@ class _Doubts:
         of_rule = {table.name for table in (*rule.outcomes, *LOG_TABLES)}
         if wrong := of_rule & {*self.failed.get(name, ())}:
             return Weighed(Advice.WITHHELD, "checks_failed", {"tables": ", ".join(sorted(wrong))})
-        if weighed.advice is Advice.NOT_ENOUGH:
-            if (name, rule.name) in self.growing:
-                return Weighed(Advice.NOT_ENOUGH, "still_growing")
-            if weighed.reason != "unknown":
-                return weighed
-            return Weighed(weighed.advice, weighed.reason, self._most_often(name, rule.name))
-        is_used = weighed.advice is not Advice.IN_USE
+        is_used = weighed.advice not in (Advice.IN_USE, Advice.NOT_ENOUGH)
         error = (gain["self_check_error"] if gain and is_used else None) or 0.0
         if error > self.limits["self_check_error_max"]:
             return Weighed(Advice.WITHHELD, "self_check", {"error_percent": f"{100 * error:.0f}"})
-        return weighed
+        return None
+
+    def explained(self, name: str, rule: SummedRule, weighed: Weighed) -> Weighed:
+        """Why there is not enough data: more is to come, or most outcomes are unknown."""
+        if (name, rule.name) in self.growing:
+            return Weighed(weighed.advice, "still_growing")
+        if weighed.reason != "unknown":
+            return weighed
+        return Weighed(weighed.advice, weighed.reason, self._most_often(name, rule.name))
 
     def _share_damaged(self, name: str, rule: str) -> float:
         """The share of outcomes that rest on what logs lack, of the variant with most."""

@@ -19,7 +19,7 @@ from kip_replay.pipelines.analysis.summaries import (
     latency_summaries,
 )
 from kip_replay.pipelines.engines import Engine
-from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.folders import of_rules, rule_headlines
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phases
@@ -53,8 +53,7 @@ class SummedRule(RuleTexts):
     @property
     def headlines(self) -> list[Mapping[str, Any]]:
         """The figures that its ``page.toml`` states, and those that stand in for one."""
-        stated = self.page["headlines"]
-        return [{**each, **other} for each in stated for other in ({}, *each.get("else", ()))]
+        return rule_headlines(self.name)
 
     @property
     def latencies(self) -> list[Pair]:

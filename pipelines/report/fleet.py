@@ -5,16 +5,14 @@ evaluates them in the browser (``fleet.js``), so that sizes can be changed.
 """
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
-from kip_replay.pipelines.folders import of_rules, rule_pages
+from kip_replay.pipelines.folders import rule_pages, stated_by_rules
 from kip_replay.pipelines.report import marks, words
 from kip_replay.pipelines.report.marks import Block, Table
 
@@ -49,12 +47,6 @@ class Calculator:
     formulas: Sequence[tuple[str, str, str, str]]
     #: For the browser: measured costs and terms.
     known: Markup
-
-
-@cache
-def _stated() -> Mapping[str, Mapping[str, Any]]:
-    files = {file.parent.name: file.read_text("utf-8") for file in of_rules("fleet.toml")}
-    return {rule: tomllib.loads(text) for rule, text in files.items()}
 
 
 def blocks(database: DuckDBPyConnection, recording: str) -> list[Block]:
@@ -96,7 +88,7 @@ def calculators(database: DuckDBPyConnection, recording: str) -> list[Calculator
         WHERE recording = $recording AND kind IN ('field', 'cost') AND value IS NOT NULL"""
     rows = marks.rows(database, query, recording=recording)
     found = []
-    for rule, of in _stated().items():
+    for rule, of in stated_by_rules("fleet.toml").items():
         values = {row["name"]: row["value"] for row in rows if row["rule"] == rule}
         formulas = [
             (

@@ -1,7 +1,6 @@
 """What was read: files, lines and versions of each node, and lines that could not be read."""
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -150,13 +149,8 @@ def read(
     stated_versions: Mapping[str, str],
 ) -> list[Logs]:
     """What was read of those recordings that are there, in their order."""
-    found: list[dict[str, list[Row]]] = []
     queries = (marks.rows(database, sql) for sql in (FILES, REJECTED, CLOCKS))
-    for rows in (*queries, gaps.to_pylist()):
-        by_recording: dict[str, list[Row]] = defaultdict(list)
-        for row in rows:
-            by_recording[row["recording"]].append(row)
-        found.append(by_recording)
+    found = [*map(marks.grouped, (*queries, gaps.to_pylist()))]
     return [
         Logs(name, stated_versions.get(name), *(of.get(name, []) for of in found))
         for name in recordings

@@ -124,6 +124,14 @@ def rows(database: DuckDBPyConnection, query: str, **values: object) -> list[dic
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
 
+def grouped(found: Iterable[Row], column: str = "recording") -> dict[str, list[Row]]:
+    """Rows by the value of a column."""
+    by: dict[str, list[Row]] = defaultdict(list)
+    for row in found:
+        by[row[column]].append(row)
+    return by
+
+
 def shown(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block | None:
     """What a specification shows of a recording; None where there is nothing."""
     found = rows(database, spec["query"], **values)

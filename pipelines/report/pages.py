@@ -6,8 +6,8 @@ and specifications of pictures from each rule's ``page.toml``.
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from duckdb import DuckDBPyConnection
 from kip_replay.pipelines.analysis.decide import STATED_CHECKS
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.folders import rule_headlines, rule_pages
 from kip_replay.pipelines.report import accuracy, fleet, logs, marks, words
 from kip_replay.pipelines.report.fleet import Calculator
 from kip_replay.pipelines.report.logs import Logs
@@ -92,9 +92,7 @@ class Effect:
 
     @property
     def change(self) -> str:
-        """'327 ms less', '4.5 kB/s more', or how long it is."""
-        if not self.is_known:
-            return "not enough data"
+        """'327 ms less', '4.5 kB/s more', or how long it is; of one that is known."""
         text = self.wording(abs(self.difference))
         if self.is_new:
             return text
@@ -178,8 +176,8 @@ class Report:
     decisions: Mapping[str, Sequence[Row]]
     headlines: Mapping[tuple[str, str], Sequence[Row]]
     checks: Mapping[str, Sequence[Row]]
-    failures: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    clusters: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    failures: Mapping[str, Sequence[Row]]
+    clusters: Mapping[str, Sequence[Row]]
 
 
 @cache
@@ -204,7 +202,7 @@ def read_pages(
     with warehouse.database(names) as database:
         read = logs.read(database, warehouse.rows(LOG_GAPS, names), names, kafka_versions or {})
         tables = decided or [warehouse.rows(table, names) for table in (HEADLINES, DECISIONS)]
-        decisions = _by(tables[1].to_pylist(), "recording")
+        decisions = marks.grouped(tables[1].to_pylist())
         for name in names:
             if name not in {one.recording for one in read} or name not in decisions:
                 raise UserError(
@@ -214,23 +212,16 @@ def read_pages(
         headlines: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in sorted(tables[0].to_pylist(), key=lambda each: each["place"]):
             headlines[row["recording"], row["rule"]].append(row)
-        found = [_by(marks.rows(database, sql), "recording") for sql in (_FAILED, _CLUSTERS)]
+        found = [marks.grouped(marks.rows(database, sql)) for sql in (_FAILED, _CLUSTERS)]
         checks = warehouse.rows(PREDICTION_ACCURACY, names).to_pylist()
         of = [row for row in checks if row["recorded_in"] in names]
-        report = Report(read, decisions, headlines, _by(of, "recorded_in"), *found)
+        report = Report(read, decisions, headlines, marks.grouped(of, "recorded_in"), *found)
         if is_drawn:
             create_views(database, in_order(read_views(), TABLES))
         return [
             _page(report, one, f"recording-{number}", database if is_drawn else None)
             for number, one in enumerate(read, start=1)
         ]
-
-
-def _by(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row[column]].append(row)
-    return found
 
 
 def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None) -> Page:
@@ -258,7 +249,7 @@ def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None
 def _card(report: Report, recording: str, decision: Row) -> Card:
     rule = decision["rule"]
     stated = rule_pages()[rule]
-    names = {each["name"]: each["says"] for each in _stated_headlines(stated)}
+    names = {each["name"]: each["says"] for each in rule_headlines(rule)}
     headlines = report.headlines.get((recording, rule), ())
     facts = {name: _number(value) for name, value in dict(decision["facts"] or ()).items()}
     gain = next((row for row in headlines if row["role"] == "gain"), None)
@@ -282,12 +273,6 @@ def _card(report: Report, recording: str, decision: Row) -> Card:
         accuracy.sentence(checks),
         accuracy=accuracy.tables(checks),
     )
-
-
-def _stated_headlines(stated: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for each in stated["headlines"]:
-        yield each
-        yield from ({**each, **other} for other in each.get("else", ()))
 
 
 def _number(text: str) -> int | float | str:
@@ -378,7 +363,7 @@ def _distribution(
 ) -> Block | None:
     """The distributions behind the headlines that are latencies, where there is enough data."""
     points: list[Row] = []
-    metrics = {each["name"]: each["metric"] for each in _stated_headlines(card.stated)}
+    metrics = {each["name"]: each["metric"] for each in rule_headlines(card.rule)}
     latencies = [row for row in found if row["unit"] == "ms" and row["low"] is not None]
     of = [(metrics[row["figure"]].removesuffix("_sent_latest"), row) for row in latencies]
     for metric, row in of:
