@@ -7,7 +7,7 @@ DuckDB: no Java. ``spark`` runs both on Spark, so that the driver never holds wh
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -35,8 +35,20 @@ class ParquetFiles:
     size_bytes: int
 
 
-#: What a text reads beside the tables of the warehouse, by name: small tables, and files.
-Inputs: TypeAlias = Mapping[str, "pa.Table | ParquetFiles"]
+@dataclass(frozen=True)
+class TableSlice:
+    """Some files of a table, as ``Warehouse.files`` names them, for a text to read in its place."""
+
+    table: Table
+    files: Sequence[Mapping[str, Any]]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file["size_bytes"] for file in self.files)
+
+
+#: What a text reads beside the tables of the warehouse, or in place of one, by name.
+Inputs: TypeAlias = Mapping[str, "pa.Table | ParquetFiles | TableSlice"]
 NO_INPUTS: Inputs = MappingProxyType({})
 
 

@@ -12,7 +12,16 @@ import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work, tables_of
+from kip_replay.pipelines.engines import (
+    NO_INPUTS,
+    In,
+    Inputs,
+    Out,
+    ParquetFiles,
+    TableSlice,
+    Work,
+    tables_of,
+)
 from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
@@ -79,8 +88,10 @@ class Local:
                     session.execute(f"CREATE TEMP VIEW {name} AS FROM {files}")
                     continue
                 if isinstance(given, ParquetFiles):
-                    named = given.schema.append(pa.field("filename", pa.string()))
-                    given = named.empty_table()
+                    given = given.schema.append(pa.field("filename", pa.string())).empty_table()
+                if isinstance(given, TableSlice):
+                    named = {file["path"] for file in given.files}
+                    given = self.warehouse.dataset(given.table, named)
                 session.register(name, given)
             for macro in text.macros:
                 session.execute(macro)

@@ -14,7 +14,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work, tables_of
+from kip_replay.pipelines.engines import (
+    NO_INPUTS,
+    In,
+    Inputs,
+    Out,
+    ParquetFiles,
+    TableSlice,
+    Work,
+    tables_of,
+)
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.session import spark_session
 from kip_replay.pipelines.engines.text import Text, spark_sql
@@ -108,13 +117,12 @@ class Spark:
         for table in tables_of(text, inputs):
             self.read(table, recordings).createOrReplaceTempView(table.name)
         for name, given in inputs.items():
-            frame = self._local(given) if isinstance(given, pa.Table) else self._files(given)
-            frame.createOrReplaceTempView(name)
+            self._given(given).createOrReplaceTempView(name)
         return self.session.sql(spark_sql(text))
 
     def _bytes_of(self, text: Text, recordings: Collection[str], inputs: Inputs) -> int:
         """Of the files that a text reads, whatever names them."""
-        given = (each for each in inputs.values() if isinstance(each, ParquetFiles))
+        given = (each for each in inputs.values() if not isinstance(each, pa.Table))
         size = sum(each.size_bytes for each in given)
         for table in tables_of(text, inputs):
             size += sum(file["size_bytes"] for file in self.warehouse.files(table, recordings))
@@ -125,9 +133,17 @@ class Spark:
 
         Opening a Delta table in Spark takes three jobs, and listing its files by delta-rs none.
         """
-        uri, schema = self.warehouse.uri_of(table), table.arrow_schema
+        return self._slice(TableSlice(table, self.warehouse.files(table, recordings)))
+
+    def _given(self, given: pa.Table | ParquetFiles | TableSlice) -> DataFrame:
+        if isinstance(given, pa.Table):
+            return self._local(given)
+        return self._slice(given) if isinstance(given, TableSlice) else self._files(given)
+
+    def _slice(self, given: TableSlice) -> DataFrame:
+        uri, schema = self.warehouse.uri_of(given.table), given.table.arrow_schema
         paths: dict[str, list[str]] = {}
-        for file in self.warehouse.files(table, recordings):
+        for file in given.files:
             name = file["partition.recording"]
             # Spark reads the escapes in a folder's name as Latin-1: such a name it is given.
             paths.setdefault("" if name.isascii() else name, []).append(f"{uri}/{file['path']}")

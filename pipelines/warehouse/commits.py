@@ -92,8 +92,8 @@ def files_of(delta: DeltaTable, recordings: Collection[str] | None = None) -> li
     return [file | {"path": unquote(file["path"])} for file in files.to_pylist()]
 
 
-def dataset(delta: DeltaTable, uri: str) -> Any:
-    """A table's current version as an Arrow dataset.
+def dataset(delta: DeltaTable, uri: str, paths: Collection[str] | None = None) -> Any:
+    """A table's current version as an Arrow dataset; ``paths``: of these files only.
 
     Over Arrow's own file system: that of delta-rs is Python's, which threads of Arrow may still
     call when the interpreter is gone. Bytes that have changed since they were written raise
@@ -103,7 +103,10 @@ def dataset(delta: DeltaTable, uri: str) -> Any:
     found = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
     # delta-rs takes no such option; all files of the dataset share this format.
     found.format.default_fragment_scan_options = CHECKED
-    return found
+    if paths is None:
+        return found
+    mine = [fragment for fragment in found.get_fragments() if fragment.path in paths]
+    return ds.FileSystemDataset(mine, found.schema, found.format, found.filesystem)
 
 
 def app_id(step: str, recording: str) -> str:

@@ -91,16 +91,17 @@ class Warehouse:
     ) -> None:
         """Makes tables known to a DuckDB session: the rows of some recordings."""
         for table in tables:
-            session.register(f"_{table.name}", self._dataset(table))
+            session.register(f"_{table.name}", self.dataset(table))
             names = ", ".join(sql_text(name) for name in recordings) or "NULL"
             session.execute(
                 f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} WHERE recording IN ({names})"
             )
 
-    def _dataset(self, table: Table) -> Any:
+    def dataset(self, table: Table, paths: Collection[str] | None = None) -> Any:
+        """All rows of a table, or those of some of its files, for Arrow or DuckDB to read."""
         if not self.exists(table):
             return _no(table)
-        return commits.dataset(self.open(table), self.uri_of(table))
+        return commits.dataset(self.open(table), self.uri_of(table), paths)
 
     # --- writing ----------------------------------------------------------------------------------
 

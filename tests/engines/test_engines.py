@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from put_rows import put, row
 
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import Engine, TableSlice
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -79,8 +79,10 @@ def test_rows_come_back_under_their_names(
     assert committed == {file.path for file in files} < on_disk
     expected = sorted((NAMES[number % len(NAMES)], number) for number in range(13))
     for names in (NAMES, ["ü 水"], ["%41"]):
-        rows = [(*each.values(),) for each in engine.rows(ALL, names).to_pylist()]
-        assert sorted(rows) == [each for each in expected if each[0] in names]
+        mine = TableSlice(INGESTED_FILES, warehouse.files(INGESTED_FILES, names))
+        for inputs in ({}, {INGESTED_FILES.name: mine}):
+            rows = [(*each.values(),) for each in engine.rows(ALL, names, inputs).to_pylist()]
+            assert sorted(rows) == [each for each in expected if each[0] in names]
 
 
 def test_no_rows_are_a_table_all_the_same(
