@@ -27,7 +27,7 @@ from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
 from kip_replay.pipelines.ingest.overlaps import Span
 from kip_replay.pipelines.ingest.parse_task import Parsed
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
 from kip_replay.replay.table import INT, LONG, TEXT, Table
@@ -92,10 +92,13 @@ def _inputs(
 ) -> Inputs:
     """What the texts read of a recording: files of this run and of earlier ones, and the spans."""
     here = [(f, task) for (name, task), of in files.items() if name == recording for f in of]
+    within = [span for (name, _), of in spans.items() if name == recording for span in of]
     inputs: dict[str, pa.Table | ParquetFiles] = {}
     for table in (REQUESTS, REJECTED_LINES):
         schema, uri = table.without(*table.partitioned_by), warehouse.uri_of(table)
         kept = kept_files(warehouse, table, {recording: done[recording]})
+        if table is REQUESTS:
+            kept = [file for file in kept if _meets(file, within)]
         mine = [vars(file) for file, _ in here if file.table == table.name]
         for age, of_age in (("new", mine), ("kept", kept)):
             paths = [f"{uri}/{file['path']}" for file in of_age]
@@ -114,6 +117,16 @@ def _inputs(
         "spans": pa.Table.from_pylist(of_nodes, of_spans),
         "tasks": pa.Table.from_pylist(tasks, of_tasks),
     }
+
+
+def _meets(file: Mapping[str, Any], spans: Sequence[Span]) -> bool:
+    """Whether a file of requests can have a line that was completed within one of the spans."""
+    first, last = file.get("min.completed_at"), file.get("max.completed_at")
+    if first is None or last is None:
+        return True
+    # Delta states times to the millisecond: those after the last one may be in the file.
+    from_us, until_us = microseconds(first), microseconds(last) + 1000
+    return any(from_us <= last_us and first_us <= until_us for first_us, last_us in spans)
 
 
 def _require_unaltered(recording: str, pairs: pa.Table) -> None:
