@@ -51,6 +51,8 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
     DECIDED: (HEADLINES, DECISIONS),
 }
+#: Those that look for what is new in tables of the steps before them, by names of files.
+READ_WHAT_IS_NEW = (LOG_GAPS_STEP, SUMMARIES, "quality")
 
 
 def replay_options(config: Config) -> Options:

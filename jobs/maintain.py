@@ -1,10 +1,11 @@
 """Keeps a warehouse small and quick: drops old recordings, puts small files together, vacuums."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import TABLES_OF_STEPS
+from kip_replay.jobs._steps import READ_WHAT_IS_NEW, TABLES_OF_STEPS
 from kip_replay.jobs._text import size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import maintenance
@@ -12,7 +13,7 @@ from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Siz
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
+from kip_replay.replay.tables import LINEAGE, TABLES
 
 PARSER = JobParser(
     "maintain",
@@ -85,12 +86,34 @@ def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
         say("optimize: no table has small files to put together")
 
 
+def keep_bounded(warehouse: Warehouse) -> None:
+    """Keeps tables that this job has written from having more files and commits with each run."""
+    for table in TABLES.values():
+        steps = {step for step, tables in TABLES_OF_STEPS.items() if table in (*tables, LINEAGE)}
+        epochs = {key: epoch for key, epoch in warehouse.written.items() if key[0] in steps}
+        if epochs:
+            at_work = partial(_unfinished, warehouse, table)
+            maintenance.keep_bounded(warehouse, table, epochs, at_work)
+
+
 def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
-    """Recordings whose step that writes the table is at work, or was killed."""
-    step = next((step for step, tables in TABLES_OF_STEPS.items() if table in tables), None)
+    """Recordings in which a table is being written, or was, and a step has not seen all of it."""
+    steps = [step for step, tables in TABLES_OF_STEPS.items() if table in tables]
+    if not steps:
+        return set()
     names = sizes(warehouse.path, table)
-    lineage = warehouse.lineage(names)
-    return set() if step is None else {name for name in names if (name, step) not in lineage}
+    rows = warehouse.rows(LINEAGE, names).to_pylist()
+    ended = {(row["recording"], row["step"]): row["committed_at"] for row in rows}
+    order = [*TABLES_OF_STEPS]
+    later = [step for step in READ_WHAT_IS_NEW if order.index(step) > order.index(steps[0])]
+
+    def is_seen(name: str) -> bool:
+        written_at = ended.get((name, steps[0]))
+        return written_at is not None and all(
+            ended.get((name, step), written_at) >= written_at for step in later
+        )
+
+    return {name for name in names if not is_seen(name)}
 
 
 def _whole(warehouse: Warehouse) -> Size:

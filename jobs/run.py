@@ -1,6 +1,7 @@
 """The whole way: ingest, replay, summarize, check, report."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from kip_replay.jobs._anonymize import pseudonyms_of
@@ -18,6 +19,7 @@ from kip_replay.jobs._steps import (
     report_fingerprint,
 )
 from kip_replay.jobs.ingest import read_logs, too_many_rejected
+from kip_replay.jobs.maintain import keep_bounded
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -72,23 +74,25 @@ def work(job: Job) -> Exit:
     expect_stages(job, log_bytes)
     engine = engine_of(job, log_bytes)
     warehouse = engine.warehouse
-    with watch.phase("ingest"):
-        read = read_logs(job, recordings, engine, files)
-    recordings = _logged(recordings, warehouse)
-    names = names_of(recordings)
-    if not names:
-        say("nothing was logged yet: the files are empty")
-        return Exit.DONE
-    with watch.phase("replay"):
-        replay_as_configured(job, recordings, engine)
-    with watch.phase("summarize"):
-        summarize(names, engine, RULES, comparable_pairs(recordings), say)
-    quality = None
-    if job.config["quality"]["in_run"]:
-        with watch.phase("check"):
-            quality = check(engine, names, expected)
-    with watch.phase("decide"):
-        decide(engine, names, RULES, job.config, say)
+    # Without states of replays, a crash would cost more than commits do.
+    with warehouse.ends_waiting() if job.arguments.growing else nullcontext():
+        with watch.phase("ingest"):
+            read = read_logs(job, recordings, engine, files)
+        recordings = _logged(recordings, warehouse)
+        names = names_of(recordings)
+        if not names:
+            say("nothing was logged yet: the files are empty")
+            return Exit.DONE
+        with watch.phase("replay"):
+            replay_as_configured(job, recordings, engine)
+        with watch.phase("summarize"):
+            summarize(names, engine, RULES, comparable_pairs(recordings), say)
+        quality = None
+        if job.config["quality"]["in_run"]:
+            with watch.phase("check"):
+                quality = check(engine, names, expected)
+        with watch.phase("decide"):
+            decide(engine, names, RULES, job.config, say)
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
@@ -98,6 +102,9 @@ def work(job: Job) -> Exit:
         if is_new:
             write_page(page, render(found), fingerprint)
         held = accuracy_rows(warehouse, names)
+    if job.arguments.growing:
+        with watch.phase("maintain"):
+            keep_bounded(warehouse)
     say("", *as_text(found), f"predictions: {sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {page}", watch)
     is_critical = quality is not None and quality.is_critical

@@ -11,6 +11,12 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
   since the attempt read the tables: another driver writes the same step. Two that commit at the
   same moment conflict in Delta, since both carry the same ``txn`` id. The one that was too late
   stops with one sentence; steps of other recordings never meet.
+* Its last write, to ``lineage`` too, says what its rows follow from. In a job that writes many
+  steps it goes in with the next step's first write: one commit ends the one and begins the other.
+  Killed in between, a job leaves a step whose tables are complete and that ``lineage`` does not
+  know; the next one completes or repeats it. A job that fails, or is interrupted, still ends it.
+* A step whose rows come out as they are in its tables commits only its last write, in the epoch
+  that ``lineage`` has, which is refused where another attempt has begun meanwhile.
 * No later write of an attempt goes in once another has taken a later epoch, as no producer's does
   that was fenced.
 * An attempt that was killed has committed some of its tables and not the last one. Its files are
@@ -24,7 +30,8 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -40,7 +47,17 @@ from kip_replay.pipelines.warehouse.data_files import DataFile, filesystem_of, s
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
 
-_PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.columnMapping.mode": "none"}
+#: A reader reads the last checkpoint and as many commits as come between two. Of those before, none
+#: is needed any longer once files of their versions may be gone (``maintenance``).
+_PROPERTIES = {
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+    "delta.checkpointInterval": "20",
+    "delta.logRetentionDuration": "interval 7 days",
+}
+
+#: Epochs by step and recording.
+Epochs: TypeAlias = Mapping[tuple[str, str], int]
 
 #: How Arrow reads data files: pages are held against their checksums.
 CHECKED = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
@@ -113,10 +130,6 @@ def app_id(step: str, recording: str) -> str:
     return f"{step}/{recording}"
 
 
-def epoch_of(uri: str, step: str, recording: str) -> int:
-    return epoch_in(DeltaTable(uri), step, recording) if exists(uri) else 0
-
-
 def epoch_in(delta: DeltaTable, step: str, recording: str) -> int:
     return delta.transaction_version(app_id(step, recording)) or 0
 
@@ -132,19 +145,20 @@ class Change:
 
 
 def commit(
-    delta: DeltaTable, change: Change, step: str, epochs: Mapping[str, int], again: bool = False
+    delta: DeltaTable, change: Change, first: Epochs, again: Epochs = MappingProxyType({})
 ) -> None:
-    """Commits a change of a step, all of it or nothing; ``epochs`` by recording.
+    """Commits a change of steps, all of it or nothing, in the table's first commit of an epoch.
 
     ``delta`` is the version that the change was made of. Of what others have committed since, a
     commit of the same step or a removal of the same files is a conflict, and nothing else: delta-rs
     would overlook files that were put together meanwhile, whose rows would be there twice.
-    ``again``: a second commit of the same epoch is meant. Raises WriteConflictError.
+    ``again``: another commit of an epoch is meant. Raises WriteConflictError.
     """
-    made_of = {recording: epoch_in(delta, step, recording) for recording in epochs}
-    for recording, there in made_of.items():
-        if there > epochs[recording] or (there == epochs[recording] and not again):
-            raise conflict(step, recording)
+    made_of = {key: epoch_in(delta, *key) for key in (*first, *again)}
+    late = [key for key, epoch in first.items() if made_of[key] >= epoch]
+    late += [key for key, epoch in again.items() if made_of[key] != epoch]
+    if late:
+        raise conflict(*late[0])
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = [
         RemoveAction(
@@ -167,7 +181,8 @@ def commit(
         )
         for file in change.added
     ]
-    transactions = [Transaction(app_id(step, name), epoch) for name, epoch in epochs.items()]
+    epochs = {**first, **again}
+    transactions = [Transaction(app_id(*key), epoch) for key, epoch in epochs.items()]
     properties = CommitProperties(app_transactions=transactions, max_commit_retries=0)
     while True:
         try:
@@ -183,26 +198,24 @@ def commit(
             delta = DeltaTable(delta.table_uri)
             if delta.version() == version:
                 raise
-            _require_untouched(delta, change, step, made_of)
+            _require_untouched(delta, change, made_of)
         else:
             return
 
 
-def _require_untouched(
-    delta: DeltaTable, change: Change, step: str, made_of: Mapping[str, int]
-) -> None:
-    there = {file["path"] for file in files_of(delta, made_of)}
+def _require_untouched(delta: DeltaTable, change: Change, made_of: Epochs) -> None:
+    there = {file["path"] for file in files_of(delta, {recording for _, recording in made_of})}
     is_gone = any(file["path"] not in there for file in change.removed)
-    for recording, epoch in made_of.items():
-        if is_gone or epoch_in(delta, step, recording) != epoch:
-            raise conflict(step, recording)
+    for key, epoch in made_of.items():
+        if is_gone or epoch_in(delta, *key) != epoch:
+            raise conflict(*key)
 
 
-def require_own(lineage_uri: str, step: str, epochs: Mapping[str, int]) -> None:
-    """Raises WriteConflictError where another driver has taken a later epoch of the step."""
-    for recording, epoch in epochs.items():
-        if epoch_of(lineage_uri, step, recording) != epoch:
-            raise conflict(step, recording)
+def require_own(delta: DeltaTable, epochs: Epochs) -> None:
+    """Raises WriteConflictError where another driver has taken a later epoch of a step."""
+    for key, epoch in epochs.items():
+        if epoch_in(delta, *key) != epoch:
+            raise conflict(*key)
 
 
 def conflict(step: str, recording: str) -> WriteConflictError:

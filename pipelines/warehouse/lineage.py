@@ -53,6 +53,7 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
     return found
 
 
+@cache
 def _path_of(name: str) -> Path | None:
     """The file of a module or package; None for what is neither. Nothing is imported for it."""
     place = _FOLDER.joinpath(*name.split(".")[1:])

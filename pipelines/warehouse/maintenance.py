@@ -2,25 +2,32 @@
 
 Every table is partitioned by recording. A recording that grows by the hour leaves files per table
 and hour. ``optimize`` puts them together, sorted by what filters use (``sort_columns``), so that
-the statistics of files and pages rule most of them out. It changes no row. A recording one of
-whose steps is being written, or was killed, is left as it is: names of files carry their epoch
-(``commits``), and merged files do not. So are ``lineage`` and ``replay_state``.
+the statistics of files and pages rule most of them out. It changes no row. Names of files carry
+their epoch (``commits``), and merged files do not. So a recording is left as it is where the step
+that writes the table is at work, or was killed, or where a later step has not seen what it wrote.
+So are ``lineage`` and ``replay_state``, of which each write leaves as many files as before.
 
 ``vacuum`` deletes files that no version younger than the retention needs, and files of killed
 tasks. Files that a job is just writing belong to no version yet: the retention must be longer than
 the longest run, which seven days are.
+
+``keep_bounded`` does both for a job that adds to recordings, so that neither files nor commits grow
+with the number of runs. It merges only what the job has seen: once the table is opened, no other
+may have begun to write the step.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from deltalake import DeltaTable, WriterProperties
 from deltalake.exceptions import CommitFailedError
 from pyarrow.fs import FileType
 
+from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import filesystem_of
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, REPLAY_STATE
 
@@ -44,6 +51,10 @@ _TIMES = (
 _FIXED = ("variant", "parameter_value")
 #: Younger files may belong to a job that still runs.
 SAFE_RETENTION_HOURS = 168
+#: A job puts the table of a recording together that has more small files than this.
+SMALL_FILES_MAX = 24
+#: A job deletes old files of a table in each of so many epochs of the step that writes it.
+_EPOCHS_PER_VACUUM = 24
 
 
 class Size(NamedTuple):
@@ -112,22 +123,53 @@ def optimize(
     if not needed:
         return None
     before = total(sizes(warehouse_path, table).values())
-    columns = sort_columns(table)
-    settings: dict[str, Any] = {
-        "target_size": TARGET_FILE_BYTES,
-        "writer_properties": WriterProperties(compression="ZSTD"),
-    }
     try:
         for name, found in needed.items():
-            optimizer = DeltaTable(f"{warehouse_path}/{table.name}").optimize
-            mine = [("recording", "=", name)]
-            if columns and found <= SORTED_BYTES_MAX:
-                optimizer.z_order(columns, partition_filters=mine, **settings)
-            else:
-                optimizer.compact(partition_filters=mine, **settings)
+            delta = DeltaTable(f"{warehouse_path}/{table.name}")
+            _put_together(delta, table, name, is_sorted=found <= SORTED_BYTES_MAX)
     except CommitFailedError:
         return Optimized(table, before, before, in_the_way=True)
     return Optimized(table, before, total(sizes(warehouse_path, table).values()))
+
+
+def _put_together(delta: DeltaTable, table: Table, recording: str, is_sorted: bool) -> None:
+    """Merges a recording's small files; ``is_sorted``: all its files, into sorted ones."""
+    columns = sort_columns(table)
+    settings: dict[str, Any] = {
+        "partition_filters": [("recording", "=", recording)],
+        "target_size": TARGET_FILE_BYTES,
+        "writer_properties": WriterProperties(compression="ZSTD"),
+    }
+    if columns and is_sorted:
+        delta.optimize.z_order(columns, **settings)
+    else:
+        delta.optimize.compact(**settings)
+
+
+def keep_bounded(
+    warehouse: Warehouse,
+    table: Table,
+    epochs: commits.Epochs,
+    left_alone: Callable[[], Collection[str]],
+) -> None:
+    """Merges files of a table, and deletes old ones, where a step has left many.
+
+    ``epochs``: of what this job has written. ``left_alone``: as for ``optimize``.
+    """
+    for key, epoch in epochs.items():
+        delta = warehouse.open(table)
+        sizes_bytes = [file["size_bytes"] for file in commits.files_of(delta, [key[1]])]
+        is_many = sum(size < SMALL_FILE_BYTES for size in sizes_bytes) > SMALL_FILES_MAX
+        if not is_many or table in (LINEAGE, REPLAY_STATE) or key[1] in left_alone():
+            continue
+        try:
+            commits.require_own(warehouse.open(LINEAGE), {key: epoch})
+            # What is large is not written anew for some small files.
+            _put_together(delta, table, key[1], is_sorted=sum(sizes_bytes) <= TARGET_FILE_BYTES)
+        except (CommitFailedError, WriteConflictError):
+            continue  # another job is at work, and has it next
+    if any(epoch % _EPOCHS_PER_VACUUM == 0 for epoch in epochs.values()):
+        vacuum(warehouse.path, table, SAFE_RETENTION_HOURS)
 
 
 # --- VACUUM ---------------------------------------------------------------------------------------

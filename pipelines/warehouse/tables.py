@@ -4,7 +4,8 @@ What is small is read as Arrow (``rows``) or by DuckDB (``database``); what grow
 engine. All is written through ``Writing``, which is what ``commits`` does to the tables of a step.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
@@ -31,7 +32,12 @@ class Warehouse:
     def __init__(self, path: str | Path) -> None:
         is_uri = "://" in str(path)
         self.path = str(path).rstrip("/") if is_uri else str(Path(path).absolute())
-        self._checked: set[str] = set()
+        self._opened: dict[str, DeltaTable] = {}
+        #: Epochs and rows of lineage of steps that have ended, by step and recording.
+        self._ended: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        self._ends_wait = False
+        #: Epochs of the steps that this object has ended, by step and recording.
+        self.written: dict[tuple[str, str], int] = {}
 
     def uri_of(self, table: Table) -> str:
         return f"{self.path}/{table.name}"
@@ -39,25 +45,33 @@ class Warehouse:
     # --- reading ----------------------------------------------------------------------------------
 
     def exists(self, table: Table) -> bool:
-        return commits.exists(self.uri_of(table))
+        return table.name in self._opened or commits.exists(self.uri_of(table))
 
     def open(self, table: Table) -> DeltaTable:
         """The table's current version. Raises UserError if it is not there, or not this table."""
-        if not self.exists(table):
+        if table is LINEAGE:
+            self._commit_lineage({})
+        return self._current(table)
+
+    def _current(self, table: Table) -> DeltaTable:
+        """As ``open``; of ``lineage``, without what waits. Only commits made since are read."""
+        if table.name in self._opened:
+            self._opened[table.name].update_incremental()
+        elif not self.exists(table):
             raise UserError(
                 f"there is no table {table.name} in the warehouse {self.path}: run kip-replay "
                 "ingest or kip-replay run with this --warehouse first"
             )
-        delta = DeltaTable(self.uri_of(table))
-        if table.name not in self._checked:
+        else:
+            delta = DeltaTable(self.uri_of(table))
             _require_schema(delta, table, self.uri_of(table))
-            self._checked.add(table.name)
-        return delta
+            self._opened[table.name] = delta
+        return self._opened[table.name]
 
     def files(
         self, table: Table, recordings: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
-        return commits.live_files(self.uri_of(table), recordings)
+        return commits.files_of(self.open(table), recordings) if self.exists(table) else []
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
         return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
@@ -110,15 +124,15 @@ class Warehouse:
         for table in tables:
             if not self.exists(table):
                 commits.create(self.uri_of(table), table)
-            self.open(table)
+            self._current(table)
 
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
     ) -> "Writing":
         self.create_missing([*tables, LINEAGE])
         last = [
-            commits.epoch_of(self.uri_of(table), step, name)
-            for table in (*tables, LINEAGE)
+            commits.epoch_in(delta, step, name)
+            for delta in map(self._current, (*tables, LINEAGE))
             for name in recordings
         ]
         return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1), tables)
@@ -126,6 +140,9 @@ class Warehouse:
     def replace(
         self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
     ) -> None:
+        """Writes all rows of a step, unless its tables have them already."""
+        if self._stays(step, follows_from, rows):
+            return
         writing = self.writing(step, follows_from, rows)
         files = writing.files()
         for table, of_table in rows.items():
@@ -141,8 +158,75 @@ class Warehouse:
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
         """What the rows of each (recording, step) follow from; no entry where that is not known."""
-        rows = self.rows(LINEAGE, recordings).to_pylist()
+        rows = [row for _, row in self._ended.values() if row["recording"] in recordings]
+        if self.exists(LINEAGE):
+            committed = self._rows(self._current(LINEAGE), LINEAGE, recordings).to_pylist()
+            rows = [*committed, *rows]
         return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
+
+    @contextmanager
+    def ends_waiting(self) -> Iterator[None]:
+        """The end of a step is committed with the beginning of the next; the last one at the end.
+
+        Of the tables, lineage is as it was until then, but for who asks this object.
+        """
+        self._ends_wait = True
+        try:
+            yield
+        finally:
+            self._ends_wait = False
+            self._end()
+
+    def _stays(
+        self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
+    ) -> bool:
+        """Ends a step where all its tables have these rows; whether they do.
+
+        Lineage is read first: where it has the step, nobody has begun to write it.
+        """
+        self.create_missing([*rows, LINEAGE])
+        delta = self._current(LINEAGE)
+        epochs = {name: commits.epoch_in(delta, step, name) for name in follows_from}
+        there = self._rows(delta, LINEAGE, follows_from).to_pylist()
+        stated = {row["recording"]: row for row in there if row["step"] == step}
+        if stated.keys() != follows_from.keys() or not all(
+            _are_same(table, self.rows(table, follows_from), of) for table, of in rows.items()
+        ):
+            return False
+        for name, text in follows_from.items():
+            row = stated[name] | {"follows_from": text, "committed_at": datetime.now(UTC)}
+            self._ended[step, name] = epochs[name], row
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        """Commits what has ended, unless it may wait."""
+        if self._ends_wait:
+            return
+        try:
+            self._commit_lineage({})
+        finally:
+            self._ended.clear()
+
+    def _commit_lineage(self, begun: commits.Epochs) -> None:
+        """Takes rows of steps that begin out of lineage, and puts those that have ended there."""
+        ended = {key: row for key, (_, row) in self._ended.items() if key not in begun}
+        if not begun and not ended:
+            return
+        epochs = {key: self._ended[key][0] for key in ended}
+        names = {recording for _, recording in (*begun, *ended)}
+        delta = self._current(LINEAGE)
+        there = self._rows(delta, LINEAGE, names).to_pylist()
+        changed = {*begun, *ended}
+        kept = [row for row in there if (row["step"], row["recording"]) not in changed]
+        rows = pa.Table.from_pylist([*kept, *ended.values()], schema=LINEAGE.arrow_schema)
+        files = TableFiles(self.path, commits.file_name(max([*begun.values(), *epochs.values()])))
+        for batch in rows.to_batches():
+            files.write(LINEAGE, batch)
+        change = commits.Change(files.closed(), commits.files_of(delta, names))
+        commits.commit(delta, change, begun, epochs)
+        self.written |= epochs
+        self._ended.clear()
 
 
 @dataclass(frozen=True)
@@ -169,8 +253,8 @@ class Writing:
         WriteConflictError where another attempt has written one of them in a later epoch.
         """
         for table, epochs in (since or {}).items():
-            commits.require_own(self.warehouse.uri_of(table), self.step, epochs)
-        self._state({}, again=False)
+            commits.require_own(self.warehouse._current(table), self._keyed(epochs))
+        self.warehouse._commit_lineage(self._keyed(self.epochs))
 
     def replace(self, table: Table, added: Sequence[DataFile]) -> None:
         delta = self.warehouse.open(table)
@@ -227,7 +311,16 @@ class Writing:
 
     def end(self, follows_from: Mapping[str, str]) -> None:
         """The last write: what the step's rows follow from, by recording, and how many they are."""
-        self._state(follows_from, again=True)
+        for name, text in follows_from.items():
+            row = {
+                "recording": name,
+                "step": self.step,
+                "follows_from": text,
+                "committed_at": datetime.now(UTC),
+                "row_counts": self._rows_in(name),
+            }
+            self.warehouse._ended[self.step, name] = self.epochs[name], row
+        self.warehouse._end()
 
     def _rows_in(self, recording: str) -> list[dict[str, Any]]:
         """Rows of a recording in the step's tables, but those that others write too."""
@@ -239,34 +332,26 @@ class Writing:
                 found.append({"table_name": table.name, "rows": rows})
         return found
 
-    def _state(self, follows_from: Mapping[str, str], again: bool) -> None:
-        now = datetime.now(UTC)
-        rows = pa.Table.from_pylist(
-            [
-                {
-                    "recording": name,
-                    "step": self.step,
-                    "follows_from": text,
-                    "committed_at": now,
-                    "row_counts": self._rows_in(name),
-                }
-                for name, text in follows_from.items()
-            ],
-            schema=LINEAGE.arrow_schema,
-        )
-        self.replace_rows(LINEAGE, rows, {"step": [self.step]}, again)
+    def _keyed(self, epochs: Mapping[str, int]) -> commits.Epochs:
+        return {(self.step, name): epoch for name, epoch in epochs.items()}
 
     def _commit(
         self, table: Table, delta: DeltaTable, change: commits.Change, again: bool = False
     ) -> None:
-        if table is not LINEAGE:
-            lineage = self.warehouse.uri_of(LINEAGE)
-            commits.require_own(lineage, self.step, self.epochs)
-        commits.commit(delta, change, self.step, self.epochs, again)
+        mine = self._keyed(self.epochs)
+        commits.require_own(self.warehouse._current(LINEAGE), mine)
+        commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
 
 
 def _no(table: Table) -> pa.Table:
     return table.arrow_schema.empty_table()
+
+
+def _are_same(table: Table, one: pa.Table, other: pa.Table) -> bool:
+    """Whether rows are the same, in any order."""
+    key = [(name, "ascending") for name in table.key]
+    other = other.select(one.column_names).cast(one.schema)
+    return len(one) == len(other) and bool(one.sort_by(key).equals(other.sort_by(key)))
 
 
 def _of(table: Table, files: Iterable[DataFile]) -> list[DataFile]:
