@@ -52,7 +52,7 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     DECIDED: (HEADLINES, DECISIONS),
 }
 #: Those that look for what is new in tables of the steps before them, by names of files.
-READ_WHAT_IS_NEW = (LOG_GAPS_STEP, SUMMARIES, "quality")
+READ_WHAT_IS_NEW = {LOG_GAPS_STEP, SUMMARIES, "quality"}
 
 
 def replay_options(config: Config) -> Options:

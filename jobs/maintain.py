@@ -1,7 +1,6 @@
 """Keeps a warehouse small and quick: drops old recordings, puts small files together, vacuums."""
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import chain
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
@@ -87,33 +86,29 @@ def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
 
 
 def keep_bounded(warehouse: Warehouse) -> None:
-    """Keeps tables that this job has written from having more files and commits with each run."""
+    """Keeps files and commits of tables that a job has written from growing with each run."""
     for table in TABLES.values():
         steps = {step for step, tables in TABLES_OF_STEPS.items() if table in (*tables, LINEAGE)}
         epochs = {key: epoch for key, epoch in warehouse.written.items() if key[0] in steps}
-        if epochs:
-            at_work = partial(_unfinished, warehouse, table)
-            maintenance.keep_bounded(warehouse, table, epochs, at_work)
+        maintenance.keep_bounded(warehouse, table, epochs)
 
 
 def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
-    """Recordings in which a table is being written, or was, and a step has not seen all of it."""
-    steps = [step for step, tables in TABLES_OF_STEPS.items() if table in tables]
-    if not steps:
+    """Recordings whose step that writes the table is at work, was killed, or waits for another."""
+    order = [*TABLES_OF_STEPS]
+    step = next((step for step in order if table in TABLES_OF_STEPS[step]), None)
+    if step is None:
         return set()
     names = sizes(warehouse.path, table)
     rows = warehouse.rows(LINEAGE, names).to_pylist()
     ended = {(row["recording"], row["step"]): row["committed_at"] for row in rows}
-    order = [*TABLES_OF_STEPS]
-    later = [step for step in READ_WHAT_IS_NEW if order.index(step) > order.index(steps[0])]
-
-    def is_seen(name: str) -> bool:
-        written_at = ended.get((name, steps[0]))
-        return written_at is not None and all(
-            ended.get((name, step), written_at) >= written_at for step in later
-        )
-
-    return {name for name in names if not is_seen(name)}
+    later = READ_WHAT_IS_NEW & {*order[order.index(step) + 1 :]}
+    return {
+        name
+        for name in names
+        for at in [ended.get((name, step))]
+        if at is None or any(ended.get((name, other), at) < at for other in later)
+    }
 
 
 def _whole(warehouse: Warehouse) -> Size:

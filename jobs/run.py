@@ -102,7 +102,7 @@ def work(job: Job) -> Exit:
         if is_new:
             write_page(page, render(found), fingerprint)
         held = accuracy_rows(warehouse, names)
-    if job.arguments.growing:
+    if job.arguments.growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
             keep_bounded(warehouse)
     say("", *as_text(found), f"predictions: {sentence(held)}")

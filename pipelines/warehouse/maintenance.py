@@ -17,7 +17,7 @@ may have begun to write the step.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from deltalake import DeltaTable, WriterProperties
@@ -100,15 +100,21 @@ def needs_optimizing(
     warehouse_path: str, table: Table, left_alone: Collection[str] = ()
 ) -> dict[str, int]:
     """Recordings whose files in the table should be put together, with their bytes."""
-    if table in (LINEAGE, REPLAY_STATE):
-        return {}
+    found = _fragmented(table, commits.live_files(f"{warehouse_path}/{table.name}"), 1)
+    return {name: size for name, size in found.items() if name not in left_alone}
+
+
+def _fragmented(
+    table: Table, files: Iterable[Mapping[str, Any]], small_files_max: int
+) -> dict[str, int]:
+    """Recordings of which a table has more small files than so many, with all bytes of theirs."""
     of: dict[str, list[int]] = defaultdict(list)
-    for file in commits.live_files(f"{warehouse_path}/{table.name}"):
+    for file in files if table not in (LINEAGE, REPLAY_STATE) else ():
         of[file["partition.recording"]].append(file["size_bytes"])
     return {
         name: sum(found)
         for name, found in sorted(of.items())
-        if name not in left_alone and sum(size < SMALL_FILE_BYTES for size in found) > 1
+        if sum(size < SMALL_FILE_BYTES for size in found) > small_files_max
     }
 
 
@@ -146,26 +152,16 @@ def _put_together(delta: DeltaTable, table: Table, recording: str, is_sorted: bo
         delta.optimize.compact(**settings)
 
 
-def keep_bounded(
-    warehouse: Warehouse,
-    table: Table,
-    epochs: commits.Epochs,
-    left_alone: Callable[[], Collection[str]],
-) -> None:
-    """Merges files of a table, and deletes old ones, where a step has left many.
-
-    ``epochs``: of what this job has written. ``left_alone``: as for ``optimize``.
-    """
+def keep_bounded(warehouse: Warehouse, table: Table, epochs: commits.Epochs) -> None:
+    """Merges and deletes files where steps, which this job wrote in ``epochs``, have left many."""
     for key, epoch in epochs.items():
         delta = warehouse.open(table)
-        sizes_bytes = [file["size_bytes"] for file in commits.files_of(delta, [key[1]])]
-        is_many = sum(size < SMALL_FILE_BYTES for size in sizes_bytes) > SMALL_FILES_MAX
-        if not is_many or table in (LINEAGE, REPLAY_STATE) or key[1] in left_alone():
-            continue
+        found = _fragmented(table, commits.files_of(delta, [key[1]]), SMALL_FILES_MAX)
         try:
-            commits.require_own(warehouse.open(LINEAGE), {key: epoch})
-            # What is large is not written anew for some small files.
-            _put_together(delta, table, key[1], is_sorted=sum(sizes_bytes) <= TARGET_FILE_BYTES)
+            for name, size_bytes in found.items():
+                commits.require_own(warehouse.open(LINEAGE), {key: epoch})
+                # What is large is not written anew for some small files.
+                _put_together(delta, table, name, is_sorted=size_bytes <= TARGET_FILE_BYTES)
         except (CommitFailedError, WriteConflictError):
             continue  # another job is at work, and has it next
     if any(epoch % _EPOCHS_PER_VACUUM == 0 for epoch in epochs.values()):

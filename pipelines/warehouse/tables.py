@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,10 @@ class Warehouse:
         is_uri = "://" in str(path)
         self.path = str(path).rstrip("/") if is_uri else str(Path(path).absolute())
         self._opened: dict[str, DeltaTable] = {}
-        #: Epochs and rows of lineage of steps that have ended, by step and recording.
-        self._ended: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
-        self._ends_wait = False
-        #: Epochs of the steps that this object has ended, by step and recording.
+        #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
         self.written: dict[tuple[str, str], int] = {}
+        self._ended: dict[tuple[str, str], dict[str, Any]] = {}
+        self._ends_wait = False
 
     def uri_of(self, table: Table) -> str:
         return f"{self.path}/{table.name}"
@@ -144,11 +144,7 @@ class Warehouse:
         if self._stays(step, follows_from, rows):
             return
         writing = self.writing(step, follows_from, rows)
-        files = writing.files()
-        for table, of_table in rows.items():
-            for batch in of_table.to_batches():
-                files.write(table, batch)
-        written = files.closed()
+        written = _written(writing.files(), rows)
         writing.begin()
         for table in rows:
             writing.replace(table, written)
@@ -158,75 +154,56 @@ class Warehouse:
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
         """What the rows of each (recording, step) follow from; no entry where that is not known."""
-        rows = [row for _, row in self._ended.values() if row["recording"] in recordings]
+        rows = [row for row in self._ended.values() if row["recording"] in recordings]
         if self.exists(LINEAGE):
-            committed = self._rows(self._current(LINEAGE), LINEAGE, recordings).to_pylist()
-            rows = [*committed, *rows]
+            rows = [*self._rows(self._current(LINEAGE), LINEAGE, recordings).to_pylist(), *rows]
         return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
 
     @contextmanager
     def ends_waiting(self) -> Iterator[None]:
-        """The end of a step is committed with the beginning of the next; the last one at the end.
-
-        Of the tables, lineage is as it was until then, but for who asks this object.
-        """
+        """Commits the end of a step with the beginning of the next, and the last one at the end."""
         self._ends_wait = True
         try:
             yield
         finally:
             self._ends_wait = False
-            self._end()
+            self._commit_lineage({})
 
     def _stays(
         self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
     ) -> bool:
-        """Ends a step where all its tables have these rows; whether they do.
+        """Ends a step if its tables have these rows; whether they do.
 
         Lineage is read first: where it has the step, nobody has begun to write it.
         """
         self.create_missing([*rows, LINEAGE])
         delta = self._current(LINEAGE)
         epochs = {name: commits.epoch_in(delta, step, name) for name in follows_from}
-        there = self._rows(delta, LINEAGE, follows_from).to_pylist()
-        stated = {row["recording"]: row for row in there if row["step"] == step}
-        if stated.keys() != follows_from.keys() or not all(
-            _are_same(table, self.rows(table, follows_from), of) for table, of in rows.items()
-        ):
-            return False
-        for name, text in follows_from.items():
-            row = stated[name] | {"follows_from": text, "committed_at": datetime.now(UTC)}
-            self._ended[step, name] = epochs[name], row
-        self._end()
-        return True
-
-    def _end(self) -> None:
-        """Commits what has ended, unless it may wait."""
-        if self._ends_wait:
-            return
-        try:
-            self._commit_lineage({})
-        finally:
-            self._ended.clear()
+        there = self._rows(delta, LINEAGE, follows_from).filter(pc.field("step") == step)
+        stays = len(there) == len(follows_from) and all(
+            _ordered(table, self.rows(table, follows_from)).equals(_ordered(table, of_table))
+            for table, of_table in rows.items()
+        )
+        if stays:
+            Writing(self, step, epochs, rows).end(follows_from)
+        return stays
 
     def _commit_lineage(self, begun: commits.Epochs) -> None:
         """Takes rows of steps that begin out of lineage, and puts those that have ended there."""
-        ended = {key: row for key, (_, row) in self._ended.items() if key not in begun}
-        if not begun and not ended:
-            return
-        epochs = {key: self._ended[key][0] for key in ended}
-        names = {recording for _, recording in (*begun, *ended)}
-        delta = self._current(LINEAGE)
-        there = self._rows(delta, LINEAGE, names).to_pylist()
-        changed = {*begun, *ended}
-        kept = [row for row in there if (row["step"], row["recording"]) not in changed]
-        rows = pa.Table.from_pylist([*kept, *ended.values()], schema=LINEAGE.arrow_schema)
-        files = TableFiles(self.path, commits.file_name(max([*begun.values(), *epochs.values()])))
-        for batch in rows.to_batches():
-            files.write(LINEAGE, batch)
-        change = commits.Change(files.closed(), commits.files_of(delta, names))
-        commits.commit(delta, change, begun, epochs)
-        self.written |= epochs
-        self._ended.clear()
+        ended = {key: row for key, row in self._ended.items() if key not in begun}
+        if not self._ends_wait:  # a commit that fails is not tried again
+            self._ended = {}
+        epochs = {**begun, **{key: self.written[key] for key in ended}}
+        if epochs:
+            delta, names = self._current(LINEAGE), {recording for _, recording in epochs}
+            there = self._rows(delta, LINEAGE, names).to_pylist()
+            rows = [row for row in there if (row["step"], row["recording"]) not in epochs]
+            rows += ended.values()
+            files = TableFiles(self.path, commits.file_name(max(epochs.values())))
+            added = _written(files, {LINEAGE: pa.Table.from_pylist(rows, LINEAGE.arrow_schema)})
+            change = commits.Change(added, commits.files_of(delta, names))
+            commits.commit(delta, change, begun, {key: epochs[key] for key in ended})
+        self._ended = {}
 
 
 @dataclass(frozen=True)
@@ -297,30 +274,26 @@ class Writing:
         All of the recordings' other rows stay, in a file of their own for each recording.
         """
         delta = self.warehouse.open(table)
-        there = self.warehouse._rows(delta, table, self.epochs)
-        named = [pc.is_in(there.column(name), pa.array([*of])) for name, of in where.items()]
-        there = there.filter(pc.invert(reduce(pc.and_, named)))
-        files = self.files()
-        for name in self.epochs:
-            for part in (there, rows.select(there.column_names).cast(there.schema)):
-                mine = part.filter(pc.equal(part.column("recording"), name))
-                for batch in mine.to_batches():
-                    files.write(table, batch)
-        removed = commits.files_of(delta, self.epochs)
-        self._commit(table, delta, commits.Change(_of(table, files.closed()), removed), again)
+        named = reduce(and_, (pc.field(name).isin([*of]) for name, of in where.items()))
+        kept = self.warehouse._rows(delta, table, self.epochs).filter(~named)
+        added = _written(self.files(), {table: pa.concat_tables([kept, rows])})
+        change = commits.Change(added, commits.files_of(delta, self.epochs))
+        self._commit(table, delta, change, again)
 
     def end(self, follows_from: Mapping[str, str]) -> None:
         """The last write: what the step's rows follow from, by recording, and how many they are."""
+        to = self.warehouse
         for name, text in follows_from.items():
-            row = {
+            to.written[self.step, name] = self.epochs[name]
+            to._ended[self.step, name] = {
                 "recording": name,
                 "step": self.step,
                 "follows_from": text,
                 "committed_at": datetime.now(UTC),
                 "row_counts": self._rows_in(name),
             }
-            self.warehouse._ended[self.step, name] = self.epochs[name], row
-        self.warehouse._end()
+        if not to._ends_wait:
+            to._commit_lineage({})
 
     def _rows_in(self, recording: str) -> list[dict[str, Any]]:
         """Rows of a recording in the step's tables, but those that others write too."""
@@ -347,11 +320,17 @@ def _no(table: Table) -> pa.Table:
     return table.arrow_schema.empty_table()
 
 
-def _are_same(table: Table, one: pa.Table, other: pa.Table) -> bool:
-    """Whether rows are the same, in any order."""
-    key = [(name, "ascending") for name in table.key]
-    other = other.select(one.column_names).cast(one.schema)
-    return len(one) == len(other) and bool(one.sort_by(key).equals(other.sort_by(key)))
+def _ordered(table: Table, rows: pa.Table) -> pa.Table:
+    rows = rows.select(table.arrow_schema.names).cast(table.arrow_schema)
+    return rows.sort_by([(name, "ascending") for name in table.key])
+
+
+def _written(files: TableFiles, rows: Mapping[Table, pa.Table]) -> list[DataFile]:
+    """Writes rows to files, which no table knows of yet."""
+    for table, of_table in rows.items():
+        for batch in of_table.to_batches():
+            files.write(table, batch)
+    return files.closed()
 
 
 def _of(table: Table, files: Iterable[DataFile]) -> list[DataFile]:
