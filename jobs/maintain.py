@@ -87,7 +87,7 @@ def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
 
 def keep_bounded(warehouse: Warehouse) -> None:
     """Keeps files and commits of tables that a job has written from growing with each run."""
-    for table in TABLES.values():
+    for table in filter(warehouse.exists, TABLES.values()):
         steps = {step for step, tables in TABLES_OF_STEPS.items() if table in (*tables, LINEAGE)}
         epochs = {key: epoch for key, epoch in warehouse.written.items() if key[0] in steps}
         maintenance.keep_bounded(warehouse, table, epochs)

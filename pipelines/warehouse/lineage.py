@@ -45,7 +45,7 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        path = _path_of(name)
+        path = _path_of(name, _FOLDER)
         if name in found or path is None or name in _REGISTRIES or name.startswith(_NOT_FOLLOWED):
             continue
         found[name] = path
@@ -54,9 +54,9 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
 
 
 @cache
-def _path_of(name: str) -> Path | None:
+def _path_of(name: str, folder: Path) -> Path | None:
     """The file of a module or package; None for what is neither. Nothing is imported for it."""
-    place = _FOLDER.joinpath(*name.split(".")[1:])
+    place = folder.joinpath(*name.split(".")[1:])
     return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
 
 

@@ -3,7 +3,9 @@
 import os
 import shutil
 import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ from deltalake.table import TableOptimizer
 from put_rows import put, row, rows_of
 
 from kip_replay.jobs import maintain, recordings
+from kip_replay.jobs.maintain import keep_bounded
+from kip_replay.pipelines.warehouse import commits, maintenance
 from kip_replay.pipelines.warehouse.maintenance import needs_optimizing, optimize
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import CLOCK_BOUNDS, LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
 
 ODD_NAME = "it's 100% ü `odd`"
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -164,6 +168,36 @@ def orphan(warehouse: Warehouse) -> str:
     files.write(REQUESTS, pa.RecordBatch.from_pylist([line], schema=REQUESTS.arrow_schema))
     (file,) = files.closed()
     return file.path
+
+
+def hourly_run(warehouse: Warehouse, hour: int) -> None:
+    with warehouse.ends_waiting():
+        line = request("r", hour, NOW + timedelta(hours=hour))
+        put(warehouse, "ingest", {REQUESTS: [line], INGESTED_FILES: [row(INGESTED_FILES, "r")]})
+        bounds = [row(CLOCK_BOUNDS, "r", node_id=hour)]
+        rows = {CLOCK_BOUNDS: pa.Table.from_pylist(bounds, CLOCK_BOUNDS.arrow_schema)}
+        warehouse.replace("clocks", {"r": str(hour)}, rows)
+    keep_bounded(warehouse)
+
+
+def test_a_warehouse_that_is_fed_by_the_hour_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days that take no time: what would be kept for it may go at once."""
+    monkeypatch.setattr(maintenance, "SAFE_RETENTION_HOURS", 0)
+    monkeypatch.setitem(commits._PROPERTIES, "delta.logRetentionDuration", "interval 0 seconds")
+    most: Counter[tuple[str, str, int]] = Counter()
+    for hour in range(96):
+        warehouse = Warehouse(tmp_path)
+        hourly_run(warehouse, hour)
+        for table, of in product((REQUESTS, CLOCK_BOUNDS, LINEAGE), ("rec*/*", "_delta_log/*")):
+            key = table.name, of, hour // 48
+            most[key] = max(most[key], len([*(tmp_path / table.name).glob(of)]))
+    print(most)
+    assert all(most[name, of, 1] <= most[name, of, 0] for name, of, _ in most)
+    assert max(most.values()) < 100
+    assert len(warehouse.rows(REQUESTS, ["r"])) == 96
+    assert warehouse.lineage(["r"]) == {("r", "ingest"): "epoch 96", ("r", "clocks"): "95"}
 
 
 def test_an_optimize_that_another_writer_beats_is_left_for_next_time(

@@ -282,6 +282,51 @@ def test_lineage_is_unknown_while_a_step_is_written(warehouse: Warehouse) -> Non
     assert warehouse.lineage(["r"]) == {("r", "one"): "c", ("r", "two"): "b"}
 
 
+def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> None:
+    def committed() -> dict[str, str]:
+        """By step, as who comes after a kill finds it."""
+        lineage = Warehouse(warehouse.path).lineage(["r"])
+        return {step: text for (_, step), text in lineage.items()}
+
+    def work(fails: Callable[[], object]) -> None:
+        with warehouse.ends_waiting():
+            replaced(warehouse, "r", "b", step="one")
+            assert "one" not in committed()
+            replaced(warehouse, "r", "b", step="two")
+            assert committed() == {"one": "b"}
+            assert warehouse.rows(LINEAGE, ["r"]).num_rows == 2  # whoever reads the table sees all
+            replaced(warehouse, "r", "c", step="two")
+            assert (committed(), len(warehouse.lineage(["r"]))) == ({"one": "b"}, 2)
+            fails()
+
+    with pytest.raises(KeyError):
+        work({}.popitem)
+    assert committed() == {"one": "b", "two": "c"}
+    assert len(log_of(warehouse, LINEAGE)) == 1 + 5
+    other = Warehouse(warehouse.path)
+    with pytest.raises(WriteConflictError, match="has written two of recording 'r'"):
+        work(lambda: begun(other, "r", step="two") and begun(warehouse, "r", step="three"))
+    assert committed() == {"one": "b"}
+
+
+def test_rows_that_stay_are_not_written(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(text: str, names: str) -> int:
+        rows = pa.Table.from_batches([files_of("r", names)])
+        Warehouse(warehouse.path).replace("ingest", {"r": text}, {INGESTED_FILES: rows})
+        assert warehouse.lineage(["r"]) == {("r", "ingest"): text}
+        return len(log_of(warehouse, INGESTED_FILES)) - 1
+
+    commits_of = [replace("1", "ab"), replace("2", "ba"), replace("3", "bc")]
+    assert commits_of == [1, 1, 2]
+    begun(warehouse, "r")  # and killed: rows may not be all there
+    assert replace("4", "bc") == 3
+    before_the_next_commit(monkeypatch, lambda: begun(warehouse, "r"))
+    stops(lambda: replace("5", "bc"))
+    assert warehouse.lineage(["r"]) == {}
+
+
 def test_what_a_killed_attempt_left_is_taken_out_by_the_next(warehouse: Warehouse) -> None:
     replaced(warehouse, "r", "a")
     killed = begun(warehouse, "r")
