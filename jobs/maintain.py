@@ -1,14 +1,24 @@
 """Keeps a warehouse small and quick: drops old recordings, puts small files together, vacuums."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain
+
+from deltalake.exceptions import CommitFailedError
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import READ_WHAT_IS_NEW, TABLES_OF_STEPS
 from kip_replay.jobs._text import size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import maintenance
-from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Size, sizes, vacuum
+from kip_replay.pipelines.warehouse.maintenance import (
+    SAFE_RETENTION_HOURS,
+    Size,
+    optimize,
+    sizes,
+    total,
+    vacuum,
+)
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
@@ -50,7 +60,7 @@ def work(job: Job) -> Exit:
         )
     is_dry = given.dry_run
     warehouse = job.warehouse(writes=not is_dry, is_there=True)
-    before = _whole(warehouse)
+    before = _whole(warehouse, *TABLES.values())
     if given.keep_days is not None:
         until = datetime.now(UTC) - timedelta(days=given.keep_days)
         for one in stored_recordings(warehouse):
@@ -61,59 +71,55 @@ def work(job: Job) -> Exit:
                 say(f"would drop {one.name}" if is_dry else f"dropped {one.name}: {why}")
     _optimize(warehouse, is_dry)
     hours = given.retention_hours
-    files = sum(len(vacuum(warehouse.path, t, hours, is_dry)) for t in TABLES.values())
+    files = sum(len(vacuum(warehouse, t, hours, is_dry)) for t in TABLES.values())
     what = "would delete" if is_dry else "vacuum: deleted"
     say(f"{what} {files} files older than {hours} hours")
-    say(f"tables: {_text(before)}" + ("" if is_dry else f", now {_text(_whole(warehouse))}"))
+    now = "" if is_dry else f", now {_text(_whole(warehouse, *TABLES.values()))}"
+    say(f"tables: {_text(before)}{now}")
     return Exit.DONE
 
 
 def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
-    has_small_files = False
-    for table in TABLES.values():
-        at_work = _unfinished(warehouse, table)
-        if is_dry:
-            if needed := maintenance.needs_optimizing(warehouse.path, table, at_work):
-                say(f"would optimize {table.name}: {', '.join(needed)}")
-        elif done := maintenance.optimize(warehouse.path, table, at_work):
-            has_small_files = True
-            found = f"{_text(done.before)}, now {_text(done.after)}"
-            if done.in_the_way:
-                found = "another job writes to it, left for the next time"
-            say(f"optimize {table.name}: {found}")
-    if not (has_small_files or is_dry):
-        say("optimize: no table has small files to put together")
+    found = []
+    for table in filter(warehouse.exists, TABLES.values()):
+        is_complete, before = partial(_is_complete, warehouse, table), _whole(warehouse, table)
+        try:
+            if not (done := optimize(warehouse, table, is_complete, is_dry=is_dry)):
+                continue
+            now = f"{_text(before)}, now {_text(_whole(warehouse, table))}"
+            found.append(f"optimize {table.name}: {', '.join(done) if is_dry else now}")
+        except CommitFailedError:
+            left = "another job writes to it, left for the next time"
+            found.append(f"optimize {table.name}: {left}")
+    if is_dry:
+        say(*(f"would {text}" for text in found))
+    else:
+        say(*(found or ["optimize: no table has small files to put together"]))
 
 
 def keep_bounded(warehouse: Warehouse) -> None:
     """Keeps files and commits of tables that a job has written from growing with each run."""
     for table in filter(warehouse.exists, TABLES.values()):
         steps = {step for step, tables in TABLES_OF_STEPS.items() if table in (*tables, LINEAGE)}
-        epochs = {key: epoch for key, epoch in warehouse.written.items() if key[0] in steps}
-        maintenance.keep_bounded(warehouse, table, epochs)
+        written = {key: epoch for key, epoch in warehouse.written.items() if key[0] in steps}
+        if written:
+            maintenance.keep_bounded(warehouse, table, written)
 
 
-def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
-    """Recordings whose step that writes the table is at work, was killed, or waits for another."""
+def _is_complete(warehouse: Warehouse, table: Table, recording: str) -> bool:
+    """Whether a table was written to the end, and later steps have seen all that is new in it."""
     order = [*TABLES_OF_STEPS]
     step = next((step for step in order if table in TABLES_OF_STEPS[step]), None)
-    if step is None:
-        return set()
-    names = sizes(warehouse.path, table)
-    rows = warehouse.rows(LINEAGE, names).to_pylist()
-    ended = {(row["recording"], row["step"]): row["committed_at"] for row in rows}
-    later = READ_WHAT_IS_NEW & {*order[order.index(step) + 1 :]}
-    return {
-        name
-        for name in names
-        for at in [ended.get((name, step))]
-        if at is None or any(ended.get((name, other), at) < at for other in later)
-    }
+    rows = warehouse.rows(LINEAGE, [recording]).to_pylist()
+    ended = {row["step"]: row["committed_at"] for row in rows}
+    if step is None or step not in ended:
+        return step is None
+    later = READ_WHAT_IS_NEW & ended.keys() & {*order[order.index(step) + 1 :]}
+    return all(ended[other] >= ended[step] for other in later)
 
 
-def _whole(warehouse: Warehouse) -> Size:
-    every = (sizes(warehouse.path, table).values() for table in TABLES.values())
-    return maintenance.total(chain(*every))
+def _whole(warehouse: Warehouse, *tables: Table) -> Size:
+    return total(chain(*(sizes(warehouse, table).values() for table in tables)))
 
 
 def _text(size: Size) -> str:

@@ -91,16 +91,11 @@ def create(uri: str, table: Table) -> None:
             raise
 
 
-def live_files(uri: str, recordings: Collection[str] | None = None) -> list[dict[str, Any]]:
-    """The files of the current version: path, size_bytes, num_records, ``min.*`` and ``max.*``.
+def files_of(delta: DeltaTable, recordings: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """The files of an opened version: path, size_bytes, num_records, ``min.*`` and ``max.*``.
 
     ``recordings``: only theirs. Paths are those on disk, within the table's folder.
     """
-    return files_of(DeltaTable(uri), recordings) if exists(uri) else []
-
-
-def files_of(delta: DeltaTable, recordings: Collection[str] | None = None) -> list[dict[str, Any]]:
-    """The files of an opened version, as ``live_files``."""
     files = pa.table(delta.get_add_actions(flatten=True))
     if recordings is not None:
         mine = pc.is_in(files.column("partition.recording"), pa.array([*recordings], pa.string()))

@@ -5,26 +5,24 @@ and hour. ``optimize`` puts them together, sorted by what filters use (``sort_co
 the statistics of files and pages rule most of them out. It changes no row. Names of files carry
 their epoch (``commits``), and merged files do not. So a recording is left as it is where the step
 that writes the table is at work, or was killed, or where a later step has not seen what it wrote.
-So are ``lineage`` and ``replay_state``, of which each write leaves as many files as before.
 
 ``vacuum`` deletes files that no version younger than the retention needs, and files of killed
 tasks. Files that a job is just writing belong to no version yet: the retention must be longer than
 the longest run, which seven days are.
 
-``keep_bounded`` does both for a job that adds to recordings, so that neither files nor commits grow
-with the number of runs. It merges only what the job has seen: once the table is opened, no other
-may have begun to write the step.
+``keep_bounded`` does both for a job that has brought all steps up to date, so that neither files
+nor commits grow with the number of runs. It merges nothing where another job has begun to write.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from deltalake import DeltaTable, WriterProperties
+from deltalake import WriterProperties
 from deltalake.exceptions import CommitFailedError
 from pyarrow.fs import FileType
 
-from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import filesystem_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -55,6 +53,8 @@ SAFE_RETENTION_HOURS = 168
 SMALL_FILES_MAX = 24
 #: A job deletes old files of a table in each of so many epochs of the step that writes it.
 _EPOCHS_PER_VACUUM = 24
+#: Each write of these leaves as many files as before.
+_LEFT_ALONE = (LINEAGE, REPLAY_STATE)
 
 
 class Size(NamedTuple):
@@ -63,9 +63,9 @@ class Size(NamedTuple):
     rows: int = 0
 
 
-def sizes(warehouse_path: str, table: Table) -> dict[str, Size]:
+def sizes(warehouse: Warehouse, table: Table) -> dict[str, Size]:
     found: dict[str, list[Size]] = defaultdict(list)
-    for file in commits.live_files(f"{warehouse_path}/{table.name}"):
+    for file in warehouse.files(table):
         size = Size(1, file["size_bytes"], file["num_records"] or 0)
         found[file["partition.recording"]].append(size)
     return {name: total(of) for name, of in found.items()}
@@ -78,15 +78,6 @@ def total(parts: Iterable[Size]) -> Size:
 # --- OPTIMIZE -------------------------------------------------------------------------------------
 
 
-class Optimized(NamedTuple):
-    """A table before and after; ``in_the_way``: another writer was first, nothing was done."""
-
-    table: Table
-    before: Size
-    after: Size
-    in_the_way: bool = False
-
-
 def sort_columns(table: Table) -> list[str]:
     """What ``optimize`` sorts a recording's rows by: what questions fix, then time; may be none."""
     names = {column.name for column in table.columns}
@@ -96,91 +87,64 @@ def sort_columns(table: Table) -> list[str]:
     return [*(name for name in _FIXED if name in names and times), *times]
 
 
-def needs_optimizing(
-    warehouse_path: str, table: Table, left_alone: Collection[str] = ()
-) -> dict[str, int]:
-    """Recordings whose files in the table should be put together, with their bytes."""
-    found = _fragmented(table, commits.live_files(f"{warehouse_path}/{table.name}"), 1)
-    return {name: size for name, size in found.items() if name not in left_alone}
-
-
-def _fragmented(
-    table: Table, files: Iterable[Mapping[str, Any]], small_files_max: int
-) -> dict[str, int]:
-    """Recordings of which a table has more small files than so many, with all bytes of theirs."""
-    of: dict[str, list[int]] = defaultdict(list)
-    for file in files if table not in (LINEAGE, REPLAY_STATE) else ():
-        of[file["partition.recording"]].append(file["size_bytes"])
-    return {
-        name: sum(found)
-        for name, found in sorted(of.items())
-        if sum(size < SMALL_FILE_BYTES for size in found) > small_files_max
-    }
-
-
 def optimize(
-    warehouse_path: str, table: Table, left_alone: Collection[str] = ()
-) -> Optimized | None:
-    """Puts a table's small files together; None if there was nothing to do.
+    warehouse: Warehouse,
+    table: Table,
+    is_complete: Callable[[str], bool],
+    small_files_max: int = 1,
+    sorted_bytes_max: int = SORTED_BYTES_MAX,
+    is_dry: bool = False,
+) -> list[str]:
+    """Puts small files of a table together; of which recordings.
 
-    ``left_alone``: recordings whose step that writes the table has no lineage.
+    ``is_complete``: whether nothing of a recording is left to be seen by a step, asked once its
+    files are known. Raises CommitFailedError where another writer was first.
     """
-    needed = needs_optimizing(warehouse_path, table, left_alone)
-    if not needed:
-        return None
-    before = total(sizes(warehouse_path, table).values())
-    try:
-        for name, found in needed.items():
-            delta = DeltaTable(f"{warehouse_path}/{table.name}")
-            _put_together(delta, table, name, is_sorted=found <= SORTED_BYTES_MAX)
-    except CommitFailedError:
-        return Optimized(table, before, before, in_the_way=True)
-    return Optimized(table, before, total(sizes(warehouse_path, table).values()))
-
-
-def _put_together(delta: DeltaTable, table: Table, recording: str, is_sorted: bool) -> None:
-    """Merges a recording's small files; ``is_sorted``: all its files, into sorted ones."""
-    columns = sort_columns(table)
+    columns, done = sort_columns(table), []
     settings: dict[str, Any] = {
-        "partition_filters": [("recording", "=", recording)],
         "target_size": TARGET_FILE_BYTES,
         "writer_properties": WriterProperties(compression="ZSTD"),
     }
-    if columns and is_sorted:
-        delta.optimize.z_order(columns, **settings)
-    else:
-        delta.optimize.compact(**settings)
+    for name in sorted(sizes(warehouse, table)) if table not in _LEFT_ALONE else ():
+        optimizer, mine = warehouse.open(table).optimize, [("recording", "=", name)]
+        found = [file["size_bytes"] for file in commits.files_of(optimizer.table, [name])]
+        is_small = sum(size < SMALL_FILE_BYTES for size in found) > small_files_max
+        if not (is_small and is_complete(name)):
+            continue
+        done.append(name)
+        if not is_dry and columns and sum(found) <= sorted_bytes_max:
+            optimizer.z_order(columns, partition_filters=mine, **settings)
+        elif not is_dry:
+            optimizer.compact(partition_filters=mine, **settings)
+    return done
 
 
-def keep_bounded(warehouse: Warehouse, table: Table, epochs: commits.Epochs) -> None:
-    """Merges and deletes files where steps, which this job wrote in ``epochs``, have left many."""
-    for key, epoch in epochs.items():
-        delta = warehouse.open(table)
-        found = _fragmented(table, commits.files_of(delta, [key[1]]), SMALL_FILES_MAX)
-        try:
-            for name, size_bytes in found.items():
-                commits.require_own(warehouse.open(LINEAGE), {key: epoch})
-                # What is large is not written anew for some small files.
-                _put_together(delta, table, name, is_sorted=size_bytes <= TARGET_FILE_BYTES)
-        except (CommitFailedError, WriteConflictError):
-            continue  # another job is at work, and has it next
-    if any(epoch % _EPOCHS_PER_VACUUM == 0 for epoch in epochs.values()):
-        vacuum(warehouse.path, table, SAFE_RETENTION_HOURS)
+def keep_bounded(warehouse: Warehouse, table: Table, written: commits.Epochs) -> None:
+    """Merges and deletes files of a table where the steps that this job wrote have left many."""
+
+    def is_own(recording: str) -> bool:
+        lineage, mine = warehouse.open(LINEAGE), [key for key in written if key[1] == recording]
+        return bool(mine) and all(commits.epoch_in(lineage, *k) == written[k] for k in mine)
+
+    # Another job that was first has it next. What is large is not sorted anew each time.
+    with suppress(CommitFailedError):
+        optimize(warehouse, table, is_own, SMALL_FILES_MAX, TARGET_FILE_BYTES)
+    if any(epoch % _EPOCHS_PER_VACUUM == 0 for epoch in written.values()):
+        vacuum(warehouse, table, SAFE_RETENTION_HOURS)
 
 
 # --- VACUUM ---------------------------------------------------------------------------------------
 
 
-def vacuum(warehouse_path: str, table: Table, hours: int, dry_run: bool = False) -> list[str]:
+def vacuum(warehouse: Warehouse, table: Table, hours: int, dry_run: bool = False) -> list[str]:
     """Deletes the table's files that no version of the last hours needs; which they are."""
-    uri = f"{warehouse_path}/{table.name}"
-    if not commits.exists(uri):
+    if not warehouse.exists(table):
         return []
     # full: also files that were never committed, of tasks that were killed.
-    delta = DeltaTable(uri)
+    delta = warehouse.open(table)
     how: dict[str, Any] = {"enforce_retention_duration": False, "full": True}
     # delta-rs also names files that are gone already.
-    filesystem, folder = filesystem_of(uri)
+    filesystem, folder = filesystem_of(warehouse.uri_of(table))
     unneeded = [
         path
         for path in delta.vacuum(hours, dry_run=True, **how)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-import deltalake
 import duckdb
 import pyarrow.dataset as ds
 
@@ -61,16 +60,15 @@ class StoredRecording(NamedTuple):
 
 
 def ingested_recordings(warehouse: Warehouse) -> list[str]:
-    return sorted(sizes(warehouse.path, INGESTED_FILES))
+    return sorted(sizes(warehouse, INGESTED_FILES))
 
 
 def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[StoredRecording]:
     """The recordings with rows in any table, by name; which of the rules they were replayed by."""
-    warehouse_path = warehouse.path
-    by_table = {n: sizes(warehouse_path, t) for n, t in TABLES.items() if t is not LINEAGE}
+    by_table = {n: sizes(warehouse, t) for n, t in TABLES.items() if t is not LINEAGE}
     names = sorted({name for of_table in by_table.values() for name in of_table})
-    ingested = _ingested(warehouse_path)
-    versions = _kafka_versions(warehouse_path, ingested)
+    ingested = _ingested(warehouse, names)
+    versions = _kafka_versions(warehouse, ingested)
     lineage = warehouse.lineage(names)
     return [
         StoredRecording(
@@ -87,11 +85,9 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     ]
 
 
-def _ingested(warehouse_path: str) -> dict[str, Ingested]:
-    ingested = _dataset(warehouse_path, INGESTED_FILES)
-    if ingested is None:
-        return {}
+def _ingested(warehouse: Warehouse, names: Sequence[str]) -> dict[str, Ingested]:
     session = duckdb.connect()
+    session.register("ingested", warehouse.rows(INGESTED_FILES, names))
     rows = session.sql("""
         SELECT recording, min(first_received_at) AS first_at, max(last_completed_at) AS last_at,
             list_sort(list(DISTINCT node_id)) AS node_ids,
@@ -103,26 +99,23 @@ def _ingested(warehouse_path: str) -> dict[str, Ingested]:
 
 
 def _kafka_versions(
-    warehouse_path: str, ingested: Mapping[str, Ingested]
+    warehouse: Warehouse, ingested: Mapping[str, Ingested]
 ) -> dict[str, tuple[str, ...]]:
     """What brokers called themselves in the last minutes of each recording."""
-    dataset = _dataset(warehouse_path, REQUESTS)
+    if not warehouse.exists(REQUESTS):
+        return {}
+    dataset = commits.dataset(warehouse.open(REQUESTS), warehouse.uri_of(REQUESTS))
     of_brokers = ds.field("api_name").isin(_OF_BROKERS)
     is_named = ds.field("software_version").is_valid()
     found = {}
     for name, logs in ingested.items():
-        if dataset is None or logs.last_at is None:
+        if logs.last_at is None:
             continue
         since = ds.field("completed_at") > logs.last_at - _LOOKED_BACK
         recent = (ds.field("recording") == name) & since
         rows = dataset.to_table(["software_version"], filter=recent & of_brokers & is_named)
         found[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
     return found
-
-
-def _dataset(warehouse_path: str, table: Table) -> ds.Dataset | None:
-    uri = f"{warehouse_path}/{table.name}"
-    return commits.dataset(deltalake.DeltaTable(uri), uri) if commits.exists(uri) else None
 
 
 def delete_recording(
@@ -152,9 +145,9 @@ def delete_recording(
 
 
 def _delete_judgements(warehouse: Warehouse, recording: str) -> bool:
-    rows = warehouse.rows(PREDICTION_ACCURACY, sizes(warehouse.path, PREDICTION_ACCURACY))
+    rows = warehouse.rows(PREDICTION_ACCURACY, sizes(warehouse, PREDICTION_ACCURACY))
     pairs = {tuple(p.values()) for p in rows.select(["recording", "recorded_in"]).to_pylist()}
-    begun = warehouse.lineage(sizes(warehouse.path, LINEAGE))
+    begun = warehouse.lineage(sizes(warehouse, LINEAGE))
     pairs |= {(n, step[len(_JUDGED_BY) :]) for n, step in begun if step.startswith(_JUDGED_BY)}
     pairs = {pair for pair in pairs if recording in pair}
     for other in sorted({other for _, other in pairs}):
