@@ -11,14 +11,7 @@ from kip_replay.jobs._steps import READ_WHAT_IS_NEW, TABLES_OF_STEPS
 from kip_replay.jobs._text import size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import maintenance
-from kip_replay.pipelines.warehouse.maintenance import (
-    SAFE_RETENTION_HOURS,
-    Size,
-    optimize,
-    sizes,
-    total,
-    vacuum,
-)
+from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Size, sizes, vacuum
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
@@ -84,7 +77,7 @@ def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
     for table in filter(warehouse.exists, TABLES.values()):
         is_complete, before = partial(_is_complete, warehouse, table), _whole(warehouse, table)
         try:
-            if not (done := optimize(warehouse, table, is_complete, is_dry=is_dry)):
+            if not (done := maintenance.optimize(warehouse, table, is_complete, is_dry=is_dry)):
                 continue
             now = f"{_text(before)}, now {_text(_whole(warehouse, table))}"
             found.append(f"optimize {table.name}: {', '.join(done) if is_dry else now}")
@@ -95,15 +88,6 @@ def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
         say(*(f"would {text}" for text in found))
     else:
         say(*(found or ["optimize: no table has small files to put together"]))
-
-
-def keep_bounded(warehouse: Warehouse) -> None:
-    """Keeps files and commits of tables that a job has written from growing with each run."""
-    for table in filter(warehouse.exists, TABLES.values()):
-        steps = {step for step, tables in TABLES_OF_STEPS.items() if table in (*tables, LINEAGE)}
-        written = {key: epoch for key, epoch in warehouse.written.items() if key[0] in steps}
-        if written:
-            maintenance.keep_bounded(warehouse, table, written)
 
 
 def _is_complete(warehouse: Warehouse, table: Table, recording: str) -> bool:
@@ -119,7 +103,7 @@ def _is_complete(warehouse: Warehouse, table: Table, recording: str) -> bool:
 
 
 def _whole(warehouse: Warehouse, *tables: Table) -> Size:
-    return total(chain(*(sizes(warehouse, table).values() for table in tables)))
+    return maintenance.total(chain(*(sizes(warehouse, table).values() for table in tables)))
 
 
 def _text(size: Size) -> str:

@@ -1,13 +1,13 @@
 """The whole way: ingest, replay, summarize, check, report."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from kip_replay.jobs._anonymize import pseudonyms_of
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import (
+    TABLES_OF_STEPS,
     Stopwatch,
     expect_stages,
     is_unwelcome,
@@ -19,7 +19,6 @@ from kip_replay.jobs._steps import (
     report_fingerprint,
 )
 from kip_replay.jobs.ingest import read_logs, too_many_rejected
-from kip_replay.jobs.maintain import keep_bounded
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -33,6 +32,7 @@ from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
 
@@ -75,7 +75,7 @@ def work(job: Job) -> Exit:
     engine = engine_of(job, log_bytes)
     warehouse = engine.warehouse
     # Without states of replays, a crash would cost more than commits do.
-    with warehouse.ends_waiting() if job.arguments.growing else nullcontext():
+    with warehouse.ends_waiting(job.arguments.growing):
         with watch.phase("ingest"):
             read = read_logs(job, recordings, engine, files)
         recordings = _logged(recordings, warehouse)
@@ -104,7 +104,7 @@ def work(job: Job) -> Exit:
         held = accuracy_rows(warehouse, names)
     if job.arguments.growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
-            keep_bounded(warehouse)
+            keep_bounded(warehouse, TABLES_OF_STEPS)
     say("", *as_text(found), f"predictions: {sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {page}", watch)
     is_critical = quality is not None and quality.is_critical

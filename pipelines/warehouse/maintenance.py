@@ -15,8 +15,9 @@ nor commits grow with the number of runs. It merges nothing where another job ha
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from deltalake import WriterProperties
@@ -119,18 +120,23 @@ def optimize(
     return done
 
 
-def keep_bounded(warehouse: Warehouse, table: Table, written: commits.Epochs) -> None:
-    """Merges and deletes files of a table where the steps that this job wrote have left many."""
+def keep_bounded(warehouse: Warehouse, tables_of_steps: Mapping[str, Collection[Table]]) -> None:
+    """Merges and deletes files of tables where the steps that this job wrote have left many."""
 
-    def is_own(recording: str) -> bool:
-        lineage, mine = warehouse.open(LINEAGE), [key for key in written if key[1] == recording]
-        return bool(mine) and all(commits.epoch_in(lineage, *k) == written[k] for k in mine)
+    def is_own(step: str, recording: str) -> bool:
+        mine, lineage = warehouse.written.get((step, recording)), warehouse.open(LINEAGE)
+        return mine is not None and mine == commits.epoch_in(lineage, step, recording)
 
-    # Another job that was first has it next. What is large is not sorted anew each time.
-    with suppress(CommitFailedError):
-        optimize(warehouse, table, is_own, SMALL_FILES_MAX, TARGET_FILE_BYTES)
-    if any(epoch % _EPOCHS_PER_VACUUM == 0 for epoch in written.values()):
-        vacuum(warehouse, table, SAFE_RETENTION_HOURS)
+    for step, tables in tables_of_steps.items():
+        epochs = [epoch for (of, _), epoch in warehouse.written.items() if of == step]
+        for table in (*tables, LINEAGE) if epochs else ():
+            # Another job that was first has it next. What is large is not sorted anew each time.
+            with suppress(CommitFailedError):
+                optimize(
+                    warehouse, table, partial(is_own, step), SMALL_FILES_MAX, TARGET_FILE_BYTES
+                )
+            if any(epoch % _EPOCHS_PER_VACUUM == 0 for epoch in epochs):
+                vacuum(warehouse, table, SAFE_RETENTION_HOURS)
 
 
 # --- VACUUM ---------------------------------------------------------------------------------------

@@ -160,9 +160,9 @@ class Warehouse:
         return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
 
     @contextmanager
-    def ends_waiting(self) -> Iterator[None]:
+    def ends_waiting(self, wait: bool = True) -> Iterator[None]:
         """Commits the end of a step with the beginning of the next, and the last one at the end."""
-        self._ends_wait = True
+        self._ends_wait = wait
         try:
             yield
         finally:
@@ -263,11 +263,7 @@ class Writing:
         self._commit(REPLAY_STATE, delta, commits.Change(_of(REPLAY_STATE, added), removed), again)
 
     def replace_rows(
-        self,
-        table: Table,
-        rows: pa.Table,
-        where: Mapping[str, Collection[str]],
-        again: bool = False,
+        self, table: Table, rows: pa.Table, where: Mapping[str, Collection[str]]
     ) -> None:
         """Replaces the rows of a small table that ``where`` names, by column.
 
@@ -277,8 +273,7 @@ class Writing:
         named = reduce(and_, (pc.field(name).isin([*of]) for name, of in where.items()))
         kept = self.warehouse._rows(delta, table, self.epochs).filter(~named)
         added = _written(self.files(), {table: pa.concat_tables([kept, rows])})
-        change = commits.Change(added, commits.files_of(delta, self.epochs))
-        self._commit(table, delta, change, again)
+        self._commit(table, delta, commits.Change(added, commits.files_of(delta, self.epochs)))
 
     def end(self, follows_from: Mapping[str, str]) -> None:
         """The last write: what the step's rows follow from, by recording, and how many they are."""

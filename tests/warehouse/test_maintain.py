@@ -16,7 +16,7 @@ from deltalake.table import TableOptimizer
 from put_rows import put, row, rows_of
 
 from kip_replay.jobs import maintain, recordings
-from kip_replay.jobs.maintain import keep_bounded
+from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.pipelines.warehouse import commits, maintenance
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
@@ -177,7 +177,7 @@ def hourly_run(warehouse: Warehouse, hour: int) -> None:
         bounds = [row(CLOCK_BOUNDS, "r", node_id=hour)]
         rows = {CLOCK_BOUNDS: pa.Table.from_pylist(bounds, CLOCK_BOUNDS.arrow_schema)}
         warehouse.replace("clocks", {"r": str(hour)}, rows)
-    keep_bounded(warehouse)
+    maintenance.keep_bounded(warehouse, TABLES_OF_STEPS)
 
 
 def test_a_warehouse_that_is_fed_by_the_hour_stays_small(
@@ -201,7 +201,7 @@ def test_a_warehouse_that_is_fed_by_the_hour_stays_small(
             Warehouse(tmp_path).writing("ingest", ["r"], [REQUESTS]).begin()
         else:
             hourly_run(warehouse, 72)
-        keep_bounded(warehouse)
+        maintenance.keep_bounded(warehouse, TABLES_OF_STEPS)
         assert files(warehouse, REQUESTS, "r") == left < 25
 
 

@@ -2,7 +2,7 @@
 
 import json
 import multiprocessing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -243,8 +243,9 @@ def test_other_recordings_and_rows_stay(warehouse: Warehouse) -> None:
     assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("c", "ab")
     attempt = begun(warehouse, "r")
     attempt.append(INGESTED_FILES, write(attempt, "d"), attempt.epochs)
+    attempt = begun(warehouse, "r")
     some = pa.Table.from_batches([files_of("r", "xy", lines=7)])
-    attempt.replace_rows(INGESTED_FILES, some, {"source_file": ["c", "x"]}, again=True)
+    attempt.replace_rows(INGESTED_FILES, some, {"source_file": ["c", "x"]})
     assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("dxy", "ab")
     attempt = begun(warehouse, "r")
     attempt.replace(INGESTED_FILES, ())
@@ -269,17 +270,6 @@ def test_states_of_other_rules_stay(warehouse: Warehouse) -> None:
     attempt.begin()
     attempt.replace_states()
     assert rules() == ["two"]
-
-
-def test_lineage_is_unknown_while_a_step_is_written(warehouse: Warehouse) -> None:
-    replaced(warehouse, "r", "a", step="one")
-    replaced(warehouse, "r", "b", step="two")
-    attempt = writing(warehouse, "r", step="one")
-    assert warehouse.lineage(["r"]) == {("r", "one"): "a", ("r", "two"): "b"}
-    attempt.begin()
-    assert warehouse.lineage(["r"]) == {("r", "two"): "b"}
-    attempt.end({"r": "c"})
-    assert warehouse.lineage(["r"]) == {("r", "one"): "c", ("r", "two"): "b"}
 
 
 def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> None:
@@ -425,23 +415,6 @@ def test_an_optimize_that_slips_in_is_seen(
     assert names_in(warehouse, "r") == "ab"
 
 
-def outcomes(work: Callable[[str], Any], recordings: Iterable[str]) -> list[str]:
-    """What became of attempts that begin at the same moment: done, or why not."""
-    recordings = [*recordings]
-    barrier = Barrier(len(recordings))
-
-    def one(recording: str) -> str:
-        barrier.wait()
-        try:
-            work(recording)
-        except WriteConflictError as error:
-            return str(error)
-        return "done"
-
-    with ThreadPoolExecutor(len(recordings)) as pool:
-        return sorted(pool.map(one, recordings))
-
-
 def test_of_two_that_begin_at_once_one_stops(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -454,10 +427,10 @@ def test_of_two_that_begin_at_once_one_stops(
         return CommitProperties(**given)
 
     monkeypatch.setattr(commits, "CommitProperties", properties)
-    attempts = iter([writing(warehouse, "r"), writing(warehouse, "r")])
-    stopped, done = outcomes(lambda _: next(attempts).begin(), ["r", "r"])
-    assert done == "done"
-    assert stopped.startswith("another job has written ingest of recording 'r' meanwhile")
+    attempts = [writing(Warehouse(warehouse.path), "r") for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        errors = [begun.exception() for begun in [pool.submit(of.begin) for of in attempts]]
+    assert {type(error) for error in errors} == {type(None), WriteConflictError}
 
 
 def write_in_turns(path: str, own: str) -> None:
