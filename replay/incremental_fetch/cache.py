@@ -8,7 +8,8 @@ theirs. A full shard first gives up the session that was not used for longest, i
 (privileged, partitions, id): a follower's may evict any consumer's, and all may evict those that
 are older than 120 s. The new one's id counts as 0, so that it loses against its equal.
 
-Kafka draws ids at random; here they count up, so that among equals the older one goes.
+Kafka draws ids at random; here they count up, so that among equals the older one goes, and the
+remainder by the number of shards is a session's shard.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,6 @@ class CachedSession(msgspec.Struct, array_like=True):
     """A session as the cache has it."""
 
     id: int
-    shard: int
     session_key: str
     privileged: bool
     size: int
@@ -93,8 +93,7 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
 
     def find(self, session_id: int | None) -> CachedSession | None:
         """The session of this id, if it is still there."""
-        found = (shard.get(session_id) for shard in self.shards if session_id is not None)
-        return next(filter(None, found), None)
+        return None if session_id is None else self.shards[session_id % SHARDS].get(session_id)
 
     def maybe_create(
         self, session_key: str, privileged: bool, size: int, now_ms: int
@@ -103,7 +102,8 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
         shard = self.requested % SHARDS
         self.requested += 1
         sessions = self.shards[shard]
-        new = CachedSession(self.created + 1, shard, session_key, privileged, size, now_ms, now_ms)
+        new_id = (self.created + 1) * SHARDS + shard
+        new = CachedSession(new_id, session_key, privileged, size, now_ms, now_ms)
         events, why = [], Reason.SLOT_FREE
         if self.slots is not None and len(sessions) >= self.slots // SHARDS:
             evicted, why = _evictable(sessions, new)
@@ -120,7 +120,7 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
         session = self.find(session_id)
         if session is None:
             return []
-        del self.shards[session.shard][session.id]
+        del self.shards[session.id % SHARDS][session.id]
         return [_occurrence(SessionEvent.CLOSED, reason, session)]
 
     def forget_unused(self, before_ms: int) -> None:
@@ -151,5 +151,5 @@ def _evictable(
 
 def _occurrence(event: SessionEvent, reason: Reason, session: CachedSession) -> Occurrence:
     return Occurrence(
-        event, reason, session.session_key, session.shard, session.size, session.privileged
+        event, reason, session.session_key, session.id % SHARDS, session.size, session.privileged
     )

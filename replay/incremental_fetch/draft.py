@@ -11,7 +11,7 @@ import numpy as np
 from ..kafka.messages.encoding import Ints
 from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
 from .lists import EPOCHS
-from .partitions import Partitions, runs_of
+from .partitions import Partitions, ends_of_runs
 from .recorded import RecordedFetch
 from .released import Fetch, Incremental
 from .session import FetchSession
@@ -28,8 +28,12 @@ class Draft:
     """The draft's FETCHes. ``partition_id_is_string``: in requests, as the page declares it."""
 
     def __init__(self, partition_id_is_string: bool, numbering: Partitions) -> None:
-        self._pieces = DraftFetchPieces(partition_id_is_string)
+        self._pieces = pieces = DraftFetchPieces(partition_id_is_string)
         self._numbering = numbering
+        self._fixed = pieces.request_fixed_bytes(0), pieces.response_fixed_bytes()
+        #: Of a partition in the request (its id as a number), and of one that returns nothing.
+        self._each = pieces.request_partition_bytes(0), pieces.response_partition_bytes(0)
+        self._topic_bytes = pieces.topic_bytes(0)
 
     def fetch(
         self,
@@ -71,22 +75,18 @@ class Draft:
         )
 
     def _request_bytes(self, fetch: Fetch, at: Ints) -> int:
-        size = self._pieces.request_fixed_bytes(utf8(fetch.row.client_id))
+        size = self._fixed[0] + utf8(fetch.row.client_id)
         if not self._pieces.partition_id_is_string:
-            return size + len(at) * self._pieces.request_partition_bytes(0)
+            return size + len(at) * self._each[0]
         indexes = self._numbering.index_of[fetch.requested.partitions[at]].tolist()
         return size + sum(map(self._pieces.request_partition_bytes, indexes))
 
     def _response_bytes(self, fetch: Fetch, at: Ints) -> int:
-        size = self._pieces.response_fixed_bytes()
-        size += len(at) * self._pieces.response_partition_bytes(0)
+        size = self._fixed[1] + len(at) * self._each[1]
         return size + int(np.add.reduce(fetch.returned.classic_bytes[at]))
 
     def _with_topics(self, size: int, topics: Ints, row: RecordedFetch) -> int | None:
         """Topics too; None: the name of one is not known."""
-        numbers = runs_of(topics)[0]
-        names = [self._numbering.name_of(topic, row.uses_topic_ids) for topic in numbers]
-        known = [name for name in names if name is not None]
-        if len(known) < len(names):
-            return None
-        return size + len(known) * self._pieces.topic_bytes(0) + utf8("".join(known))
+        runs = topics.take(ends_of_runs(topics))
+        names = self._numbering.name_bytes(runs, row.uses_topic_ids)
+        return None if names is None else size + len(runs) * self._topic_bytes + names

@@ -1,18 +1,22 @@
 """Numbers instead of names: every topic and partition that a broker's log mentions gets one.
 
 In the order in which they are first seen; from then on a list of partitions is an array of
-integers. A list is coded by Arrow first, so that each partition in it is looked up once.
+integers.
 """
 
-from collections.abc import Iterable
-from operator import sub
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..kafka.messages.encoding import Ints, unsigned_varint_bytes, varint_sizes
+from ..kafka.messages.encoding import Ints, varint_sizes
 from ..kafka.messages.fetch_pieces import TopicTotals
+
+#: Bytes of a name that is not known.
+_NOT_KNOWN = -1
+#: The length of a run of so many partitions takes more than a byte.
+_LONG_RUN = 127
 
 
 class Partitions:
@@ -26,19 +30,31 @@ class Partitions:
         #: Names by topic id, as far as they are known.
         self.names: dict[str, str] = {}
         #: By partition number: its topic's number, and its index.
-        self.topic_of: Ints = np.zeros(64, np.int64)
-        self.index_of: Ints = np.zeros(64, np.int64)
+        self.topic_of: Ints = np.zeros(0, np.int64)
+        self.index_of: Ints = np.zeros(0, np.int64)
         self._number_of_topic: dict[str, int] = {}
-        #: By topic's number and index, packed.
-        self._number_of: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._number_of)
+        #: By topic: bytes of the name of its id in UTF-8, or ``_NOT_KNOWN``; None: topics
+        #: or names came since they were counted.
+        self._name_bytes: Ints | None = None
 
     def name_of(self, topic: int, by_id: bool) -> str | None:
         """A topic's name: what it goes by, or the name of its id; None: not known."""
         key = self.topics[topic]
         return self.names.get(key) if by_id else key
+
+    def add_names(self, names: Mapping[str, str]) -> None:
+        """Take names of topic ids."""
+        self.names.update(names)
+        self._name_bytes = None
+
+    def name_bytes(self, topics: Ints, by_id: bool) -> int | None:
+        """Bytes of the names of some topics together; None: one of them is not known."""
+        if self._name_bytes is None:
+            names = [self.name_of(topic, by_id=True) for topic in range(len(self.topics))]
+            sizes = [_NOT_KNOWN if name is None else len(name.encode()) for name in names]
+            self._name_bytes = np.array(sizes, np.int64)
+        found = (self._name_bytes if by_id else self.topic_bytes[:, 0]).take(topics).tolist()
+        return None if _NOT_KNOWN in found else sum(found)
 
     def topic_numbers(self, keys: pa.Array) -> Ints:
         """The number of each topic of an Arrow array of strings."""
@@ -53,6 +69,7 @@ class Partitions:
         """Number the topics that have no number yet."""
         new = [key for key in dict.fromkeys(keys) if key not in self._number_of_topic]
         if new:
+            self._name_bytes = None
             self.topics += new
             self._number_of_topic = {key: number for number, key in enumerate(self.topics)}
             utf8_bytes = np.array([len(key.encode()) for key in new])
@@ -61,34 +78,35 @@ class Partitions:
 
     def totals(self, topics: Ints) -> TopicTotals:
         """What the topics of a list of partitions take, from each partition's topic in order."""
-        runs, lengths = runs_of(topics)
-        utf8_bytes, varint_bytes = self.topic_bytes.take(runs, axis=0).sum(axis=0).tolist()
-        # Mostly one byte: a run of 127 partitions or more is rare.
-        more = sum(unsigned_varint_bytes(n + 1) - 1 for n in lengths if n >= 127)
-        return TopicTotals(len(runs), utf8_bytes, varint_bytes, len(runs) + more)
+        ends = ends_of_runs(topics)
+        sizes = self.topic_bytes.take(topics.take(ends), axis=0)
+        utf8_bytes, varint_bytes = np.add.reduce(sizes).tolist()
+        length_varint_bytes = len(ends)
+        if len(topics) >= _LONG_RUN:
+            length_varint_bytes = int(varint_sizes(np.diff(ends, prepend=-1) + 1).sum())
+        return TopicTotals(len(ends), utf8_bytes, varint_bytes, length_varint_bytes)
 
     def numbers(self, topics: Ints, indexes: Ints) -> Ints:
         """The number of each partition, from its topic's number and its index."""
-        keys = topics << 32 | indexes.astype(np.int64) & 0xFFFFFFFF
-        coded = pa.array(keys).dictionary_encode()
-        found, known = coded.dictionary.to_numpy(), len(self)
-        number_of = self._number_of
-        numbers = [number_of.setdefault(key, len(number_of)) for key in found.tolist()]
-        if len(self) > len(self.topic_of):
-            grown = max(len(self), 2 * len(self.topic_of))
-            self.topic_of = np.resize(self.topic_of, grown)
-            self.index_of = np.resize(self.index_of, grown)
-        if len(self) > known:
-            self.topic_of[numbers], self.index_of[numbers] = found >> 32, found.astype(np.int32)
-        codes: Ints = coded.indices.to_numpy()
-        return np.array(numbers, np.int64).take(codes)
+        keys = pa.array(_packed(topics, indexes))
+        numbers = pc.index_in(keys, pa.array(_packed(self.topic_of, self.index_of)))
+        if numbers.null_count:
+            new = keys.filter(numbers.is_null()).unique().to_numpy()
+            self.topic_of = np.append(self.topic_of, new >> 32)
+            self.index_of = np.append(self.index_of, new.astype(np.int32))
+            return self.numbers(topics, indexes)
+        found: Ints = numbers.to_numpy().astype(np.int64)
+        return found
 
 
-def runs_of(topics: Ints) -> tuple[list[int], list[int]]:
-    """Topic and length of each run of a list of partitions, from each partition's topic."""
-    n = len(topics)
-    if n < 2:
-        return topics.tolist(), [1] * n
-    ends = (topics[1:] != topics[:-1]).nonzero()[0]
-    lasts = [*ends.tolist(), n - 1]
-    return [*topics.take(ends).tolist(), int(topics[-1])], list(map(sub, lasts, [-1, *lasts]))
+def _packed(topics: Ints, indexes: Ints) -> Ints:
+    return topics << 32 | indexes & 0xFFFFFFFF
+
+
+def ends_of_runs(topics: Ints) -> Ints:
+    """Where runs of a topic end in a list of partitions, from each partition's topic."""
+    is_end = np.empty(len(topics), np.bool_)
+    is_end[-1:] = True
+    np.not_equal(topics[1:], topics[:-1], out=is_end[:-1])
+    ends: Ints = is_end.nonzero()[0]
+    return ends

@@ -1,6 +1,6 @@
 """The protocol as released (KIP-227): full FETCHes, and incremental ones in sessions of a cache."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ class Fetch:
 
     ``changes`` and ``response`` (``session``, ``followed``) are already part of what the stream
     follows, and it does not matter any more whether it was recorded as a full FETCH or not.
-    ``requesting`` and ``events``: caches of which it requests a session, and what they do at once.
+    ``requesting``: caches in which its client has no session. ``events``: what caches do at once.
     """
 
     def __init__(self, stream: Stream, row: RecordedFetch, lists: Lists) -> None:
@@ -163,55 +163,55 @@ def equals_recorded(
         fetch.is_as_recorded(fetch.requested, incremental.requested)
         and fetch.is_as_recorded(fetch.returned, incremental.returned)
         and (sent.request_bytes, sent.response_bytes) == (row.request_bytes, row.response_bytes)
-        and np.array_equal(incremental.forgotten, fetch.forgotten)
+        and incremental.forgotten.tolist() == fetch.forgotten.tolist()
     )
 
 
 def attempts(
     fetch: Fetch,
-    number: int,
-    cache: FetchSessionCache,
+    caches: Sequence[FetchSessionCache],
     full: Sent | None,
     sessions: Mapping[int, Incremental],
-) -> list[Sent]:
-    """What a client of a cache sends: nothing, a FETCH, or one that is refused and a full one."""
-    held, row, stream = fetch.stream.held[number], fetch.row, fetch.stream
-    if held.session is None:
-        return _request_session(fetch, number, full)
-    session, sent = stream.sessions[held.session], sessions[held.session].sent
-    cached = cache.find(held.cache_id)
-    # "New Error Codes": the client goes on with a full FETCH.
-    if cached is None:
-        held.drop()
-        refused = _refused(fetch, sent, FETCH_SESSION_ID_NOT_FOUND)
-        return [refused, *_request_session(fetch, number, full)]
-    if session.uses_topic_ids != row.uses_topic_ids:
-        fetch.events += close(number, cache, held, Reason.VERSION)
-        refused = _refused(fetch, sent, FETCH_SESSION_TOPIC_ID_ERROR)
-        again = _request_session(fetch, number, full)
-        return [refused, *(retry._replace(session_id=sent.session_id) for retry in again)]
-    if len(stream.followed):
-        cached.touch(len(stream.followed), row.dequeued_us // 1000)
-    else:
-        fetch.events += close(number, cache, held, Reason.FORGOTTEN)
-    return [sent]
-
-
-def _request_session(fetch: Fetch, number: int, full: Sent | None) -> list[Sent]:
-    if full is None:
-        return []
-    if not fetch.row.is_throttled:
-        fetch.requesting.append(number)
-    if fetch.row.is_full and fetch.row.session_id != full.session_id:
-        full = full._replace(session_id=fetch.row.session_id)
-    return [full]
+) -> list[list[Sent]]:
+    """What a client of each cache sends: nothing, a FETCH, or a refused one and a full one."""
+    row, stream = fetch.row, fetch.stream
+    size, now_ms = len(stream.followed), row.dequeued_us // 1000
+    in_session = {number: [incremental.sent] for number, incremental in sessions.items()}
+    in_full = [] if full is None else [full]
+    if full is not None and row.is_full and row.session_id != full.session_id:
+        in_full = [full._replace(session_id=row.session_id)]
+    found = []
+    for number, (held, cache) in enumerate(zip(stream.held, caches, strict=True)):
+        if held.session is None:
+            found.append(in_full)
+            fetch.requesting.append(number)
+            continue
+        session, sent = stream.sessions[held.session], in_session[held.session]
+        cached = cache.find(held.cache_id)
+        # "New Error Codes": the client goes on with a full FETCH.
+        if cached is None:
+            held.drop()
+            found.append([_refused(fetch, sent[0], FETCH_SESSION_ID_NOT_FOUND), *in_full])
+            fetch.requesting.append(number)
+        elif session.uses_topic_ids != row.uses_topic_ids:
+            fetch.events += close(number, cache, held, Reason.VERSION)
+            again = [retry._replace(session_id=sent[0].session_id) for retry in in_full]
+            found.append([_refused(fetch, sent[0], FETCH_SESSION_TOPIC_ID_ERROR), *again])
+            fetch.requesting.append(number)
+        else:
+            found.append(sent)
+            if size:
+                cached.touch(size, now_ms)
+            else:
+                fetch.events += close(number, cache, held, Reason.FORGOTTEN)
+    return found
 
 
 def pending_session(fetch: Fetch) -> PendingSession | None:
     """The session that a FETCH requests of some caches; None: of none."""
-    if not fetch.requesting:
-        return None
     response, row, stream = fetch.response, fetch.row, fetch.stream
+    if not fetch.requesting or not len(stream.followed) or row.is_throttled:
+        return None
     not_read = NO_SLOTS if response.not_read is None else response.at[response.not_read]
     return PendingSession(
         built_us=row.built_us,

@@ -73,7 +73,7 @@ class IncrementalFetch:
         for row in fed.fetches:
             if row.number in fed.topic_names:
                 names = fed.topic_names[row.number]
-                state.numbering.names |= {named["topic_id"]: named["topic"] for named in names}
+                state.numbering.add_names({each["topic_id"]: each["topic"] for each in names})
                 continue
             if (row.dequeued_us, row.request_id) < state.front:
                 raise ValueError("FETCHes must come in order of dequeued_us, request_id")

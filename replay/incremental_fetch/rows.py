@@ -6,6 +6,7 @@ input's columns when the rows are emitted.
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -34,9 +35,9 @@ _OF_INPUT = {
     **{f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built")},
 }
 _OF_STREAM = ("session_key", "client_kind")
-#: Columns that a row itself has, in this order.
+#: Columns of an outcome, in this order.
 _OF_ROW = (
-    *("attempt", "api_version", "session_partitions", "added_partitions", "equals_recorded"),
+    *("api_version", "session_partitions", "added_partitions", "equals_recorded"),
     *("verdict", "reason"),
     *Sent._fields,
 )
@@ -65,21 +66,23 @@ class OutcomeRows:
         self._node_id = node_id
         self._variants = [v.what_if(RULE) for v in (*fixed, *incremental)]
         self._row: RecordedFetch
+        self._version: int
         self._fetches: list[int] = []
         self._streams: list[tuple[str, str]] = []
-        #: Of each row its FETCH, as a place in the lists above, its variant, and ``_OF_ROW``.
-        self._rows: list[tuple[object, ...]] = []
+        #: ``_OF_ROW`` of each outcome: variants of a FETCH that come out the same share one.
+        self._outcomes: list[tuple[object, ...]] = []
+        #: Of each row its FETCH and outcome, as places in these lists, its variant and attempt.
+        self._rows: list[tuple[int, int, int, int]] = []
 
     def begin(self, row: RecordedFetch, session_key: str, kind: ClientKind) -> None:
         """The rows that follow are of this FETCH of the batch."""
-        self._row = row
+        self._row, self._version = row, counted_version(row.api_version)
         self._fetches.append(row.number)
         self._streams.append((session_key, kind))
 
     def recorded(self, session_partitions: int | None, added_partitions: int | None = None) -> None:
         row, of_request = self._row, self._row.request_partitions is not None
-        self._add(
-            _RECORDED,
+        outcome = self._outcome(
             Verdict.REPLAYED if row.is_logged_whole else Verdict.UNKNOWN,
             None if row.is_logged_whole else Unknown.NOT_IN_LOG,
             (
@@ -90,66 +93,75 @@ class OutcomeRows:
                 *((row.session_id, row.session_epoch) if of_request else (None, None)),
                 row.error_code if row.error_code in SESSION_ERRORS else 0,
             ),
-            known=(session_partitions, added_partitions, None),
+            (row.api_version, session_partitions, added_partitions, None),
         )
+        self._add([_RECORDED], [outcome])
 
     def replayed(self, replayed: Replayed, *, knows_slots: bool = True) -> None:
         """The FETCH as each variant sends it; ``knows_slots``: who holds them is known."""
         full, draft = ([] if sent is None else [sent] for sent in (replayed.full, replayed.draft))
-        for variant, attempts in enumerate((full, draft, *replayed.incremental), _FULL):
-            if replayed.unknown is not None and variant != _FULL:
-                self._add(variant, Verdict.UNKNOWN, replayed.unknown)
-                continue
-            if variant > _FIRST_INCREMENTAL and not knows_slots:
-                self._add(variant, Verdict.UNKNOWN, Unknown.GAP)
-                continue
-            for attempt, sent in enumerate(attempts):
-                self._sent(variant, attempt, sent, replayed)
-            if not attempts:
-                self._add(variant, Verdict.NOT_APPLICABLE, NOTHING_TO_FETCH)
+        first, *swept = replayed.incremental
+        self._add([_FULL], self._sent(full, replayed))
+        if replayed.unknown is not None:
+            self.not_replayed(Verdict.UNKNOWN, replayed.unknown, _DRAFT)
+            return
+        self._add([_DRAFT], self._sent(draft, replayed))
+        self._add([_FIRST_INCREMENTAL], self._sent(first, replayed, replayed.equals_recorded))
+        if not knows_slots:
+            self.not_replayed(Verdict.UNKNOWN, Unknown.GAP, _FIRST_INCREMENTAL + 1)
+            return
+        for attempts, places in groupby(range(len(swept)), swept.__getitem__):
+            variants = [_FIRST_INCREMENTAL + 1 + place for place in places]
+            self._add(variants, self._sent(attempts, replayed))
 
-    def not_replayed(self, verdict: Verdict, reason: str) -> None:
-        """It is not known what any variant would send, or it is nothing."""
-        for variant in range(_FULL, len(self._variants)):
-            self._add(variant, verdict, reason)
+    def not_replayed(self, verdict: Verdict, reason: str, first: int = _FULL) -> None:
+        """It is not known what the variants from ``first`` on would send, or it is nothing."""
+        self._add(range(first, len(self._variants)), [self._outcome(verdict, reason)])
 
-    def _sent(self, variant: int, attempt: int, sent: Sent, replayed: Replayed) -> None:
-        counted = sent.request_bytes is not None and sent.response_bytes is not None
-        verdict, reason = Verdict.REPLAYED, None
-        if not counted:
-            verdict, reason = Verdict.UNKNOWN, NAME_NOT_KNOWN
-        equals = replayed.equals_recorded if variant == _FIRST_INCREMENTAL else None
-        known = replayed.session_partitions, replayed.added_partitions, equals
-        self._add(variant, verdict, reason, sent, attempt, known)
+    def _sent(
+        self, attempts: Sequence[Sent], replayed: Replayed, equals_recorded: bool | None = None
+    ) -> list[int]:
+        """The outcome of each attempt, or that nothing is sent."""
+        partitions = replayed.session_partitions, replayed.added_partitions
+        known = self._version, *partitions, equals_recorded
+        outcomes = [
+            self._outcome(Verdict.UNKNOWN, NAME_NOT_KNOWN, sent, known)
+            if sent.request_bytes is None or sent.response_bytes is None
+            else self._outcome(Verdict.REPLAYED, None, sent, known)
+            for sent in attempts
+        ]
+        return outcomes or [self._outcome(Verdict.NOT_APPLICABLE, NOTHING_TO_FETCH)]
 
-    def _add(
+    def _outcome(
         self,
-        variant: int,
         verdict: Verdict,
         reason: str | None,
         sent: tuple[object, ...] = _NOTHING_SENT,
-        attempt: int = 0,
-        known: tuple[object, ...] = (None, None, None),
-    ) -> None:
-        version = self._row.api_version
-        version = version if variant == _RECORDED else counted_version(version)
+        known: tuple[object, ...] = (),
+    ) -> int:
+        known = known or (self._version, None, None, None)
+        self._outcomes.append((*known, verdict, reason, *sent))
+        return len(self._outcomes) - 1
+
+    def _add(self, variants: Iterable[int], outcomes: Sequence[int]) -> None:
+        """A row for each attempt under each of some variants."""
         fetch = len(self._fetches) - 1
-        self._rows.append((fetch, variant, attempt, version, *known, verdict, reason, *sent))
+        for attempt, outcome in enumerate(outcomes):
+            self._rows += [(fetch, outcome, variant, attempt) for variant in variants]
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows since the last call; their FETCHes are in ``batch``."""
-        fetch, variant, *of_row = _transposed(self._rows, 2 + len(_OF_ROW))
-        at = pa.array(fetch, pa.int64())
+        numbers = (pa.array(of, pa.int64()) for of in _transposed(self._rows, 4))
+        at, outcome, variant, attempt = numbers
         of_batch = pa.array(self._fetches, pa.int64()).take(at)
-        columns = {"node_id": pa.repeat(self._node_id, len(self._rows))}
+        columns = {"node_id": pa.repeat(self._node_id, len(self._rows)), "attempt": attempt}
         for name, of_input in _OF_INPUT.items():
             columns[name] = filled(batch, of_input).take(of_batch)
         columns |= _taken(_OF_STREAM, self._streams, at)
         what_if = [tuple(v.values()) for v in self._variants]
-        columns |= _taken(WHAT_IF, what_if, pa.array(variant, pa.int64()))
-        for name, values in zip(_OF_ROW, of_row, strict=True):
-            columns[name] = pa.array(values, OUTCOME_SCHEMA.field(name).type)
-        self._fetches, self._streams, self._rows = [], [], []
+        columns |= _taken(WHAT_IF, what_if, variant)
+        columns |= _taken(_OF_ROW, self._outcomes, outcome)
+        self._fetches, self._streams, self._outcomes, self._rows = [], [], [], []
         return pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in OUTCOME_SCHEMA],
             schema=OUTCOME_SCHEMA,

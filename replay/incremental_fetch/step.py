@@ -88,10 +88,7 @@ def replay_fetch(
     if current is not None:
         returned, slots = current.returned, current.returned_slots
     fetch.events += events
-    of_caches = [
-        released.attempts(fetch, number, cache, full, incremental)
-        for number, cache in enumerate(caches)
-    ]
+    of_caches = released.attempts(fetch, caches, full, incremental)
     stream.followed.order.respond(slots, has_records[returned], row.is_follower)
     stream.unknown, stream.is_broken = None, False
     stream.drop_unheld_sessions()
