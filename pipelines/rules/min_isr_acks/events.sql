@@ -52,7 +52,9 @@ fetched AS (
     WHERE f.completed_at > $since_at AND f.received_at <= $until_at AND f.error_code = 0
 ),
 of_leaders AS (
-    SELECT fetched.* FROM fetched SEMI JOIN leaders
+    SELECT fetched.*, list_filter(response_partitions,
+            lambda r: r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0) AS refused
+    FROM fetched SEMI JOIN leaders
     ON leaders.recording = fetched.recording AND leaders.node_id = fetched.node_id
     WHERE NOT is_cluster_metadata
 ),
@@ -148,8 +150,7 @@ SELECT recording, node_id, dequeued_us + least((handled_us - dequeued_us) // 2, 
     response_session_id AS session_id,
     list_transform(request_partitions, lambda p: partition_of(
         p, fetch_offset := p.fetch_offset, leader_epoch := p.current_leader_epoch,
-        is_refused := size(list_filter(response_partitions, lambda r: is_same(p, r)
-            AND (r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0))) > 0)) AS partitions
+        is_refused := size(list_filter(refused, lambda r: is_same(p, r))) > 0)) AS partitions
 FROM of_leaders WHERE replica_id >= 0
 UNION ALL BY NAME
 -- Consumers' FETCHes, with what they list and forget of their sessions.
