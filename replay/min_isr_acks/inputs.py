@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .events import NULL, Event, Partition
+from .events import NULL, Event, Kind, Partition
 from .leadership import Fact
 from .topics import Array, Topics, longs
 
 #: Partitions of events that are taken at once, if one event has no more.
 _ROWS_AT_ONCE = 65_536
 _TEXTS = ("request_id", "kind", "client_id")
+_WHOLE = (Kind.CONFIG, Kind.HEARTBEAT, Kind.METADATA_FETCH)
 _FLAGS = ("is_transactional", "is_idempotent")
 
 
@@ -61,7 +62,6 @@ class Increment:
     """A batch of ``INPUT_SCHEMA`` as lists; ``partitions``: what is at their positions."""
 
     def __init__(self, batch: pa.RecordBatch, topics: Topics) -> None:
-        self._batch = batch
         first_row = np.zeros(batch.num_rows + 1, np.int64)
         np.cumsum(_lengths(batch), out=first_row[1:])
         flat = batch.column("partitions").flatten()
@@ -75,16 +75,16 @@ class Increment:
         at_us, handled_us = longs(batch.column("at_us")), longs(batch.column("handled_us"))
         handled_us = np.where((handled_us == NULL) | (handled_us == 0), at_us, handled_us)
         given["handled_us"] = handled_us.tolist()
+        #: Those that name no partitions, by place.
+        places = pc.indices_nonzero(pc.is_in(batch.column("kind"), pa.array(_WHOLE)))
+        whole = batch.select(Event._fields[:-1]).take(places).to_pylist()
+        self.whole = {e: Event(**each) for e, each in zip(places.to_pylist(), whole, strict=True)}
         self.events = Events._make(
             given.get(name) or longs(batch.column(name)).tolist() for name in Events._fields
         )
         self.rows = Rows._make(
             given.get(name) or longs(self._columns[name]).tolist() for name in Rows._fields
         )
-
-    def event(self, e: int) -> Event:
-        """An event with all of its fields but the partitions."""
-        return Event(*(self._batch.column(name)[e].as_py() for name in Event._fields[:-1]))
 
     def facts(self, e: int, *, is_active: bool) -> Iterator[tuple[int, Fact]]:
         """What METADATA and ALTER_PARTITION have: positions of partitions, and facts."""

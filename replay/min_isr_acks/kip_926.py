@@ -6,7 +6,7 @@ when a PRODUCE times out. A batch is a number; what completes comes back with th
 ``Requirement``: one log is followed under several acks and min.insync.replicas at once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from heapq import heapify, heappop, heappush
 
 import msgspec
@@ -190,7 +190,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         for one in self.requirements:
             one.offset = UNKNOWN
 
-    def forget(self, numbers: set[int]) -> None:
+    def forget(self, numbers: Container[int]) -> None:
         """Stop waiting for batches: finalized, timed out long ago, or the leader resigned.
 
         Who waits gets NOT_LEADER_OR_FOLLOWER then; ``lead`` begins the next term.

@@ -130,7 +130,7 @@ class MinIsrAcks:
                 case Kind.METADATA | Kind.ISR_ASKED | Kind.ISR_ANSWERED:
                     self._facts(e, kind)
                 case _:
-                    self._take(self._increment.event(e))
+                    self._take(self._increment.whole[e])
         return self._emitted(over=False)
 
     def _check_order(self) -> None:
@@ -207,6 +207,7 @@ class MinIsrAcks:
         state, partition = self._state, led.leadership.partition
         state.moments[state.moment_count] = moment
         missing: dict[int, Isr] = {}
+        copies: dict[int, int] = {}
         for number, position in acknowledged:
             batch, variant = state.batches[number], position // 2
             if moment.at_us > batch.until_us:
@@ -215,7 +216,9 @@ class MinIsrAcks:
             batch.waits.remove(position)
             batch.done_us = max(batch.done_us, moment.at_us)
             if position % 2:
-                batch.copies[variant] = partition.copies(batch.base_offset)
+                if number not in copies:
+                    copies[number] = partition.copies(batch.base_offset)
+                batch.copies[variant] = copies[number]
                 requirement = partition.requirements[position]
                 batch.needed[variant] = partition.effective_min_isr(requirement)
                 continue
@@ -469,7 +472,7 @@ class MinIsrAcks:
         of_batches = [state.led[batch.partition] for batch in gone]
         rows = rows_of(known, state.node_id, state.variants, of_batches)
         for led in (state.led[position] for position in {batch.partition for batch in gone}):
-            led.leadership.partition.forget({*left})
+            led.leadership.partition.forget(left)
             led.forget(batches)
         needed = {moment for batch in batches.values() for moment in batch.completed}
         state.moments = {one: state.moments[one] for one in sorted(needed - {UNKNOWN})}
