@@ -46,17 +46,22 @@ class Broker(msgspec.Struct):
 
 
 class Sessions(msgspec.Struct):
-    """When each broker last sent a heartbeat, in that order."""
+    """When each broker last sent a heartbeat, in that order; none ends before ``ends_us``."""
 
     contact_us: dict[int, int] = {}
+    ends_us: int = 0
 
     def touch(self, at: int, broker_id: int) -> None:
         """``touch``: the broker's session begins, or lasts from this heartbeat on."""
         self.contact_us.pop(broker_id, None)
         self.contact_us[broker_id] = at
+        self.ends_us = min(self.ends_us, at + FENCED_AFTER_US)
 
     def first_end(self, until: int) -> int:
         """When the first session ends; ``NEVER`` if none does up to a time."""
+        if until < self.ends_us:
+            return NEVER
+        self.ends_us = min(self.contact_us.values(), default=0) + FENCED_AFTER_US
         end = next(iter(self.contact_us.values()), NEVER) + FENCED_AFTER_US
         return end if end <= until else NEVER
 

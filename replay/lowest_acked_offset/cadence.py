@@ -150,8 +150,8 @@ class BrokerRecord(msgspec.Struct):
         """The last offset applied at a time; None while nothing is known of the variant."""
         due = self.due.get(variant)
         offset = due.value(at) if due is not None else None
-        if offset is None:
-            return None
+        if offset is None or not self.slow:
+            return offset
         for slow in self.slow:
             if slow.until_us is None or at < slow.until_us:
                 offset = min(offset, slow.offset(at))
@@ -198,7 +198,10 @@ class Recorded(msgspec.Struct):
         self.steps.append((due, row.broker_id, row.variant))
 
     def of(self, broker_id: int) -> BrokerRecord:
-        return self.brokers.setdefault(broker_id, BrokerRecord())
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            broker = self.brokers[broker_id] = BrokerRecord()
+        return broker
 
     def steps_until(self, until: int) -> list[tuple[int, int, str | None]]:
         """Take out the steps up to a time, in order of time."""

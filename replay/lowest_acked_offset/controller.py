@@ -72,7 +72,7 @@ class HeartbeatManager(msgspec.Struct):
         """ "The lowest metadata offset which has been acknowledged by all unfenced brokers"."""
         if at < self.certain_from_us:
             return None
-        raw = (self.applied if self.carries_applied else self.raw).lowest()
+        raw = (self.applied if self.carries_applied else self.raw).lowest
         if raw is None:
             return Carried(None, None, 0)
         if self.lowest is None and raw < self.floor:
@@ -86,7 +86,7 @@ class HeartbeatManager(msgspec.Struct):
         """Brokers receive it "as part of the heartbeat response"; None while it is not certain."""
         at, broker_id = beat.handled_us, beat.broker_id
         if beat.controller_id == self.controller_id:
-            self._pass(at, is_active=True)
+            self._pass(at)
         else:  # "from the active controller": another one now
             self._activate(at, beat.controller_id)
         broker = self._register(at, broker_id, beat.broker_epoch)
@@ -105,7 +105,7 @@ class HeartbeatManager(msgspec.Struct):
         else:
             self._leave(at, broker_id)
         carried = self._lowest_acknowledged_offset(at)
-        if carried is not None and carried.lowest is not None:
+        if carried is not None and carried.lowest is not None and carried.lowest > broker.known:
             heappush(self.responses, (beat.built_us, broker_id, broker.epoch, carried.lowest))
         if changed and counts:
             # Its registration-change record is replayed after the response was computed.
@@ -140,27 +140,24 @@ class HeartbeatManager(msgspec.Struct):
 
     def advance(self, at: int) -> None:
         """ "There is some asynchrony": responses arrive. The controller may be active no more."""
-        self._pass(at, is_active=False)
+        while self.responses and self.responses[0][0] <= at:
+            self._receive(*heappop(self.responses))
 
     def _note(self, at: int, broker_id: int, offsets: Lowest, everywhere: Rising) -> None:
         """The "guarantee that all other brokers are at least at a particular point"."""
-        lowest = offsets.lowest()
+        lowest = offsets.lowest
         if lowest is not None and lowest > RESET_OFFSET and at >= self.certain_from_us:
             everywhere.add(at, lowest, broker_id)
 
     # --- BrokerHeartbeatManager ------------------------------------------------------------------
 
-    def _pass(self, at: int, *, is_active: bool) -> None:
+    def _pass(self, at: int) -> None:
         """Responses arrive, and a controller that is still active has fenced silent brokers."""
-        while True:
-            ends = self.sessions.first_end(at) if is_active else NEVER
-            arrives = self.responses[0][0] if self.responses else NEVER
-            if at < ends and at < arrives:
-                return
-            if ends <= arrives:
-                self._fence(ends, self.sessions.end_first())
-            else:
-                self._receive(*heappop(self.responses))
+        while (ends := self.sessions.first_end(at)) < NEVER:
+            # Of two at one time the session ends first.
+            self.advance(ends - 1)
+            self._fence(ends, self.sessions.end_first())
+        self.advance(at)
 
     def _activate(self, at: int, controller_id: int) -> None:
         """``activate``: another controller knows who is unfenced; all sessions begin anew."""

@@ -88,6 +88,8 @@ class Replicas(msgspec.Struct):
         return unknown[-1] if unknown else None
 
     def _between(self, after: int, upto: int) -> list[Work]:
+        if not self.works or self.works[-1].offset <= after:
+            return []
         begin, end = (bisect_left(self.works, each + 1, key=_offset) for each in (after, upto))
         return self.works[begin:end]
 

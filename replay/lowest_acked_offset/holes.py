@@ -5,7 +5,7 @@ counted are known, and who else runs FETCHes. A broker's second heartbeat settle
 it: the first may be its first in its state.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
 import msgspec
@@ -16,34 +16,56 @@ from .writes import VOTER_SILENCE_US
 
 #: Heartbeats of a broker that settle what the controller holds of it.
 SETTLING_HEARTBEATS = 2
+Sender = tuple[str, int, int]
+Offsets = tuple[int, int, int]
 #: Who wrote a line, what stays, or changes for good, and what never falls in lines of one sender.
 sender_of = attrgetter("kind", "node_id", "broker_id")
 _epochs = attrgetter("broker_epoch", "leader_epoch", "last_fetched_epoch")
 _offsets = attrgetter("offset", "high_watermark", "response_high_watermark")
 
 
-def wrong_lines(last: Iterable[Event], lines: Iterable[Event]) -> set[str]:
+def wrong_lines(
+    last: Mapping[Sender, Event], lines: Iterable[Event], later: Iterable[Event]
+) -> set[str]:
     """Request ids of lines that those before and after of the same sender contradict.
 
-    ``last``: the last line of each sender before these.
+    ``last``: the last line of each sender before these; ``later``: the lines behind these.
     """
-    of_sender: dict[tuple[str, int, int], list[Event]] = {}
-    for row in (*last, *lines):
-        if row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS):
-            of_sender.setdefault(sender_of(row), []).append(row)
+    of_sender: dict[Sender, list[Event]] = {}
+    for row in filter(_is_judged, lines):
+        of_sender.setdefault(sender_of(row), []).append(row)
+    open_ended = set(of_sender)
+    for row in filter(_is_judged, later):
+        if not open_ended:
+            break
+        if (sender := sender_of(row)) in open_ended:
+            open_ended.remove(sender)
+            of_sender[sender].append(row)
     wrong = set()
-    for rows in of_sender.values():
-        # Nothing is below what stands before the first.
-        none = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
-        epochs, offsets = (list(map(of, [none, *rows])) for of in (_epochs, _offsets))
-        changed = zip(epochs, epochs[1:], epochs[2:], strict=False)
-        between = zip(offsets, offsets[1:], offsets[2:], strict=False)
-        for row, (before, own, after), values in zip(rows, changed, between, strict=False):
-            of_each = zip(*values, strict=True)
-            falls = any(low <= high and not low <= at <= high for low, at, high in of_each)
-            if before == after and (own != before or falls):
-                wrong.add(row.request_id)
+    for sender, rows in of_sender.items():
+        before = last.get(sender)
+        if before is None or not _is_judged(before):
+            # Nothing is below what stands before the first.
+            before = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
+        epochs, offsets = (list(map(of, [before, *rows])) for of in (_epochs, _offsets))
+        for place in range(1, len(rows)):
+            if epochs[place - 1] == epochs[place + 1] and (
+                epochs[place] != epochs[place - 1] or _falls(*offsets[place - 1 : place + 2])
+            ):
+                wrong.add(rows[place - 1].request_id)
     return wrong
+
+
+def _is_judged(row: Event) -> bool:
+    return row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS)
+
+
+def _falls(before: Offsets, own: Offsets, after: Offsets) -> bool:
+    """Of one of the offsets, a line's own lies outside of those before and after."""
+    for low, at, high in zip(before, own, after, strict=True):
+        if not low <= at <= high and low <= high:
+            return True
+    return False
 
 
 class Active(msgspec.Struct):

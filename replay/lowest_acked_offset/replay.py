@@ -1,10 +1,11 @@
 """The whole replay of lowest_acked_offset: one cluster's events in, outcomes out."""
 
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -60,11 +61,7 @@ class LowestAckedOffset:
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Take the next rows and return the outcomes that nothing still to come can change."""
-        none = Event._field_defaults
-        columns = [
-            [none.get(name) if value is None else value for value in batch.column(name).to_pylist()]
-            for name in Event._fields
-        ]
+        columns = [_values(batch.column(name), none) for name, none in _NONE.items()]
         for row in map(Event._make, zip(*columns, strict=True)):
             place = (row.at_us, row.kind, row.request_id)
             if place < self._state.front:
@@ -105,17 +102,23 @@ class LowestAckedOffset:
             happened += STAMP_SLACK_US
         elif row.kind == LEARNED and not state.simulations:
             return
-        state.pending.append((happened, row))
+        state.fresh.append((happened, row))
 
     def _happen_until(self, until: int | None) -> None:
         """Lines up to a time (all: None), in the order in which they happened."""
         state = self._state
-        state.pending.sort(key=lambda line: (line[0], line[1].kind, line[1].request_id))
+        # Most lines that wait are before all that came since.
+        first = min(map(itemgetter(0), state.fresh), default=0)
+        behind = bisect_left(state.pending, first, key=itemgetter(0))
+        among = state.pending[behind:] + state.fresh
+        among.sort(key=lambda line: (line[0], line[1].kind, line[1].request_id))
+        state.pending[behind:], state.fresh = among, []
         count = len(state.pending)
         if until is not None:
             count = bisect_right(state.pending, until, key=itemgetter(0))
-        wrong = wrong_lines(state.last_lines.values(), (row for _, row in state.pending))
         ready, state.pending = state.pending[:count], state.pending[count:]
+        lines, later = (map(itemgetter(1), part) for part in (ready, state.pending))
+        wrong = wrong_lines(state.last_lines, lines, later)
         state.last_lines.update({sender_of(row): row for _, row in ready})
         for happened, row in ready:
             hole = self._holes.entered(self._state.active, happened, row)
@@ -237,15 +240,17 @@ class LowestAckedOffset:
     def _simulate(self, until: int, log_end: LogEnd | None) -> None:
         beats, simulations = self._state.beats, self._state.simulations
         beats.log_end_us = None if log_end is None else log_end.at_us
-        for at, broker_id, variant in beats.steps_until(until):
-            for learned in LEARNED_OF.values() if variant is None else (variant,):
-                applied = beats.of(broker_id).applied(learned, at)
-                if applied is not None:
-                    for simulation in simulations:
-                        # What it sends at that time has the step in it.
-                        simulation.run(at - 1, beats)
-                        simulation.managers[learned].apply(at, broker_id, applied)
+        steps = [
+            (at, broker_id, learned, applied)
+            for at, broker_id, variant in beats.steps_until(until)
+            for learned in (LEARNED_OF.values() if variant is None else (variant,))
+            if (applied := beats.of(broker_id).applied(learned, at)) is not None
+        ]
         for simulation in simulations:
+            for at, broker_id, learned, applied in steps:
+                # What it sends at that time has the step in it.
+                simulation.run(at - 1, beats)
+                simulation.managers[learned].apply(at, broker_id, applied)
             simulation.run(until, beats)
             for manager in simulation.managers.values():
                 manager.advance(until)
@@ -265,7 +270,15 @@ class LowestAckedOffset:
                 self._rows.visibility.add(**row)
 
 
-def _values(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """A column, what a kind of event does not have at its default: a state has no other nulls."""
-    values, default = batch.column(name).to_pylist(), Event._field_defaults.get(name)
-    return values if default is None else [default if v is None else v for v in values]
+#: What stands where a kind of event does not have a column: a state has no other nulls.
+_NONE = {name: Event._field_defaults.get(name) for name in Event._fields}
+
+
+def _values(column: pa.Array, none: Any) -> Iterable[Any]:
+    """The values of a column, ``none`` where it has none."""
+    if column.null_count == len(column):
+        return repeat(none, len(column))
+    values = column.to_pylist()
+    if column.null_count and none is not None:
+        return [none if value is None else value for value in values]
+    return cast(list[Any], values)

@@ -71,8 +71,8 @@ class Simulation(msgspec.Struct):
     managers: dict[str, HeartbeatManager]
     events: list[tuple[int, bool, int, int, Heartbeat | None]] = []
     due: dict[int, int | None] = {}
-    #: By broker what its steady heartbeats are like.
-    steady: dict[int, Heartbeat] = {}
+    #: By broker the epoch of its steady heartbeats.
+    steady: dict[int, int] = {}
     count: int = 0
 
     def heartbeat(self, received: int, beat: Heartbeat, is_steady: bool) -> None:
@@ -102,7 +102,7 @@ class Simulation(msgspec.Struct):
         self.due.pop(beat.broker_id, None)
         self._send(at, beat, recorded)
         if not beat.is_fenced and not beat.want_shut_down:
-            self.steady[beat.broker_id] = beat
+            self.steady[beat.broker_id] = beat.broker_epoch
             self._schedule_next(beat.broker_id, beat.built_us, recorded)
 
     def _send_due(self, at: int, broker_id: int, recorded: Recorded) -> None:
@@ -120,12 +120,9 @@ class Simulation(msgspec.Struct):
             self.due[broker_id] = None
             return
         handled = record.heartbeats.nearest(at) or Handled(0, 0)
-        beat = self.steady[broker_id]._replace(
-            controller_id=recorded.controllers.value(at),
-            handled_us=at + handled.after_us,
-            built_us=at + handled.built_after_us,
-            offset=RESET_OFFSET,
-        )
+        times = at + handled.after_us, at + handled.built_after_us
+        epoch, controller_id = self.steady[broker_id], recorded.controllers.value(at)
+        beat = Heartbeat(controller_id, broker_id, epoch, *times, RESET_OFFSET, False, False)
         self._send(at, beat, recorded)
         self._schedule_next(broker_id, beat.built_us, recorded)
 
@@ -133,7 +130,7 @@ class Simulation(msgspec.Struct):
         record = recorded.of(beat.broker_id)
         for variant, manager in self.managers.items():
             applied = record.applied(variant, at)
-            sent = beat if applied is None else beat._replace(offset=applied)
+            sent = beat if applied is None else Heartbeat(*beat[:5], applied, *beat[6:])
             manager.apply(at, sent.broker_id, sent.offset)
             manager.heartbeat(sent)
 

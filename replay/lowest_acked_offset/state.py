@@ -47,8 +47,10 @@ class State(msgspec.Struct):
     simulations: list[Simulation]
     forwarding: Forwarding = msgspec.field(default_factory=Forwarding)
     evidence: dict[int, BrokerEvidence] = {}
-    #: Lines that wait for their turn, and when the rule has each happen.
+    #: Lines that wait for their turn, and when the rule has each happen: in that order, and those
+    #: that came since it was last made.
     pending: list[tuple[int, Event]] = []
+    fresh: list[tuple[int, Event]] = []
     #: The last line of each sender.
     last_lines: dict[tuple[str, int, int], Event] = {}
     #: By broker what it applies when, and what they have to do for it.
@@ -74,10 +76,16 @@ class State(msgspec.Struct):
                 yield variant, simulation.managers[learned]
 
     def evidence_of(self, broker_id: int) -> BrokerEvidence:
-        return self.evidence.setdefault(broker_id, BrokerEvidence(broker_id))
+        evidence = self.evidence.get(broker_id)
+        if evidence is None:
+            evidence = self.evidence[broker_id] = BrokerEvidence(broker_id)
+        return evidence
 
     def applying_of(self, broker_id: int) -> Applying:
-        return self.applying.setdefault(broker_id, Applying())
+        applying = self.applying.get(broker_id)
+        if applying is None:
+            applying = self.applying[broker_id] = Applying()
+        return applying
 
     @property
     def brokers(self) -> int:

@@ -3,7 +3,7 @@
 All are plain lists in order of time, and drop what is over, so that memory is a span of the log.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 
 import msgspec
 
@@ -61,21 +61,33 @@ class Lacks(msgspec.Struct):
 
 
 class Lowest(msgspec.Struct):
-    """The lowest value of some nodes, in order as ``BrokerHeartbeatManager.active`` keeps it."""
+    """The ``lowest`` value of some nodes. Many have the same few, so it counts nodes by value."""
 
     by_node: dict[int, int] = {}
-    in_order: list[tuple[int, int]] = []
+    counts: dict[int, int] = {}
+    lowest: int | None = None
 
     def set(self, node: int, value: int) -> None:
-        if self.by_node.get(node) != value:
-            self.drop(node)
-            self.by_node[node] = value
-            insort(self.in_order, (value, node))
+        before = self.by_node.get(node)
+        if before == value:
+            return
+        self.by_node[node] = value
+        self.counts[value] = self.counts.get(value, 0) + 1
+        if self.lowest is None or value < self.lowest:
+            self.lowest = value
+        if before is not None:
+            self._discount(before)
 
     def drop(self, node: int) -> None:
         value = self.by_node.pop(node, None)
         if value is not None:
-            del self.in_order[bisect_left(self.in_order, (value, node))]
+            self._discount(value)
 
-    def lowest(self) -> int | None:
-        return self.in_order[0][0] if self.in_order else None
+    def _discount(self, value: int) -> None:
+        left = self.counts[value] - 1
+        if left:
+            self.counts[value] = left
+            return
+        del self.counts[value]
+        if value == self.lowest:
+            self.lowest = min(self.counts, default=None)
