@@ -91,11 +91,12 @@ class HeartbeatManager(msgspec.Struct):
             self._activate(at, beat.controller_id)
         broker = self._register(at, broker_id, beat.broker_epoch)
         stopping = beat.want_shut_down and not beat.is_fenced
-        changed = (broker.fenced, broker.stopping) != (beat.is_fenced, stopping)
+        changed = broker.fenced != beat.is_fenced or broker.stopping != stopping
         broker.fenced, broker.stopping = beat.is_fenced, stopping
         self.sessions.touch(at, broker_id)
-        applied = max(beat.offset, self.has_applied.get(broker_id, RESET_OFFSET))
-        self.has_applied[broker_id] = applied
+        applied = self.has_applied.get(broker_id, RESET_OFFSET)
+        if beat.offset > applied:
+            self.has_applied[broker_id] = applied = beat.offset
         counts = not broker.fenced and (self.counts_stopping or not stopping)
         if counts:
             self.raw.set(broker_id, beat.offset)
@@ -116,7 +117,8 @@ class HeartbeatManager(msgspec.Struct):
 
     def apply(self, at: int, broker_id: int, offset: int) -> None:
         """ "How caught up every other broker is": one has surely applied an offset."""
-        self.advance(at)
+        if self.responses:
+            self.advance(at)
         if offset > self.has_applied.get(broker_id, RESET_OFFSET):
             self.has_applied[broker_id] = offset
             if broker_id in self.applied.by_node:
@@ -157,7 +159,8 @@ class HeartbeatManager(msgspec.Struct):
             # Of two at one time the session ends first.
             self.advance(ends - 1)
             self._fence(ends, self.sessions.end_first())
-        self.advance(at)
+        if self.responses:
+            self.advance(at)
 
     def _activate(self, at: int, controller_id: int) -> None:
         """``activate``: another controller knows who is unfenced; all sessions begin anew."""
