@@ -86,8 +86,8 @@ class ClosedLoop(msgspec.Struct, array_like=True):
                 self._arrive(evidence, at, what)
             elif kind == _PROCESS:
                 self._process(evidence, at, token)
-            elif responses := leader.expire(token):
-                self._complete(evidence, at, responses, at)
+            else:
+                self._complete(evidence, at, leader.expire(token), at)
         completed, self.completed = self.completed, []
         return completed
 
@@ -146,6 +146,8 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         self, evidence: Evidence, at: int, responses: list[Response], cause_us: int
     ) -> None:
         """Build the responses to what the Raft thread handles at ``at``, due since ``cause_us``."""
+        if not responses:
+            return
         service = evidence.service_us(at)
         for position, response in enumerate(responses):
             replica_id = response.fetch.replica_id

@@ -209,13 +209,14 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     def _explain(self, until: int | None, emitted: Emitted) -> None:
         rows = [each.row for each in self.taken if each.outcome is None]
-        explained, making = 0, self._rows(Variant(RECORDED))
+        found: list[Outcome] = []
         for each in self.taken:
             if until is not None and each.row.built_us > until:
                 break
-            outcome = each.outcome or self._outcome(each.row, rows)
-            emitted.parking.add(**making.recorded(each, outcome))
-            explained += 1
+            found.append(each.outcome or self._outcome(each.row, rows))
+        explained = len(found)
+        columns = self._rows(Variant(RECORDED)).recorded(self.taken[:explained], found)
+        emitted.parking.add(explained, columns)
         del self.taken[:explained]
 
     def _outcome(self, row: RecordedFetch, rows: Sequence[RecordedFetch]) -> Outcome:
@@ -250,15 +251,13 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def _emit(
         self, variant: Variant, loop: ClosedLoop, fetches: list[SimulatedFetch], emitted: Emitted
     ) -> None:
-        making = self._rows(variant)
-        for fetch in fetches:
-            emitted.parking.add(**making.simulated(fetch, self.evidence))
+        columns = self._rows(variant).simulated(fetches, self.evidence)
+        emitted.parking.add(len(fetches), columns)
         self._emit_lags(variant, loop.lag, emitted)
 
     def _emit_lags(self, variant: Variant, tracker: LagTracker, emitted: Emitted) -> None:
-        making = self._rows(variant)
-        for lag in tracker.take():
-            emitted.lag.add(**making.lag(lag))
+        lags = tracker.take()
+        emitted.lag.add(len(lags), self._rows(variant).lags(lags))
 
     def _forget(self, before: int) -> None:
         offsets = {r.fetch_offset for loop in self.loops for r in loop.replicas.values()}

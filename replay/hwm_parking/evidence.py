@@ -96,8 +96,9 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
 
     def handled(self, completion: Completion, cause_us: int, built_us: int) -> None:
         """The Raft thread built a response after an append or a move of the high watermark."""
-        samples = self.handling.setdefault(completion, Samples())
-        samples.add(cause_us, max(0, built_us - cause_us))
+        if completion not in self.handling:
+            self.handling[completion] = Samples()
+        self.handling[completion].add(cause_us, max(0, built_us - cause_us))
 
     def handling_us(self, completion: Completion, at: int) -> int | None:
         """How long it took from such a cause to the response, nearest in time; None if unknown."""
@@ -108,10 +109,11 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
         """The replica is frozen, restarting or cut off at a time."""
         if at - self.heard_until_us > ABSENCE_US:
             return True
-        return any(
-            a.since_us < at < a.until_us and a.until_us - a.since_us > ABSENCE_US
-            for a in self.absences
-        )
+        for absence in self.absences:
+            since_us, until_us = absence.since_us, absence.until_us
+            if since_us < at < until_us and until_us - since_us > ABSENCE_US:
+                return True
+        return False
 
 
 class Wake(msgspec.Struct, array_like=True):
@@ -162,7 +164,7 @@ class Evidence(msgspec.Struct, array_like=True):
             last = replica.last
             again = row.fetch_offset, row.record_bytes
             if again != (last.fetch_offset, last.record_bytes):
-                if row.fetch_offset == last.fetch_offset:
+                if row.fetch_offset == last.fetch_offset and last.record_bytes > 0:
                     # It lost a response, which carried less than the next one does.
                     self._reaches_next_end(replica)
                 replica.carried_us = built
@@ -176,7 +178,9 @@ class Evidence(msgspec.Struct, array_like=True):
                 # A replica that continues the previous epoch fetches at most the first record of
                 # this one, so the largest such offset is where the epoch starts.
                 self.epoch_start_offset = max(self.epoch_start_offset, row.fetch_offset)
-            wake = self.wakes.setdefault(row.fetch_offset, Wake(built, built))
+            wake = self.wakes.get(row.fetch_offset)
+            if wake is None:
+                wake = self.wakes[row.fetch_offset] = Wake(built, built)
             if row.dequeued_us <= wake.first_us and built <= wake.first_us + WAKE_SPREAD_US:
                 wake.last_us = built
                 wake.responses += 1
@@ -202,7 +206,7 @@ class Evidence(msgspec.Struct, array_like=True):
         """Records whose end no FETCH shows reach to the next end known, if there is one."""
         last = replica.last
         end = min((e for e in self.reached_us if e > last.fetch_offset), default=None)
-        if end is not None and last.record_bytes > 0:
+        if end is not None:
             self.reached_us[end] = min(self.reached_us[end], replica.carried_us)
         return end is not None
 

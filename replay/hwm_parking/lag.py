@@ -61,12 +61,14 @@ class LagTracker(msgspec.Struct, array_like=True):
 
     def learned(self, replica_id: int, built_us: int, high_watermark: int) -> None:
         """A response carried a high watermark. Called in order of built_us per replica."""
-        carried = self.carried.setdefault(replica_id, [])
-        if carried and high_watermark <= carried[-1][0]:
+        carried = self.carried.get(replica_id)
+        if carried is None:
+            carried = self.carried[replica_id] = []
+        elif high_watermark <= carried[-1][0]:
             return
         carried.append((high_watermark, built_us))
         del carried[:-_CARRIED_MAX]
-        waiting = self.waiting.get(replica_id, [])
+        waiting = self.waiting.get(replica_id)
         while waiting and waiting[0].high_watermark <= high_watermark:
             self._learned(replica_id, waiting.pop(0), built_us)
 

@@ -1,6 +1,6 @@
 """What was replayed, as rows of the two outcome tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..log_gaps import LOG_GAP
-from ..outcomes import NOT_SWEPT, Rows, Variant, Verdict
+from ..outcomes import NOT_SWEPT, Variant, Verdict
 from .closed_loop import SimulatedFetch
 from .evidence import Evidence
 from .kip_1166 import NOT_SENT, Completion, Fetch
@@ -27,7 +27,7 @@ NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
 NOT_IN_LOG = "the log has no response: its level was switched while the FETCH waited"
 
-Row = dict[str, Any]
+Columns = dict[str, Any]
 Judgement = tuple[Verdict, str | None]
 
 
@@ -40,11 +40,31 @@ class Outcomes(NamedTuple):
 
 class Emitted:
     def __init__(self) -> None:
-        self.parking = Rows(FETCH_PARKING_OUTCOMES.without("recording"))
-        self.lag = Rows(HIGH_WATERMARK_LAG.without("recording", "phase"))
+        self.parking = _Batches(FETCH_PARKING_OUTCOMES.without("recording"))
+        self.lag = _Batches(HIGH_WATERMARK_LAG.without("recording", "phase"))
 
     def take(self) -> Outcomes:
         return Outcomes(self.parking.take(), self.lag.take())
+
+
+class _Batches:
+    """Rows that come as columns: lists, or one value that all rows have; others are null."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._batches = [pa.RecordBatch.from_pylist([], schema)]
+
+    def add(self, count: int, columns: Columns) -> None:
+        arrays = []
+        for field in self._schema:
+            values = columns.get(field.name)
+            if not isinstance(values, list):
+                values = pa.repeat(pa.scalar(values, field.type), count)
+            arrays.append(pa.array(values, field.type))
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def take(self) -> pa.RecordBatch:
+        return pa.concat_batches(self._batches)
 
 
 def variants(max_wait_ms: Iterable[int] = ()) -> list[Variant]:
@@ -82,103 +102,127 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 #: Columns of a recorded FETCH that are its fields.
 _SAME = ("response_high_watermark", "record_bytes", "request_bytes", "response_bytes")
+_TIMES = {
+    "received_at": "received_us",
+    "dequeued_at": "dequeued_us",
+    "built_at": "built_us",
+    "completed_at": "completed_us",
+}
 
 
 class EpochRows(NamedTuple):
     """Makes rows of an epoch and variant: what is the ``same`` in all, why some are unknown."""
 
     voters: frozenset[int]
-    same: Row
+    same: Columns
     unsettled: str
 
-    def recorded(self, taken: Taken, outcome: Outcome) -> Row:
-        row = taken.row
+    def recorded(self, taken: Sequence[Taken], outcomes: Sequence[Outcome]) -> Columns:
+        rows = [each.row for each in taken]
+        same = {name: [getattr(row, name) for row in rows] for name in _SAME}
+        times = {name: [getattr(row, of) for row in rows] for name, of in _TIMES.items()}
         return {
-            **self._fetch(row, taken.sequence, outcome),
-            **self._times(row.dequeued_us, row.built_us, outcome),
-            **{name: getattr(row, name) for name in _SAME},
-            "recorded_request_id": row.request_id,
-            "received_at": row.received_us,
-            "completed_at": row.completed_us,
+            **self._fetches(rows, [each.sequence for each in taken]),
+            **_outcomes(outcomes, times),
+            **same,
+            "recorded_request_id": [row.request_id for row in rows],
         }
 
-    def simulated(self, simulated: SimulatedFetch, evidence: Evidence) -> Row:
-        response, sent, built = simulated.response, simulated.sent, simulated.built_us
-        judged = (Verdict.REPLAYED, None) if sent.is_settled else self._unknown
-        outcome = Outcome(response.completion, response.parked, *judged)
-        sizes = _sizes(simulated, evidence)
+    def simulated(self, simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
+        sent = [each.sent for each in simulated]
+        responses = [each.response for each in simulated]
+        judged = {True: (Verdict.REPLAYED, None), False: (Verdict.UNKNOWN, self.unsettled)}
+        outcomes = [
+            Outcome(response.completion, response.parked, *judged[each.is_settled])
+            for each, response in zip(sent, responses, strict=True)
+        ]
+        dequeued, built = [each.dequeued_us for each in sent], [each.built_us for each in simulated]
         return {
-            **self._fetch(sent.fetch, sent.sequence, outcome),
-            **self._times(sent.dequeued_us, built, outcome),
-            **dict(zip(_SAME, (response.high_watermark, *sizes), strict=True)),
+            **self._fetches([each.fetch for each in sent], [each.sequence for each in sent]),
+            **_outcomes(outcomes, dict(zip(_TIMES, (dequeued, dequeued, built, built), strict=True))),
+            "response_high_watermark": [response.high_watermark for response in responses],
+            **_sizes(simulated, evidence),
         }
 
-    def lag(self, lag: Lag) -> Row:
-        advance, learned_us = lag.advance, lag.learned_us
-        verdict, reason = self._verdict(lag)
+    def lags(self, lags: Sequence[Lag]) -> Columns:
+        advances, learned = [lag.advance for lag in lags], [lag.learned_us for lag in lags]
+        at, replica_ids = [advance.at for advance in advances], [lag.replica_id for lag in lags]
+        verdicts = list(map(self._verdict, lags))
         return {
             **self.same,
-            "replica_id": lag.replica_id,
-            "is_voter": lag.replica_id in self.voters,
-            "high_watermark": advance.high_watermark,
-            "previous_high_watermark": advance.previous,
-            "leader_at": advance.at,
-            "learned_at": learned_us,
-            "lag_ms": None if learned_us is None else (learned_us - advance.at) / 1000,
-            "verdict": verdict,
-            "reason": reason,
+            "replica_id": replica_ids,
+            "is_voter": list(map(self.voters.__contains__, replica_ids)),
+            "high_watermark": [advance.high_watermark for advance in advances],
+            "previous_high_watermark": [advance.previous for advance in advances],
+            "leader_at": at,
+            "learned_at": learned,
+            "lag_ms": [
+                None if until is None else (until - since) / 1000
+                for until, since in zip(learned, at, strict=True)
+            ],
+            "verdict": [verdict for verdict, _ in verdicts],
+            "reason": [reason for _, reason in verdicts],
         }
-
-    @staticmethod
-    def _times(dequeued_us: int, built_us: int, outcome: Outcome) -> Row:
-        waited_ms = None if outcome.verdict is Verdict.UNKNOWN else (built_us - dequeued_us) / 1000
-        return {
-            **dict.fromkeys(("received_at", "dequeued_at"), dequeued_us),
-            **dict.fromkeys(("built_at", "completed_at"), built_us),
-            "parked_ms": waited_ms if outcome.parked else 0.0,
-        }
-
-    @property
-    def _unknown(self) -> Judgement:
-        return Verdict.UNKNOWN, self.unsettled
 
     def _verdict(self, lag: Lag) -> Judgement:
         if not lag.is_settled:
-            return self._unknown
+            return Verdict.UNKNOWN, self.unsettled
         if lag.away:
             return Verdict.NOT_APPLICABLE, AWAY
         if lag.learned_us is None:
             return Verdict.UNKNOWN, NEVER_LEARNED
         return Verdict.REPLAYED, None
 
-    def _fetch(self, fetch: RecordedFetch | Fetch, sequence: int, outcome: Outcome) -> Row:
-        known = fetch.high_watermark
+    def _fetches(
+        self, fetches: Sequence[RecordedFetch] | Sequence[Fetch], sequences: list[int]
+    ) -> Columns:
+        replica_ids = [fetch.replica_id for fetch in fetches]
+        known = [fetch.high_watermark for fetch in fetches]
         return {
             **self.same,
-            "replica_id": fetch.replica_id,
-            "is_voter": fetch.replica_id in self.voters,
-            "sequence": sequence,
-            "fetch_offset": fetch.fetch_offset,
-            "replica_high_watermark": None if known == NOT_SENT else known,
-            "decision": "parked" if outcome.parked else "immediate",
-            "completion": outcome.completion,
-            "verdict": outcome.verdict,
-            "reason": outcome.reason,
+            "replica_id": replica_ids,
+            "is_voter": list(map(self.voters.__contains__, replica_ids)),
+            "sequence": sequences,
+            "fetch_offset": [fetch.fetch_offset for fetch in fetches],
+            "replica_high_watermark": [None if each == NOT_SENT else each for each in known],
         }
 
 
-def _sizes(
-    simulated: SimulatedFetch, evidence: Evidence
-) -> tuple[int | None, int | None, int | None]:
+def _outcomes(outcomes: Sequence[Outcome], times: dict[str, list[int]]) -> Columns:
+    waits = zip(outcomes, times["dequeued_at"], times["built_at"], strict=True)
+    return {
+        **times,
+        "parked_ms": [
+            0.0 if not each.parked else None if each.verdict is Verdict.UNKNOWN else (until - since) / 1000
+            for each, since, until in waits
+        ],
+        "decision": ["parked" if each.parked else "immediate" for each in outcomes],
+        "completion": [each.completion for each in outcomes],
+        "verdict": [each.verdict for each in outcomes],
+        "reason": [each.reason for each in outcomes],
+    }
+
+
+def _sizes(simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
     """Bytes of the records, the request and the response; None where the log doesn't show them."""
-    response, fetch = simulated.response, simulated.response.fetch
-    records = evidence.log_bytes.between(fetch.fetch_offset, response.log_end_offset)
-    envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(simulated.built_us)
-    if envelope is None:
-        return records, None, None
-    request = envelope.request_bytes + (
-        HIGH_WATERMARK_TAG_BYTES if fetch.high_watermark != NOT_SENT else 0
-    )
-    if records is None:
-        return None, request, None
-    return records, request, envelope.response_bytes + records_field_bytes(records)
+    carried: dict[tuple[int, int], tuple[int | None, int]] = {}
+    record_bytes, request_bytes, response_bytes = [], [], []
+    for each in simulated:
+        fetch, built_us = each.sent.fetch, each.built_us
+        log_range = fetch.fetch_offset, each.response.log_end_offset
+        if log_range not in carried:
+            size = evidence.log_bytes.between(*log_range)
+            carried[log_range] = size, records_field_bytes(size or 0)
+        records, field_bytes = carried[log_range]
+        envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
+        request = response = None
+        if envelope is not None:
+            sent_hwm = fetch.high_watermark != NOT_SENT
+            request = envelope.request_bytes + (HIGH_WATERMARK_TAG_BYTES if sent_hwm else 0)
+            if records is not None:
+                response = envelope.response_bytes + field_bytes
+        record_bytes.append(records)
+        request_bytes.append(request)
+        response_bytes.append(response)
+    sizes = record_bytes, request_bytes, response_bytes
+    return dict(zip(_SAME[1:], sizes, strict=True))

@@ -55,4 +55,6 @@ class Settling(msgspec.Struct, array_like=True):
         return self.woken.get(replica_id, 0) >= WAKES
 
     def unsettled(self, replicas: Collection[int]) -> set[int]:
+        if self.log_end_offset < 0:
+            return set()
         return {replica_id for replica_id in replicas if not self.is_settled(replica_id)}

@@ -27,7 +27,7 @@ class Samples(msgspec.Struct, Generic[T], array_like=True):
         if not times:
             return None
         after = bisect_left(times, at)
-        if after == len(times) or (after > 0 and at - times[after - 1] <= times[after] - at):
+        if after and (after == len(times) or at - times[after - 1] <= times[after] - at):
             after -= 1
         return self.values[after]
 
