@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Sequence
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -209,15 +210,14 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     def _explain(self, until: int | None, emitted: Emitted) -> None:
         rows = [each.row for each in self.taken if each.outcome is None]
-        found: list[Outcome] = []
+        explained: list[Taken] = []
         for each in self.taken:
             if until is not None and each.row.built_us > until:
                 break
-            found.append(each.outcome or self._outcome(each.row, rows))
-        explained = len(found)
-        columns = self._rows(Variant(RECORDED)).recorded(self.taken[:explained], found)
-        emitted.parking.add(explained, columns)
-        del self.taken[:explained]
+            outcome = each.outcome or self._outcome(each.row, rows)
+            explained.append(Taken(each.row, each.sequence, outcome))
+        emitted.parking.add(explained, self._rows(Variant(RECORDED)).recorded)
+        del self.taken[: len(explained)]
 
     def _outcome(self, row: RecordedFetch, rows: Sequence[RecordedFetch]) -> Outcome:
         if row.error_code != 0:
@@ -251,13 +251,12 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def _emit(
         self, variant: Variant, loop: ClosedLoop, fetches: list[SimulatedFetch], emitted: Emitted
     ) -> None:
-        columns = self._rows(variant).simulated(fetches, self.evidence)
-        emitted.parking.add(len(fetches), columns)
+        simulated = partial(self._rows(variant).simulated, evidence=self.evidence)
+        emitted.parking.add(fetches, simulated)
         self._emit_lags(variant, loop.lag, emitted)
 
     def _emit_lags(self, variant: Variant, tracker: LagTracker, emitted: Emitted) -> None:
-        lags = tracker.take()
-        emitted.lag.add(len(lags), self._rows(variant).lags(lags))
+        emitted.lag.add(tracker.take(), self._rows(variant).lags)
 
     def _forget(self, before: int) -> None:
         offsets = {r.fetch_offset for loop in self.loops for r in loop.replicas.values()}

@@ -1,7 +1,9 @@
 """What was replayed, as rows of the two outcome tables."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +13,7 @@ from ..log_gaps import LOG_GAP
 from ..outcomes import NOT_SWEPT, Variant, Verdict
 from .closed_loop import SimulatedFetch
 from .evidence import Evidence
-from .kip_1166 import NOT_SENT, Completion, Fetch
+from .kip_1166 import NOT_SENT, Completion
 from .lag import Lag
 from .metadata_log import RecordedFetch
 from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
@@ -27,6 +29,7 @@ NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
 NOT_IN_LOG = "the log has no response: its level was switched while the FETCH waited"
 
+T = TypeVar("T")
 Columns = dict[str, Any]
 Judgement = tuple[Verdict, str | None]
 
@@ -54,12 +57,14 @@ class _Batches:
         self._schema = schema
         self._batches = [pa.RecordBatch.from_pylist([], schema)]
 
-    def add(self, count: int, columns: Columns) -> None:
-        arrays = []
+    def add(self, rows: list[T], columns_of: Callable[[list[T]], Columns]) -> None:
+        if not rows:
+            return
+        columns, arrays = columns_of(rows), []
         for field in self._schema:
             values = columns.get(field.name)
             if not isinstance(values, list):
-                values = pa.repeat(pa.scalar(values, field.type), count)
+                values = pa.repeat(pa.scalar(values, field.type), len(rows))
             arrays.append(pa.array(values, field.type))
         self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
@@ -100,14 +105,37 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     outcome: Outcome | None
 
 
-#: Columns of a recorded FETCH that are its fields.
-_SAME = ("response_high_watermark", "record_bytes", "request_bytes", "response_bytes")
-_TIMES = {
-    "received_at": "received_us",
-    "dequeued_at": "dequeued_us",
-    "built_at": "built_us",
-    "completed_at": "completed_us",
+_SIZES = ("record_bytes", "request_bytes", "response_bytes")
+#: Columns of a recorded FETCH, of a simulated one and of a lag, and where each is found.
+_RECORDED = {
+    **{name: f"row.{name}" for name in ("replica_id", "fetch_offset", *_SIZES)},
+    **{f"{name}_at": f"row.{name}_us" for name in ("received", "dequeued", "built", "completed")},
+    **{name: f"outcome.{name}" for name in ("completion", "parked", "verdict", "reason")},
+    "recorded_request_id": "row.request_id",
+    "sequence": "sequence",
+    "replica_high_watermark": "row.high_watermark",
+    "response_high_watermark": "row.response_high_watermark",
 }
+_SIMULATED = {
+    **{name: f"sent.{name}" for name in ("sequence", "is_settled")},
+    **{name: f"sent.fetch.{name}" for name in ("replica_id", "fetch_offset")},
+    **{name: f"response.{name}" for name in ("completion", "parked")},
+    **dict.fromkeys(("received_at", "dequeued_at"), "sent.dequeued_us"),
+    **dict.fromkeys(("built_at", "completed_at"), "built_us"),
+    "replica_high_watermark": "sent.fetch.high_watermark",
+    "response_high_watermark": "response.high_watermark",
+}
+_LAG = {
+    "replica_id": "replica_id",
+    "high_watermark": "advance.high_watermark",
+    "previous_high_watermark": "advance.previous",
+    "leader_at": "advance.at",
+    "learned_at": "learned_us",
+}
+
+
+def _columns(rows: Sequence[object], found: dict[str, str]) -> Columns:
+    return {name: list(map(attrgetter(place), rows)) for name, place in found.items()}
 
 
 class EpochRows(NamedTuple):
@@ -117,52 +145,24 @@ class EpochRows(NamedTuple):
     same: Columns
     unsettled: str
 
-    def recorded(self, taken: Sequence[Taken], outcomes: Sequence[Outcome]) -> Columns:
-        rows = [each.row for each in taken]
-        same = {name: [getattr(row, name) for row in rows] for name in _SAME}
-        times = {name: [getattr(row, of) for row in rows] for name, of in _TIMES.items()}
-        return {
-            **self._fetches(rows, [each.sequence for each in taken]),
-            **_outcomes(outcomes, times),
-            **same,
-            "recorded_request_id": [row.request_id for row in rows],
-        }
+    def recorded(self, taken: Sequence[Taken]) -> Columns:
+        return self._fetches(_columns(taken, _RECORDED))
 
     def simulated(self, simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
-        sent = [each.sent for each in simulated]
-        responses = [each.response for each in simulated]
-        judged = {True: (Verdict.REPLAYED, None), False: (Verdict.UNKNOWN, self.unsettled)}
-        outcomes = [
-            Outcome(response.completion, response.parked, *judged[each.is_settled])
-            for each, response in zip(sent, responses, strict=True)
-        ]
-        dequeued, built = [each.dequeued_us for each in sent], [each.built_us for each in simulated]
-        return {
-            **self._fetches([each.fetch for each in sent], [each.sequence for each in sent]),
-            **_outcomes(outcomes, dict(zip(_TIMES, (dequeued, dequeued, built, built), strict=True))),
-            "response_high_watermark": [response.high_watermark for response in responses],
-            **_sizes(simulated, evidence),
-        }
+        columns = _columns(simulated, _SIMULATED) | _sizes(simulated, evidence)
+        settled = columns["is_settled"]
+        columns["verdict"] = [Verdict.REPLAYED if each else Verdict.UNKNOWN for each in settled]
+        columns["reason"] = [None if each else self.unsettled for each in settled]
+        return self._fetches(columns)
 
     def lags(self, lags: Sequence[Lag]) -> Columns:
-        advances, learned = [lag.advance for lag in lags], [lag.learned_us for lag in lags]
-        at, replica_ids = [advance.at for advance in advances], [lag.replica_id for lag in lags]
-        verdicts = list(map(self._verdict, lags))
-        return {
-            **self.same,
-            "replica_id": replica_ids,
-            "is_voter": list(map(self.voters.__contains__, replica_ids)),
-            "high_watermark": [advance.high_watermark for advance in advances],
-            "previous_high_watermark": [advance.previous for advance in advances],
-            "leader_at": at,
-            "learned_at": learned,
-            "lag_ms": [
-                None if until is None else (until - since) / 1000
-                for until, since in zip(learned, at, strict=True)
-            ],
-            "verdict": [verdict for verdict, _ in verdicts],
-            "reason": [reason for _, reason in verdicts],
-        }
+        columns = _columns(lags, _LAG)
+        columns["verdict"], columns["reason"] = map(
+            list, zip(*map(self._verdict, lags), strict=True)
+        )
+        times = zip(columns["learned_at"], columns["leader_at"], strict=True)
+        columns["lag_ms"] = [None if at is None else (at - since) / 1000 for at, since in times]
+        return self._of_replicas(columns)
 
     def _verdict(self, lag: Lag) -> Judgement:
         if not lag.is_settled:
@@ -173,56 +173,39 @@ class EpochRows(NamedTuple):
             return Verdict.UNKNOWN, NEVER_LEARNED
         return Verdict.REPLAYED, None
 
-    def _fetches(
-        self, fetches: Sequence[RecordedFetch] | Sequence[Fetch], sequences: list[int]
-    ) -> Columns:
-        replica_ids = [fetch.replica_id for fetch in fetches]
-        known = [fetch.high_watermark for fetch in fetches]
-        return {
-            **self.same,
-            "replica_id": replica_ids,
-            "is_voter": list(map(self.voters.__contains__, replica_ids)),
-            "sequence": sequences,
-            "fetch_offset": [fetch.fetch_offset for fetch in fetches],
-            "replica_high_watermark": [None if each == NOT_SENT else each for each in known],
-        }
+    def _fetches(self, columns: Columns) -> Columns:
+        names = ("parked", "verdict", "dequeued_at", "built_at")
+        waits = zip(*map(columns.get, names), strict=True)
+        known = columns["replica_high_watermark"]
+        columns["parked_ms"] = [_parked_ms(*each) for each in waits]
+        columns["decision"] = ["parked" if each else "immediate" for each in columns["parked"]]
+        columns["replica_high_watermark"] = [None if each == NOT_SENT else each for each in known]
+        return self._of_replicas(columns)
+
+    def _of_replicas(self, columns: Columns) -> Columns:
+        is_voter = list(map(self.voters.__contains__, columns["replica_id"]))
+        return self.same | columns | {"is_voter": is_voter}
 
 
-def _outcomes(outcomes: Sequence[Outcome], times: dict[str, list[int]]) -> Columns:
-    waits = zip(outcomes, times["dequeued_at"], times["built_at"], strict=True)
-    return {
-        **times,
-        "parked_ms": [
-            0.0 if not each.parked else None if each.verdict is Verdict.UNKNOWN else (until - since) / 1000
-            for each, since, until in waits
-        ],
-        "decision": ["parked" if each.parked else "immediate" for each in outcomes],
-        "completion": [each.completion for each in outcomes],
-        "verdict": [each.verdict for each in outcomes],
-        "reason": [each.reason for each in outcomes],
-    }
+def _parked_ms(parked: bool, verdict: Verdict, dequeued_us: int, built_us: int) -> float | None:
+    if not parked:
+        return 0.0
+    return None if verdict is Verdict.UNKNOWN else (built_us - dequeued_us) / 1000
 
 
 def _sizes(simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
     """Bytes of the records, the request and the response; None where the log doesn't show them."""
-    carried: dict[tuple[int, int], tuple[int | None, int]] = {}
-    record_bytes, request_bytes, response_bytes = [], [], []
+    between = cache(evidence.log_bytes.between)
+    field_bytes = cache(records_field_bytes)
+    sizes: Columns = {name: [] for name in _SIZES}
     for each in simulated:
-        fetch, built_us = each.sent.fetch, each.built_us
-        log_range = fetch.fetch_offset, each.response.log_end_offset
-        if log_range not in carried:
-            size = evidence.log_bytes.between(*log_range)
-            carried[log_range] = size, records_field_bytes(size or 0)
-        records, field_bytes = carried[log_range]
-        envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
-        request = response = None
+        fetch, request, response = each.sent.fetch, None, None
+        records = between(fetch.fetch_offset, each.response.log_end_offset)
+        envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(each.built_us)
         if envelope is not None:
-            sent_hwm = fetch.high_watermark != NOT_SENT
-            request = envelope.request_bytes + (HIGH_WATERMARK_TAG_BYTES if sent_hwm else 0)
-            if records is not None:
-                response = envelope.response_bytes + field_bytes
-        record_bytes.append(records)
-        request_bytes.append(request)
-        response_bytes.append(response)
-    sizes = record_bytes, request_bytes, response_bytes
-    return dict(zip(_SAME[1:], sizes, strict=True))
+            sent_bytes = HIGH_WATERMARK_TAG_BYTES if fetch.high_watermark != NOT_SENT else 0
+            request = envelope.request_bytes + sent_bytes
+            response = None if records is None else envelope.response_bytes + field_bytes(records)
+        for column, size in zip(sizes.values(), (records, request, response), strict=True):
+            column.append(size)
+    return sizes

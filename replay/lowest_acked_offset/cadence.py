@@ -200,10 +200,7 @@ class Recorded(msgspec.Struct):
         self.steps.append((due, row.broker_id, row.variant))
 
     def of(self, broker_id: int) -> BrokerRecord:
-        broker = self.brokers.get(broker_id)
-        if broker is None:
-            broker = self.brokers[broker_id] = BrokerRecord()
-        return broker
+        return self.brokers.get(broker_id) or self.brokers.setdefault(broker_id, BrokerRecord())
 
     def steps_until(self, until: int) -> list[tuple[int, int, str | None]]:
         """Take out the steps up to a time, in order of time."""

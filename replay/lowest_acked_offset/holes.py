@@ -33,26 +33,24 @@ def wrong_lines(
     """
     of_sender: dict[Sender, list[Event]] = {}
     for row in filter(_is_judged, lines):
-        of_sender.setdefault(sender_of(row), []).append(row)
-    open_ended = set(of_sender)
+        if (sender := sender_of(row)) not in of_sender:
+            before = last.get(sender)
+            if before is None or not _is_judged(before):
+                # Nothing is below what stands before the first.
+                before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
+            of_sender[sender] = [before]
+        of_sender[sender].append(row)
+    wrong, open_ended = set(), dict(of_sender)
     for row in filter(_is_judged, later):
         if not open_ended:
             break
-        if (sender := sender_of(row)) in open_ended:
-            open_ended.remove(sender)
-            of_sender[sender].append(row)
-    wrong = set()
-    for sender, rows in of_sender.items():
-        before = last.get(sender)
-        if before is None or not _is_judged(before):
-            # Nothing is below what stands before the first.
-            before = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
-        epochs, offsets = (list(map(of, [before, *rows])) for of in (_epochs, _offsets))
-        for place in range(1, len(rows)):
-            if epochs[place - 1] == epochs[place + 1] and (
-                epochs[place] != epochs[place - 1] or _falls(*offsets[place - 1 : place + 2])
-            ):
-                wrong.add(rows[place - 1].request_id)
+        open_ended.pop(sender_of(row), []).append(row)
+    for rows in of_sender.values():
+        epochs, offsets = (list(map(of, rows)) for of in (_epochs, _offsets))
+        for at in range(1, len(rows) - 1):
+            is_new = epochs[at] != epochs[at - 1]
+            if epochs[at - 1] == epochs[at + 1] and (is_new or _falls(*offsets[at - 1 : at + 2])):
+                wrong.add(rows[at].request_id)
     return wrong
 
 

@@ -76,16 +76,11 @@ class State(msgspec.Struct):
                 yield variant, simulation.managers[learned]
 
     def evidence_of(self, broker_id: int) -> BrokerEvidence:
-        evidence = self.evidence.get(broker_id)
-        if evidence is None:
-            evidence = self.evidence[broker_id] = BrokerEvidence(broker_id)
-        return evidence
+        known = self.evidence.get(broker_id)
+        return known or self.evidence.setdefault(broker_id, BrokerEvidence(broker_id))
 
     def applying_of(self, broker_id: int) -> Applying:
-        applying = self.applying.get(broker_id)
-        if applying is None:
-            applying = self.applying[broker_id] = Applying()
-        return applying
+        return self.applying.get(broker_id) or self.applying.setdefault(broker_id, Applying())
 
     @property
     def brokers(self) -> int:

@@ -68,26 +68,16 @@ class Lowest(msgspec.Struct):
     lowest: int | None = None
 
     def set(self, node: int, value: int) -> None:
-        before = self.by_node.get(node)
-        if before == value:
-            return
-        self.by_node[node] = value
-        self.counts[value] = self.counts.get(value, 0) + 1
-        if self.lowest is None or value < self.lowest:
-            self.lowest = value
-        if before is not None:
-            self._discount(before)
+        if self.by_node.get(node) != value:
+            self.drop(node)
+            self.by_node[node] = value
+            self.counts[value] = self.counts.get(value, 0) + 1
+            self.lowest = value if self.lowest is None else min(self.lowest, value)
 
     def drop(self, node: int) -> None:
         value = self.by_node.pop(node, None)
         if value is not None:
-            self._discount(value)
-
-    def _discount(self, value: int) -> None:
-        left = self.counts[value] - 1
-        if left:
-            self.counts[value] = left
-            return
-        del self.counts[value]
-        if value == self.lowest:
-            self.lowest = min(self.counts, default=None)
+            self.counts[value] -= 1
+            if not self.counts[value]:
+                del self.counts[value]
+                self.lowest = min(self.counts, default=None)
