@@ -176,4 +176,5 @@ class Applying(msgspec.Struct):
         return Applying(is_cut=True, known=self.known, settled=self.known)
 
     def forget(self, before: int) -> None:
-        self.estimates = [each for each in self.estimates if each.learned_us >= before]
+        while self.estimates and self.estimates[0].learned_us < before:
+            del self.estimates[0]
