@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Sequence
-from functools import partial
 from typing import Self
 
 import msgspec
@@ -216,7 +215,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
                 break
             outcome = each.outcome or self._outcome(each.row, rows)
             explained.append(Taken(each.row, each.sequence, outcome))
-        emitted.parking.add(explained, self._rows(Variant(RECORDED)).recorded)
+        emitted.parking.add(self._rows(Variant(RECORDED)).recorded(explained))
         del self.taken[: len(explained)]
 
     def _outcome(self, row: RecordedFetch, rows: Sequence[RecordedFetch]) -> Outcome:
@@ -251,12 +250,11 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def _emit(
         self, variant: Variant, loop: ClosedLoop, fetches: list[SimulatedFetch], emitted: Emitted
     ) -> None:
-        simulated = partial(self._rows(variant).simulated, evidence=self.evidence)
-        emitted.parking.add(fetches, simulated)
+        emitted.parking.add(self._rows(variant).simulated(fetches, self.evidence))
         self._emit_lags(variant, loop.lag, emitted)
 
     def _emit_lags(self, variant: Variant, tracker: LagTracker, emitted: Emitted) -> None:
-        emitted.lag.add(tracker.take(), self._rows(variant).lags)
+        emitted.lag.add(self._rows(variant).lags(tracker.take()))
 
     def _forget(self, before: int) -> None:
         offsets = {r.fetch_offset for loop in self.loops for r in loop.replicas.values()}

@@ -109,11 +109,10 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
         """The replica is frozen, restarting or cut off at a time."""
         if at - self.heard_until_us > ABSENCE_US:
             return True
-        for absence in self.absences:
-            since_us, until_us = absence.since_us, absence.until_us
-            if since_us < at < until_us and until_us - since_us > ABSENCE_US:
-                return True
-        return False
+        return bool(self.absences) and any(
+            a.since_us < at < a.until_us and a.until_us - a.since_us > ABSENCE_US
+            for a in self.absences
+        )
 
 
 class Wake(msgspec.Struct, array_like=True):

@@ -1,9 +1,9 @@
 """What was replayed, as rows of the two outcome tables."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -29,7 +29,6 @@ NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
 NOT_IN_LOG = "the log has no response: its level was switched while the FETCH waited"
 
-T = TypeVar("T")
 Columns = dict[str, Any]
 Judgement = tuple[Verdict, str | None]
 
@@ -57,14 +56,12 @@ class _Batches:
         self._schema = schema
         self._batches = [pa.RecordBatch.from_pylist([], schema)]
 
-    def add(self, rows: list[T], columns_of: Callable[[list[T]], Columns]) -> None:
-        if not rows:
-            return
-        columns, arrays = columns_of(rows), []
+    def add(self, columns: Columns) -> None:
+        arrays, count = [], len(columns["replica_id"])
         for field in self._schema:
             values = columns.get(field.name)
             if not isinstance(values, list):
-                values = pa.repeat(pa.scalar(values, field.type), len(rows))
+                values = pa.repeat(pa.scalar(values, field.type), count)
             arrays.append(pa.array(values, field.type))
         self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
@@ -157,9 +154,9 @@ class EpochRows(NamedTuple):
 
     def lags(self, lags: Sequence[Lag]) -> Columns:
         columns = _columns(lags, _LAG)
-        columns["verdict"], columns["reason"] = map(
-            list, zip(*map(self._verdict, lags), strict=True)
-        )
+        verdicts = list(map(self._verdict, lags))
+        columns["verdict"] = [verdict for verdict, _ in verdicts]
+        columns["reason"] = [reason for _, reason in verdicts]
         times = zip(columns["learned_at"], columns["leader_at"], strict=True)
         columns["lag_ms"] = [None if at is None else (at - since) / 1000 for at, since in times]
         return self._of_replicas(columns)

@@ -32,10 +32,12 @@ def visibility_rows(
             same = {"broker_id": broker_id, "known_at": known_us}
             has = signs.signs[HEARTBEAT].has
             rows = [_estimated(write, offsets, state.applying.get(broker_id), has)]
-            for kind in EVIDENCE:
+            rows += [
+                _sign(write, offsets, signs, kind, log_end)
+                for kind in EVIDENCE
                 # Clients connect when they like: that none did shows nothing.
-                if kind != API_VERSIONS or write.reached(signs.signs[kind].has)[0] is not None:
-                    rows.append(_sign(write, offsets, signs, kind, log_end))
+                if kind != API_VERSIONS or write.reached(signs.signs[kind].has)[0] is not None
+            ]
             for row in rows:
                 yield _unless_lost(row | same, write, state, holes, log_end)
 
