@@ -55,7 +55,8 @@ class Sessions(msgspec.Struct):
         """``touch``: the broker's session begins, or lasts from this heartbeat on."""
         self.contact_us.pop(broker_id, None)
         self.contact_us[broker_id] = at
-        self.ends_us = min(self.ends_us, at + FENCED_AFTER_US)
+        if at + FENCED_AFTER_US < self.ends_us:
+            self.ends_us = at + FENCED_AFTER_US
 
     def first_end(self, until: int) -> int:
         """When the first session ends; ``NEVER`` if none does up to a time."""

@@ -72,7 +72,8 @@ class Lowest(msgspec.Struct):
             self.drop(node)
             self.by_node[node] = value
             self.counts[value] = self.counts.get(value, 0) + 1
-            self.lowest = value if self.lowest is None else min(self.lowest, value)
+            if self.lowest is None or value < self.lowest:
+                self.lowest = value
 
     def drop(self, node: int) -> None:
         value = self.by_node.pop(node, None)
