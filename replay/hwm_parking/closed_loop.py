@@ -133,9 +133,9 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         self._complete(evidence, at, responses, waiting.dequeued_us)
 
     def _advanced(self, evidence: Evidence, at: int, previous: int) -> None:
-        advance = Advance(at, previous, self.leader.high_watermark)
-        if advance.high_watermark == previous:
+        if self.leader.high_watermark == previous:
             return
+        advance = Advance(at, previous, self.leader.high_watermark)
         replicas, settling = evidence.replicas, self.settling
         if settling.is_new(advance.high_watermark):
             self.lag.advanced(advance, replicas, settling.unsettled(replicas))

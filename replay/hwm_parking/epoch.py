@@ -188,9 +188,9 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     def _advanced(self, at: int, previous: int) -> None:
         assert self.recorded is not None
-        advance = Advance(at, previous, self.recorded.high_watermark)
-        if advance.high_watermark == previous:
+        if self.recorded.high_watermark == previous:
             return
+        advance = Advance(at, previous, self.recorded.high_watermark)
         self.high_watermark.add(at, advance.high_watermark)
         if self.settling.is_new(advance.high_watermark):
             is_settled = self.settling.has_settled(at)

@@ -194,7 +194,7 @@ def _sizes(simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
     """Bytes of the records, the request and the response; None where the log doesn't show them."""
     between = cache(evidence.log_bytes.between)
     field_bytes = cache(records_field_bytes)
-    sizes: Columns = {name: [] for name in _SIZES}
+    sizes: list[tuple[int | None, ...]] = []
     for each in simulated:
         fetch, request, response = each.sent.fetch, None, None
         records = between(fetch.fetch_offset, each.response.log_end_offset)
@@ -203,6 +203,5 @@ def _sizes(simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
             sent_bytes = HIGH_WATERMARK_TAG_BYTES if fetch.high_watermark != NOT_SENT else 0
             request = envelope.request_bytes + sent_bytes
             response = None if records is None else envelope.response_bytes + field_bytes(records)
-        for column, size in zip(sizes.values(), (records, request, response), strict=True):
-            column.append(size)
-    return sizes
+        sizes.append((records, request, response))
+    return {name: [each[place] for each in sizes] for place, name in enumerate(_SIZES)}
