@@ -45,7 +45,7 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
     "client_observations": OBSERVATIONS,
     LOG_GAPS_STEP: (LOG_GAPS,),
-    CLOCKS: (CLOCK_BOUNDS,),
+    CLOCKS: (CLOCK_BOUNDS, REPLAY_STATE),
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: SUMMARY_TABLES,
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),

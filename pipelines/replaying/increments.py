@@ -36,8 +36,7 @@ from kip_replay.pipelines.ingest.line_accounting import read_spans
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
-from kip_replay.pipelines.replaying.states import FollowsFrom, saved_by
-from kip_replay.pipelines.warehouse.data_files import microseconds
+from kip_replay.pipelines.replaying.states import FollowsFrom, is_late, saved_by
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.replay.tables import REPLAY_STATE
 
@@ -127,16 +126,9 @@ class GrowingReplay:
         saved = saved_by(rows.to_pylist(), self._steps.name)
         if saved is None or self._follows_from(saved.until_us, saved.ingest_epoch) != str(saved):
             return None
-        if any(self._is_late(file, saved.until_us, saved.ingest_epoch) for file in self._files):
+        if is_late(self._files, saved):
             return None
         return _Saved(saved.until_us, str(saved), epochs[self._recording])
-
-    @staticmethod
-    def _is_late(file: Mapping[str, Any], until_us: int, ingest_epoch: int) -> bool:
-        """Whether a reading that the states have not seen has an event of their time."""
-        first_at = file["first_event_at"]
-        unseen = file["ingest_epoch"] > ingest_epoch
-        return unseen and first_at is not None and microseconds(first_at) <= until_us
 
     def _follows_from(self, until_us: int, ingest_epoch: int | None = None) -> str:
         """What rows up to a time follow from: the ingests seen, the rule, its dependencies."""

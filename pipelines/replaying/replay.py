@@ -55,7 +55,7 @@ def replay(
     anew from the typed tables.
     """
     names = [recording.name for recording in recordings]
-    look_into(recordings, engine, True, say)
+    look_into(recordings, engine, say)
     rules = Rules(recordings, engine, steps_of_rules, options)
     lineage = engine.warehouse.lineage(names)
     current = []
@@ -89,11 +89,14 @@ def replay_what_is_new(
     ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
     states are not used.
     """
-    look_into(recordings, engine, False, say)
+    ingested = engine.warehouse.rows(INGESTED_FILES, [r.name for r in recordings]).to_pylist()
+    of = {r.name: [row for row in ingested if row["recording"] == r.name] for r in recordings}
+    until = {name: settled(files, late_after_s) for name, files in of.items()}
+    look_into(recordings, engine, say, {n: each.until_us for n, each in until.items() if each})
     rules = Rules(recordings, engine, steps_of_rules, options)
     for recording in recordings:
         name = recording.name
-        complete = settled(rules.files_of(name), late_after_s)
+        complete = until[name]
         if complete is None:
             say(f"replay {name}: nothing was logged yet")
             continue
@@ -111,12 +114,20 @@ def replay_what_is_new(
         )
 
 
-def look_into(recordings: Sequence[Recording], engine: Engine, is_final: bool, say: Say) -> None:
-    """Finds gaps in logs, and clocks that are apart, and says what to know of them."""
+def look_into(
+    recordings: Sequence[Recording],
+    engine: Engine,
+    say: Say,
+    complete: Mapping[str, int] | None = None,
+) -> None:
+    """Finds gaps in logs, and clocks that are apart, and says what to know of them.
+
+    ``complete``: of recordings that grow, until when their logs are complete; UTC microseconds.
+    """
     warehouse = engine.warehouse
     names, voters = [r.name for r in recordings], {r.name: voters_of(r) for r in recordings}
-    find_log_gaps(engine, voters, is_final)
-    find_clock_bounds(engine, voters)
+    find_log_gaps(engine, voters, complete is None)
+    find_clock_bounds(engine, voters, complete)
     bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
     gaps = warehouse.rows(LOG_GAPS, names).to_pylist()
     for sentence in (*gap_sentences(gaps), *sentences(bounds)):

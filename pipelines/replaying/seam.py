@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import conf_dir
+from kip_replay.pipelines.replaying.kept import state_row
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.replaying.states import checksum
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, moment
 from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.rule import Replay, Rule, Settings
@@ -147,14 +147,8 @@ class _Feeding:
         if self.until_us is None:
             self._write(key, replay.finish())
             return
-        row = {
-            "rule": self.rule.name,
-            "state_key": str(self._named(key).get("node_id", _CLUSTER)),
-            "as_of": self.until_us,
-            "state": replay.saved(),
-            "fingerprint": self.follows_from,
-        }
-        row["checksum"] = checksum(row)
+        state_key = str(self._named(key).get("node_id", _CLUSTER))
+        row = state_row(self.follows_from, self.rule.name, state_key, self.until_us, replay.saved())
         schema = REPLAY_STATE.without("recording")
         self.files.write(REPLAY_STATE, pa.RecordBatch.from_pylist([row], schema), str(key[0]))
 

@@ -1,8 +1,10 @@
 """Which rows of ``replay_state`` a replay may resume from: those that are as they were saved."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
+
+from kip_replay.pipelines.warehouse.data_files import microseconds
 
 _CHECKED = ("rule", "state_key", "fingerprint")
 
@@ -26,6 +28,15 @@ class FollowsFrom(NamedTuple):
     def of(cls, fingerprint: str) -> Self:
         until_us, ingest_epoch, identity, dependencies = fingerprint.split(" ")
         return cls(int(until_us), int(ingest_epoch), identity, dependencies)
+
+
+def is_late(files: Iterable[Mapping[str, Any]], saved: FollowsFrom) -> bool:
+    """Whether a reading that the states have not seen has an event of their time.
+
+    ``files``: rows of ingested_files.
+    """
+    unseen = (f["first_event_at"] for f in files if f["ingest_epoch"] > saved.ingest_epoch)
+    return any(at is not None and microseconds(at) <= saved.until_us for at in unseen)
 
 
 def checksum(row: Mapping[str, Any]) -> str:

@@ -10,10 +10,11 @@ from constructed import at
 from growing import ArrivingLogs, close, read_in, replay_new, rows_of, versions
 
 from kip_replay.jobs import run
+from kip_replay.pipelines.replaying import clocks
 from kip_replay.pipelines.replaying.increments import settled
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import REPLAY_STATE
+from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
 #: Brokers that stop and come back; one of them logs nearly nothing.
 RECORDING = "acks-not-enough"
@@ -76,6 +77,27 @@ def test_a_recording_without_lines_for_a_rule_is_left_alone_too(
     read_in(warehouse, recording)
     replay_new(warehouse, recording)
     assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
+
+
+def test_clock_bounds_are_the_same_whatever_the_cuts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of new lines and what was kept, and of all lines at once."""
+    monkeypatch.setattr("growing.RULES", ())
+    monkeypatch.setattr(clocks, "_REACH_US", 3_000_000)
+    found = []
+    for name, cuts in {"grown": [0.2, 0.35, 0.5, 0.8, 0.99], "in one go": []}.items():
+        logs = ArrivingLogs("metadata-4.0", tmp_path / name, cuts)
+        warehouse = Warehouse(tmp_path / name / "warehouse")
+        for number in range(len(logs.pieces)):
+            recording = logs.arrive(number)
+            read_in(warehouse, recording)
+            replay_new(warehouse, recording)
+        found.append(warehouse.rows(CLOCK_BOUNDS, [recording.name]).sort_by("node_id").to_pylist())
+    assert found[0] == found[1]
+    assert [row["clocks"] for row in found[0]].count("same") == 3
+    close(warehouse, recording)
+    assert warehouse.rows(REPLAY_STATE, [recording.name]).num_rows == 0
 
 
 def test_who_logs_little_is_not_waited_for() -> None:

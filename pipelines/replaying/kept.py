@@ -1,0 +1,94 @@
+"""Sums of a log that grows: kept from run to run, so that a run adds only those of new lines.
+
+They stand in ``replay_state`` beside the states of rules, each table of sums as an Arrow stream.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+
+from kip_replay.pipelines.engines import Engine, TableSlice
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.states import FollowsFrom, checksum, saved_by
+from kip_replay.pipelines.warehouse.commits import of_epochs_after
+from kip_replay.pipelines.warehouse.tables import sql_text
+from kip_replay.replay.log_tables import BROKER_HEARTBEATS
+from kip_replay.replay.table import Table
+
+HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
+#: How columns of sums add up; all others are their key.
+_HOW = {
+    **dict.fromkeys(("pairs", "responded"), "sum"),
+    **dict.fromkeys(("first_us", "unfenced_us", "shut_down_us"), "min"),
+}
+
+
+class Kept(NamedTuple):
+    """Tables of sums by name, and what they follow from."""
+
+    saved: FollowsFrom
+    sums: Mapping[str, pa.Table]
+
+    @classmethod
+    def of(cls, engine: Engine, recording: str, step: str) -> Self | None:
+        """What a step has kept of a recording; None where it is not as it was kept."""
+        query = f"SELECT * FROM replay_state WHERE rule = {sql_text(step)}"
+        rows = engine.rows(Text(query), [recording]).to_pylist()
+        saved = saved_by(rows, step)
+        return saved and cls(saved, {row["state_key"]: unpacked(row["state"]) for row in rows})
+
+
+def state_row(fingerprint: str, rule: str, key: str, as_of: int, state: bytes) -> dict[str, Any]:
+    """A row of ``replay_state``, without its recording."""
+    row = {
+        "rule": rule,
+        "state_key": key,
+        "as_of": as_of,
+        "state": state,
+        "fingerprint": fingerprint,
+    }
+    return row | {"checksum": checksum(row)}
+
+
+def packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def unpacked(state: bytes) -> pa.Table:
+    return pa.ipc.open_stream(state).read_all()
+
+
+def added(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of sums as one."""
+    rows = pa.concat_tables(tables)
+    how = {name: _HOW[name] for name in rows.column_names if name in _HOW}
+    key = [name for name in rows.column_names if name not in how]
+    sums = rows.group_by(key).aggregate([*how.items()])
+    return sums.rename_columns([*key, *how]).select(rows.column_names).cast(rows.schema)
+
+
+def heartbeats_of(
+    engine: Engine, recording: str, kept: Kept | None = None, epoch: int | None = None
+) -> pa.Table:
+    """What the heartbeats of a recording show; ``epoch``: those of ingests until this one."""
+    text = Text.read(HEARTBEATS)
+    if epoch is None:
+        return engine.rows(text, [recording])
+    since = kept.saved.ingest_epoch if kept else -1
+    new = new_files(engine, BROKER_HEARTBEATS, recording, since, epoch)
+    sums = engine.rows(text, [recording], {BROKER_HEARTBEATS.name: new})
+    return added([sums, *([kept.sums["heartbeats"]] if kept else [])])
+
+
+def new_files(engine: Engine, table: Table, recording: str, since: int, until: int) -> TableSlice:
+    """The files of a table that ingests after an epoch have written, until another."""
+    files = engine.warehouse.files(table, [recording])
+    later = {file["path"] for file in of_epochs_after(files, until)}
+    new = [file for file in of_epochs_after(files, since) if file["path"] not in later]
+    return TableSlice(table, new)
