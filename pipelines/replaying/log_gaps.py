@@ -13,13 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.kept import new_files
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import code_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, REJECTED_LINES
 
 STEP = "log_gaps"
 _SQL = Path(__file__).with_name("log_gaps.sql")
@@ -35,7 +36,8 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
     code = code_of((__name__,), (str(_SQL),))
     follows_from: dict[str, str] = {}
     kept: list[dict[str, Any]] = []
-    since: dict[datetime, list[str]] = {}
+    found: list[dict[str, Any]] = []
+    whole: list[str] = []
     for recording in voters:
         readings = [row for row in ingested if row["recording"] == recording]
         epoch = max((row["ingest_epoch"] for row in readings), default=0)
@@ -45,23 +47,26 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
         if seen in (wanted.split(), [f"{epoch}", "True", code]):
             continue
         follows_from[recording] = wanted
-        since_at = _BEGINNING
-        if not is_final and seen[1:] == ["False", code]:
-            new = (r["first_received_at"] for r in readings if r["ingest_epoch"] > int(seen[0]))
-            since_at = min((at for at in new if at is not None), default=since_at)
-            kept += [
-                row
-                for row in warehouse.rows(LOG_GAPS, [recording]).to_pylist()
-                if row["before_at"] is not None and row["before_at"] <= since_at
-            ]
-        since.setdefault(since_at, []).append(recording)
+        new = [row for row in readings if seen and row["ingest_epoch"] > int(seen[0])]
+        since_at = min((r["first_received_at"] for r in new if r["requests"]), default=None)
+        if is_final or seen[1:] != ["False", code] or since_at is None:
+            whole.append(recording)
+            continue
+        logged = {row["node_id"] for row in readings if row["requests"]}
+        kept += [
+            row
+            for row in warehouse.rows(LOG_GAPS, [recording]).to_pylist()
+            if (row["evidence"] == "no_log" and row["node_id"] not in logged)
+            or (row["before_at"] is not None and row["before_at"] <= since_at)
+        ]
+        # The last line that was read before may be a rejected one.
+        rejected = new_files(engine, REJECTED_LINES, recording, int(seen[0]) - 1, epoch)
+        of = {recording: voters[recording]}
+        found += gaps_in(engine, of, since_at, False, {REJECTED_LINES.name: rejected})
     if not follows_from:
         return
-    found = [
-        gap
-        for since_at, names in since.items()
-        for gap in gaps_in(engine, {name: voters[name] for name in names}, since_at, is_final)
-    ]
+    if whole:
+        found += gaps_in(engine, {name: voters[name] for name in whole}, is_final=is_final)
     kept = [row for row in kept if not any(_overlap(row, other) for other in found)]
     of_nodes = groupby(sorted([*kept, *found], key=_place), key=_node)
     rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
@@ -74,10 +79,14 @@ def gaps_in(
     voters: Mapping[str, Collection[int]],
     since_at: datetime = _BEGINNING,
     is_final: bool = True,
+    inputs: Inputs = NO_INPUTS,
 ) -> list[dict[str, Any]]:
-    """Rows of ``log_gaps`` of recordings, given their voters; without numbers."""
+    """Rows of ``log_gaps`` of recordings, given their voters; without numbers.
+
+    ``inputs``: what is read in place of tables.
+    """
     text = Text.read(_SQL, since_at=since_at, is_final=is_final)
-    rows = engine.rows(text, voters, {"voters": voters_table(voters)})
+    rows = engine.rows(text, voters, {"voters": voters_table(voters), **inputs})
     return list(rows.to_pylist())
 
 

@@ -1,5 +1,6 @@
 -- Gaps in the logs of a recording: what its lines after $since_at show to be missing.
--- $is_final: the logs do not grow any more. voters: ids of the metadata quorum.
+-- $is_final: the logs do not grow any more. voters: ids of the metadata quorum. Where a log grows,
+-- rejected_lines are those of the last readings.
 --
 -- What is known of numbers in requests:
 --   * A NetworkClient gives its requests correlation ids that rise by one, over all the nodes that
@@ -274,7 +275,7 @@ FROM nodes WHERE $is_final AND EXISTS (
 UNION ALL
 SELECT recording, node_id, NULL, NULL, 'no_log', NULL, NULL, NULL
 FROM (
-    SELECT recording, replica_id AS node_id FROM fetches WHERE replica_id >= 0
-    UNION SELECT recording, broker_id FROM broker_heartbeats
+    SELECT recording, replica_id AS node_id FROM fetched WHERE replica_id >= 0
+    UNION SELECT recording, broker_id FROM heartbeats
     UNION SELECT recording, voter FROM voters SEMI JOIN nodes USING (recording)
 ) AS known ANTI JOIN nodes USING (recording, node_id)

@@ -251,6 +251,8 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
         node: gzip.decompress((source / name).read_bytes()).splitlines(keepends=True)[:400]
         for node, name in {2: "controller-2.log.gz", 11: "broker-11.log.gz"}.items()
     }
+    for lines in logs.values():
+        lines[119] = lines[119][:300] + b"\n"  # rejected, and the last of the first part
     found = []
     for parts in (1, 3):
         warehouse = Warehouse(tmp_path / f"in {parts}")
@@ -269,5 +271,6 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
         found.append((grown, gap_sentences(rows)))
     assert found[0] == found[1]
     gaps, sentences = found[0]
-    assert {gap.node_id for gap in gaps["cut"]} >= {2, 11}
+    assert {gap.node_id for gap in gaps["cut"]} >= {2, 11, 12}
+    assert any("rejected_line" in each for each in sentences)
     assert any("lines or more are missing between 2026-" in each for each in sentences)
