@@ -109,7 +109,7 @@ def _grown(
         for rows in (new, of_time)
     )
     heartbeats = heartbeats_of(engine, recording, kept, epoch)
-    follows_from = FollowsFrom(until_us, epoch, identity, "")
+    follows_from = FollowsFrom(until_us, epoch, 0, identity, "")
     sums = {"pairs": to_keep, "heartbeats": heartbeats}
     states = [
         {"recording": recording, **state_row(str(follows_from), CLOCKS, key, until_us, packed(of))}

@@ -26,17 +26,23 @@ What makes it safe:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kip_replay.pipelines.engines import Engine
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
 from kip_replay.pipelines.ingest.line_accounting import read_spans
+from kip_replay.pipelines.replaying.kept import packed, state_row, summed, unpacked
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.replaying.states import FollowsFrom, is_late, saved_by
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.replay.tables import REPLAY_STATE
 
@@ -77,11 +83,15 @@ def settled(files: Sequence[Mapping[str, Any]], late_after_s: float) -> Settled 
 
 @dataclass(frozen=True)
 class _Saved:
-    """States that can be resumed: until when, what they follow from, and in which epoch."""
+    """States that can be resumed: until when, what they follow from, and in which epoch.
+
+    ``sums``: what the rule's texts are given, of all ingests until now.
+    """
 
     until_us: int
     follows_from: str
     epoch: int
+    sums: Inputs
 
 
 class GrowingReplay:
@@ -101,14 +111,15 @@ class GrowingReplay:
             if stated is None:
                 self._complete(saved)
             return stated is None
-        follows_from = self._follows_from(until_us)
+        sums = saved.sums if saved else self._sums()
+        follows_from = self._follows_from(until_us, sums)
         if not (saved or rebuild):
             # Closed, and nothing is new; or nothing in the log is for this rule, so that there are
             # no states.
             closed = self._rules.follows_from(self._steps, self._recording)
             if stated in (closed, follows_from):
                 return False
-        self._replay(saved, until_us, follows_from)
+        self._replay(saved, until_us, follows_from, sums)
         return True
 
     def close(self, follows_from: str) -> bool:
@@ -116,31 +127,77 @@ class GrowingReplay:
         saved = self._saved()
         if saved is None:
             return False
-        self._replay(saved, None, follows_from)
+        self._replay(saved, None, follows_from, saved.sums)
         return True
 
     def _saved(self) -> _Saved | None:
-        rows, epochs = self._warehouse.rows_and_epochs(
+        table, epochs = self._warehouse.rows_and_epochs(
             REPLAY_STATE, [self._recording], self._steps.name
         )
-        saved = saved_by(rows.to_pylist(), self._steps.name)
-        if saved is None or self._follows_from(saved.until_us, saved.ingest_epoch) != str(saved):
+        rows = table.filter(pc.field("rule") == self._steps.name).to_pylist()
+        saved = saved_by(rows, self._steps.name)
+        if saved is None or is_late(self._files, saved):
             return None
-        if is_late(self._files, saved):
+        sums = self._sums(saved, {row["state_key"]: row["state"] for row in rows})
+        if self._follows_from(saved.until_us, sums, saved) != str(saved):
             return None
-        return _Saved(saved.until_us, str(saved), epochs[self._recording])
+        return _Saved(saved.until_us, str(saved), epochs[self._recording], sums)
 
-    def _follows_from(self, until_us: int, ingest_epoch: int | None = None) -> str:
-        """What rows up to a time follow from: the ingests seen, the rule, its dependencies."""
-        if ingest_epoch is None:
-            ingest_epoch = max(file["ingest_epoch"] for file in self._files)
+    def _sums(
+        self, saved: FollowsFrom | None = None, states: Mapping[str, bytes] = MappingProxyType({})
+    ) -> Inputs:
+        """What the rule's texts are given: what was kept and what later ingests add."""
+        since = saved.ingest_epoch if saved else -1
+        kept = {name: unpacked(states[name]) for name in self._steps.sums if name in states}
+        return {
+            name: summed(
+                self._engine,
+                self._steps.sum(name),
+                self._recording,
+                since if name in kept else -1,
+                self._ingest_epoch,
+                kept.get(name),
+            )
+            for name in self._steps.sums
+        }
+
+    def _follows_from(self, until_us: int, sums: Inputs, seen: FollowsFrom | None = None) -> str:
+        """What rows up to a time follow from: the ingests seen, the rule, its dependencies.
+
+        Of ``seen``, what the states have seen already; else all that is there now.
+        """
         settings = self._rules.settings
         phase = settings.steady_phases[self._recording]
         gaps = [g for g in settings.log_gaps.get(self._recording, ()) if g.after_us <= until_us]
-        text = self._steps.text("dependencies", until_us=until_us)
-        inputs = {"phases": phases_table({self._recording: phase})}
+        text = self._steps.text("dependencies", given=sums, until_us=until_us)
+        followed_epoch = seen.followed_epoch if seen else self._followed_epoch
+        later = {
+            table.name: TableSlice(table, commits.of_epochs_after(files, followed_epoch))
+            for rule in self._rules.followed(self._steps)
+            for table in rule.outcomes
+            for files in [self._warehouse.files(table, [self._recording])]
+        }
+        phases = phases_table({self._recording: phase})
+        inputs = {"phases": phases, **sums, **later}
         depends = self._engine.rows(text, [self._recording], inputs).to_pylist()
-        return str(FollowsFrom(until_us, ingest_epoch, self._identity, fingerprint(depends, gaps)))
+        ingest_epoch = seen.ingest_epoch if seen else self._ingest_epoch
+        found = fingerprint(depends, gaps)
+        return str(FollowsFrom(until_us, ingest_epoch, followed_epoch, self._identity, found))
+
+    @property
+    def _followed_epoch(self) -> int:
+        """The last epoch of what rules that this one follows have written."""
+        uris = [
+            (self._warehouse.uri_of(table), rule.name)
+            for rule in self._rules.followed(self._steps)
+            for table in rule.outcomes
+        ]
+        epochs = [commits.epoch_of(uri, name, self._recording) for uri, name in uris]
+        return max(epochs, default=0)
+
+    @property
+    def _ingest_epoch(self) -> int:
+        return max(file["ingest_epoch"] for file in self._files)
 
     def _complete(self, saved: _Saved) -> None:
         """The last write of a run that was killed right before it."""
@@ -151,11 +208,13 @@ class GrowingReplay:
             writing.append(table, (), since)
         writing.end({self._recording: saved.follows_from})
 
-    def _replay(self, saved: _Saved | None, until_us: int | None, follows_from: str) -> None:
+    def _replay(
+        self, saved: _Saved | None, until_us: int | None, follows_from: str, sums: Inputs
+    ) -> None:
         increment = Increment(saved.until_us if saved else None, until_us, follows_from)
         since = {self._recording: saved.epoch} if saved else {}
         wanted = {self._recording: follows_from}
-        write_outcomes(self._steps, self._engine, self._rules, wanted, increment, since)
+        write_outcomes(self._steps, self._engine, self._rules, wanted, increment, since, sums)
 
 
 def write_outcomes(
@@ -165,13 +224,17 @@ def write_outcomes(
     wanted: Mapping[str, str],
     increment: Increment = WHOLE_LOG,
     since: Mapping[str, int] = MappingProxyType({}),
+    sums: Inputs = NO_INPUTS,
 ) -> None:
     """Replays recordings; outcomes replace what was there, or go on from states of ``since``.
 
-    ``wanted``: what they follow from. A whole log leaves no states.
+    ``wanted``: what they follow from. A whole log leaves no states. ``sums``: what the rule's texts
+    are given, and what is kept beside the states.
     """
     writing = engine.warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
-    files = replayed(engine, steps, rules.settings, wanted, writing.files(), increment)
+    files = replayed(engine, steps, rules.settings, wanted, writing.files(), increment, sums)
+    if increment.until_us is not None and any(file.table == REPLAY_STATE.name for file in files):
+        files += _kept(steps, writing.files(), wanted, increment, sums)
     writing.begin({REPLAY_STATE: since})
     if not since:
         writing.replace_states()
@@ -183,3 +246,22 @@ def write_outcomes(
     if since or increment.until_us is not None:
         writing.replace_states(files, again=not since)
     writing.end(wanted)
+
+
+def _kept(
+    steps: RuleTexts,
+    files: TableFiles,
+    recordings: Collection[str],
+    increment: Increment,
+    sums: Inputs,
+) -> list[DataFile]:
+    """Files with a rule's sums, beside those of its states."""
+    (recording,) = recordings
+    until_us = increment.until_us or 0
+    rows = [
+        state_row(increment.follows_from, steps.name, name, until_us, packed(of))
+        for name, of in sums.items()
+    ]
+    schema = REPLAY_STATE.without("recording")
+    files.write(REPLAY_STATE, pa.RecordBatch.from_pylist(rows, schema), recording)
+    return files.closed()

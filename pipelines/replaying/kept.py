@@ -9,12 +9,11 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from kip_replay.pipelines.engines import Engine, TableSlice
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, TableSlice, tables_of
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.states import FollowsFrom, checksum, saved_by
 from kip_replay.pipelines.warehouse.commits import of_epochs_after
 from kip_replay.pipelines.warehouse.tables import sql_text
-from kip_replay.replay.log_tables import BROKER_HEARTBEATS
 from kip_replay.replay.table import Table
 
 HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
@@ -22,6 +21,7 @@ HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
 _HOW = {
     **dict.fromkeys(("pairs", "responded"), "sum"),
     **dict.fromkeys(("first_us", "unfenced_us", "shut_down_us"), "min"),
+    **dict.fromkeys(("created_us", "stated_us"), "min"),
 }
 
 
@@ -81,9 +81,19 @@ def heartbeats_of(
     if epoch is None:
         return engine.rows(text, [recording])
     since = kept.saved.ingest_epoch if kept else -1
-    new = new_files(engine, BROKER_HEARTBEATS, recording, since, epoch)
-    sums = engine.rows(text, [recording], {BROKER_HEARTBEATS.name: new})
-    return added([sums, *([kept.sums["heartbeats"]] if kept else [])])
+    return summed(engine, text, recording, since, epoch, kept and kept.sums["heartbeats"])
+
+
+def summed(
+    engine: Engine, text: Text, recording: str, since: int, until: int, kept: pa.Table | None
+) -> pa.Table:
+    """The sums of a text on all ingests until an epoch, given those until another."""
+    inputs = {
+        table.name: new_files(engine, table, recording, since, until)
+        for table in tables_of(text, NO_INPUTS)
+    }
+    new = engine.rows(text, [recording], inputs)
+    return added([new] if kept is None else [kept, new])
 
 
 def new_files(engine: Engine, table: Table, recording: str, since: int, until: int) -> TableSlice:

@@ -1,6 +1,6 @@
 """What a rule states about itself to the steps that replay it: its texts, and their constants."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -23,7 +23,8 @@ class RuleTexts:
     tables for an increment of the log. ``dependencies``: what outcomes up to a time follow from
     besides the log up to it. ``latencies`` (values for latency_summary) and ``bandwidth`` (FETCHes
     for bandwidth_summary) read the outcome tables; a rule may do without. ``constants``: what the
-    texts have ``$names`` for. ``parts``: other texts that they read.
+    texts have ``$names`` for. ``parts``: other texts that they read. ``sums``: those of them whose
+    rows add up (``kept``), so that a growing recording gives them what was kept and what is new.
 
     ``needs``: the table without whose rows there are no events. ``follows``: rules whose outcomes
     it reads. ``behind_us``: while a log grows, rows are emitted up to so long after their time.
@@ -32,6 +33,7 @@ class RuleTexts:
     rule: Rule
     constants: Mapping[str, object] = field(default_factory=dict)
     parts: Mapping[str, Path] = field(default_factory=dict)
+    sums: tuple[str, ...] = ()
     needs: Table | None = None
     behind_us: int = 0
     follows: tuple[str, ...] = ()
@@ -55,8 +57,13 @@ class RuleTexts:
     def file(self, name: str) -> Path:
         return self.folder / f"{name}.sql"
 
-    def text(self, name: str, **values: object) -> Text:
-        return Text.read(self.file(name), self.parts, **{**self.constants, **values})
+    def text(self, name: str, given: Collection[str] = (), **values: object) -> Text:
+        """A text; parts of it that are ``given`` are inputs."""
+        parts = {part: file for part, file in self.parts.items() if part not in given}
+        return Text.read(self.file(name), parts, **{**self.constants, **values})
+
+    def sum(self, name: str) -> Text:
+        return Text.read(self.parts[name], **self.constants)
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.replaying.kept import state_row
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, moment
@@ -37,8 +36,8 @@ _STATE = "replay_state"
 _CLUSTER = "cluster"
 #: Parts for the texts of rules that read names of topic ids.
 NAMES_OF_TOPICS = {
-    "topic_names": conf_dir() / "views" / "topic_names.sql",
-    "usable_names": Path(__file__).with_name("usable_names.sql"),
+    name: Path(__file__).with_name(f"{name}.sql")
+    for name in ("named_topics", "topic_names", "usable_names")
 }
 _BEGINNING, _END = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
@@ -65,10 +64,11 @@ class Increment:
             "until_at": _END if self.until_us is None else moment(self.until_us),
         }
 
-    def of(self, rule: Rule, events: Text) -> Text:
+    def of(self, rule: Rule, events: Text, sums: Collection[str] = ()) -> Text:
         """A rule's events in this increment, and for each key that has a state a row with it.
 
-        Rows at 0 or before are true at all times: every increment begins with them.
+        Rows at 0 or before are true at all times: every increment begins with them. ``sums``: what
+        stands beside the states.
         """
         names = [name for name in rule.input_schema.names if name not in rule.key]
         at, columns = rule.order[0], ", ".join(f'"{name}"' for name in names)
@@ -85,6 +85,7 @@ class Increment:
                 f" UNION ALL SELECT {', '.join(given)} FROM replay_state"
                 f" WHERE rule = {sql_text(rule.name)}"
             )
+            query += "".join(f" AND state_key <> {sql_text(name)}" for name in sums)
         return Text(query, {"events": events})
 
 
@@ -98,6 +99,7 @@ def replayed(
     recordings: Collection[str],
     files: TableFiles,
     increment: Increment = WHOLE_LOG,
+    sums: Inputs = NO_INPUTS,
 ) -> list[DataFile]:
     """Replays a rule on recordings; the files of its outcomes and states."""
     is_new = increment.since_us is None
@@ -105,9 +107,9 @@ def replayed(
         return []
     rule = steps.rule
     work = _Feeding(rule, settings, files, increment.until_us, increment.follows_from)
-    text = increment.of(rule, steps.text("events", **increment.values))
+    text = increment.of(rule, steps.text("events", given=sums, **increment.values), steps.sums)
     order = (f"{_STATE} IS NULL", *rule.order)
-    return [*chain(*engine.feed(work, text, recordings, rule.key, order))]
+    return [*chain(*engine.feed(work, text, recordings, rule.key, order, sums))]
 
 
 Key = tuple[Any, ...]

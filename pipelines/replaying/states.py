@@ -12,12 +12,14 @@ _CHECKED = ("rule", "state_key", "fingerprint")
 class FollowsFrom(NamedTuple):
     """What states follow from, as their ``fingerprint`` has it.
 
-    Until when they were replayed (UTC microseconds), the last ingest that they have seen, the rule
-    with its settings, and what else the log has that their outcomes depend on.
+    Until when they were replayed (UTC microseconds), the last ingest that they have seen, the last
+    epoch of outcomes that they follow, the rule with its settings, and what else the log has that
+    their outcomes depend on.
     """
 
     until_us: int
     ingest_epoch: int
+    followed_epoch: int
     identity: str
     dependencies: str
 
@@ -26,8 +28,8 @@ class FollowsFrom(NamedTuple):
 
     @classmethod
     def of(cls, fingerprint: str) -> Self:
-        until_us, ingest_epoch, identity, dependencies = fingerprint.split(" ")
-        return cls(int(until_us), int(ingest_epoch), identity, dependencies)
+        until_us, ingest_epoch, followed_epoch, *others = fingerprint.split(" ")
+        return cls(int(until_us), int(ingest_epoch), int(followed_epoch), *others)
 
 
 def is_late(files: Iterable[Mapping[str, Any]], saved: FollowsFrom) -> bool:

@@ -54,7 +54,7 @@ def test_texts_are_of_the_rules_that_read_them() -> None:
         return {steps.name for steps in RULES if any(f.endswith(name) for f in steps.files)}
 
     assert read("hwm_parking/events.sql") == {"hwm_parking", "lowest_acked_offset"}
-    assert read("views/topic_names.sql") == {"incremental_fetch", "min_isr_acks"}
+    assert read("replaying/topic_names.sql") == {"incremental_fetch", "min_isr_acks"}
     assert read("min_isr_acks/dependencies.sql") == {"min_isr_acks"}
 
 

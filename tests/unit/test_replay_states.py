@@ -6,7 +6,7 @@ import pytest
 
 from kip_replay.pipelines.replaying.states import FollowsFrom, checksum, saved_by
 
-FOLLOWS_FROM = FollowsFrom(1_795_206_993_549_000, 2, "rule", "dependencies")
+FOLLOWS_FROM = FollowsFrom(1_795_206_993_549_000, 2, 0, "rule", "dependencies")
 RULE, OTHER = "hwm_parking", "min_isr_acks"
 
 

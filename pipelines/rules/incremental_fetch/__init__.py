@@ -12,4 +12,5 @@ STEPS = SummedRule(
     needs=FETCHES,
     constants={"shards": SHARDS, "began_before_log": Unknown.BEGAN_BEFORE_LOG.value},
     parts=NAMES_OF_TOPICS,
+    sums=("named_topics",),
 )

@@ -16,6 +16,7 @@ from kip_replay.replay.min_isr_acks.registration import RULE
 from kip_replay.replay.outcomes import RECORDED
 
 FOLDER = ROOT / "pipelines" / "rules" / "min_isr_acks"
+SUMS = ("written_partitions", "stated_partitions")
 
 STEPS = SummedRule(
     rule=RULE,
@@ -30,5 +31,10 @@ STEPS = SummedRule(
         "acks_all": ACKS_ALL,
         "min_isr": ACKS_MIN_INSYNC_REPLICAS,
     },
-    parts={**NAMES_OF_TOPICS, "ran": FOLDER / "judgement" / "ran.sql"},
+    parts={
+        **NAMES_OF_TOPICS,
+        **{name: FOLDER / f"{name}.sql" for name in SUMS},
+        "ran": FOLDER / "judgement" / "ran.sql",
+    },
+    sums=("named_topics", *SUMS),
 )

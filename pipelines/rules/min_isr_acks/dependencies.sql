@@ -2,35 +2,31 @@
 -- what, also where only a later PRODUCE shows it: a leader is fed what other nodes' lines say of
 -- brokers and its partitions, which may be earlier; and which brokers fall silent then, which the next
 -- heartbeat shows.
-WITH produced AS (
-    SELECT DISTINCT node_id, p.topic, p.topic_id, p.partition
-    FROM (SELECT node_id, unnest(partitions) AS p FROM produces)
-),
-named AS (
-    SELECT produced.*, names.name FROM produced
-    LEFT JOIN topic_names AS names ON names.topic_id = produced.topic_id
+WITH named AS (
+    SELECT written.node_id, written.topic, written.topic_id, written.partition, names.name
+    FROM written_partitions AS written
+    LEFT JOIN topic_names AS names ON names.topic_id = written.topic_id
 ),
 led AS (
     SELECT DISTINCT node_id, unnest([topic, topic_id, name]) AS topic, partition FROM named
 ),
 stated AS (
-    SELECT topic, partition FROM isr_changes
-    WHERE unix_micros(least(built_at, dequeued_at)) <= $until_us
-    UNION
-    SELECT resource_name, NULL FROM configs
-    WHERE name = $min_insync_replicas AND resource_type = 'topic'
-        AND unix_micros(built_at) <= $until_us
+    SELECT DISTINCT topic, partition FROM stated_partitions WHERE stated_us <= $until_us
 ),
+-- Who is silent for longer, was so by then already.
 beats AS (
     SELECT broker_id, max(unix_micros(dequeued_at)) FILTER (
             WHERE unix_micros(dequeued_at) <= $until_us) AS last_us,
         min(unix_micros(dequeued_at)) FILTER (
             WHERE unix_micros(dequeued_at) > $until_us) AS next_us
-    FROM broker_heartbeats WHERE error_code = 0 GROUP BY broker_id
+    FROM broker_heartbeats
+    WHERE error_code = 0 AND dequeued_at > timestamp_micros($until_us - $silence_us)
+        AND dequeued_at <= timestamp_micros($until_us + $silence_us)
+    GROUP BY broker_id
 )
 SELECT 'name' AS what, NULL AS id, topic_id AS topic, name AS value FROM usable_names
 UNION ALL
-SELECT DISTINCT 'leads', node_id, NULL, NULL FROM produced
+SELECT DISTINCT 'leads', node_id, NULL, NULL FROM written_partitions
 UNION ALL
 SELECT DISTINCT 'leads', led.node_id, led.topic, CAST(stated.partition AS VARCHAR)
 FROM led JOIN stated

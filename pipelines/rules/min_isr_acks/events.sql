@@ -18,10 +18,10 @@ CREATE TEMP MACRO is_same(a, b) AS a.partition = b.partition
 CREATE TEMP MACRO host_of(connection) AS
     regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
 CREATE TEMP MACRO kind_order(kind) AS list_position($kinds, kind) - 1;
-WITH leaders AS (SELECT DISTINCT recording, node_id FROM produces),
+WITH leaders AS (SELECT DISTINCT recording, node_id FROM written_partitions),
 named AS (
-    SELECT DISTINCT recording, node_id, coalesce(p.topic, p.topic_id) AS topic, p.partition
-    FROM (SELECT recording, node_id, unnest(partitions) AS p FROM produces)
+    SELECT recording, node_id, coalesce(topic, topic_id) AS topic, partition
+    FROM written_partitions
 ),
 touched AS (
     SELECT DISTINCT named.recording, named.node_id, coalesce(names.name, named.topic) AS topic,
