@@ -19,7 +19,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
-from kip_replay.pipelines.replaying.clocks import CLOCKS
+from kip_replay.pipelines.replaying.kept import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.report.formats import as_markdown

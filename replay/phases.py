@@ -1,8 +1,9 @@
 """The phases of a recording: starting, steady, stopping.
 
 Steady is from the last broker's first unfencing to the first wantShutDown, both read from the
-heartbeats that controllers responded to. A log that begins or ends in the middle of normal work has
-no such moment: then the log's own begin or end bounds the phase.
+heartbeats that controllers responded to. A broker that comes more than a minute after the others
+were unfenced joins a running cluster, whose phase has begun. A log that begins or ends in the
+middle of normal work has no such moment: then the log's own begin or end bounds the phase.
 """
 
 from typing import NamedTuple

@@ -4,7 +4,7 @@ While a recording grows, what the bounds follow from is kept in sums (``kept``),
 new lines show. When it is closed, all of its lines are looked at once more.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -18,6 +18,7 @@ from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.clock_words import Row, is_apart
 from kip_replay.pipelines.replaying.kept import (
+    CLOCKS,
     HEARTBEATS,
     Kept,
     added,
@@ -34,8 +35,6 @@ from kip_replay.replay.kafka.clocks import Clocks, Order, off_from_all, offsets
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US
 from kip_replay.replay.log_tables import INGESTED_FILES
 from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
-
-CLOCKS = "clocks"
 
 _PAIRS, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("pairs", "orders"))
 #: While a recording grows, events of a pair are at most so far apart by their stamps, and so are
@@ -62,81 +61,64 @@ def find_clock_bounds(
     stale = {n: t for n, t in wanted.items() if lineage.get((n, CLOCKS)) not in (t, closed[n])}
     if not stale:
         return
-    files = {name: [row for row in ingested if row["recording"] == name] for name in stale}
     rows: list[Row] = []
     states: list[Row] = []
-    if complete is None:
-        its = {name: voters[name] for name in stale}
-        pairs = _pairs(engine, its, ALWAYS_SINCE_US, 0, ALWAYS_UNTIL_US)
-        rows += _bounds(engine, files, pairs, [heartbeats_of(engine, n) for n in stale])
-    else:
-        for name in stale:
-            until_us = complete[name] - 2 * _REACH_US
+    for name in stale:
+        files = [row for row in ingested if row["recording"] == name]
+        if complete is None:
+            sums = _summed(engine, name, voters[name], None)
+        else:
             identity = fingerprint(code, voters[name])
-            found = _grown(engine, {name: voters[name]}, files[name], until_us, identity)
-            rows += _bounds(engine, {name: files[name]}, *found[:2])
-            states += found.states
+            kept = Kept.of(engine, name, CLOCKS)
+            if kept and (kept.saved.identity != identity or is_late(files, kept.saved)):
+                kept = None
+            sums = _summed(engine, name, voters[name], complete[name] - 2 * _REACH_US, kept)
+            epoch = max(file["ingest_epoch"] for file in files)
+            follows_from = str(FollowsFrom(sums.until_us, epoch, 0, identity, ""))
+            states += (
+                {"recording": name}
+                | state_row(follows_from, CLOCKS, key, sums.until_us, packed(getattr(sums, key)))
+                for key in ("pairs", "heartbeats")
+            )
+        rows += _bounds(engine, name, files, sums)
     _write(warehouse, stale, rows, states)
 
 
-class _Grown(NamedTuple):
-    """What bounds follow from, and what to keep of it."""
+class _Sums(NamedTuple):
+    """What bounds follow from; ``pairs``: those until ``until_us``, ``later``: those after it."""
 
+    until_us: int
     pairs: pa.Table
-    heartbeats: list[pa.Table]
-    states: Sequence[Row]
+    later: pa.Table
+    heartbeats: pa.Table
 
 
-def _grown(
+def _summed(
     engine: Engine,
-    voters: Mapping[str, Sequence[int]],
-    files: Sequence[Row],
-    until_us: int,
-    identity: str,
-) -> _Grown:
-    """Adds what new lines show to what was kept, unless older lines came since or code changed."""
-    ((recording, _),) = voters.items()
-    kept = Kept.of(engine, recording, CLOCKS)
-    if kept and (kept.saved.identity != identity or is_late(files, kept.saved)):
-        kept = None
+    recording: str,
+    voters: Sequence[int],
+    until_us: int | None,
+    kept: Kept | None = None,
+) -> _Sums:
+    """Adds what new lines show to what was kept; ``until_us``: None where the log is closed."""
     since_us = kept.saved.until_us if kept else ALWAYS_SINCE_US
-    until_us = max(since_us, until_us)
-    epoch = max(file["ingest_epoch"] for file in files)
-    new = _pairs(engine, voters, since_us, until_us, _REACH_US)
-    of_time = new.filter(pc.field("is_kept"))
-    pairs, to_keep = (
-        added([rows.drop_columns("is_kept"), *([kept.sums["pairs"]] if kept else [])])
-        for rows in (new, of_time)
-    )
-    heartbeats = heartbeats_of(engine, recording, kept, epoch)
-    follows_from = FollowsFrom(until_us, epoch, 0, identity, "")
-    sums = {"pairs": to_keep, "heartbeats": heartbeats}
-    states = [
-        {"recording": recording, **state_row(str(follows_from), CLOCKS, key, until_us, packed(of))}
-        for key, of in sums.items()
-    ]
-    return _Grown(pairs, [heartbeats], states)
-
-
-def _pairs(
-    engine: Engine,
-    voters: Mapping[str, Sequence[int]],
-    since_us: int,
-    until_us: int,
-    reach_us: int,
-) -> pa.Table:
-    """Pairs of events after ``since_us``; ``is_kept``: those until ``until_us``."""
-    ids = [voter for of in voters.values() for voter in of] or [0]
+    reach_us = ALWAYS_UNTIL_US if until_us is None else _REACH_US
+    until_us = max(since_us, until_us or ALWAYS_SINCE_US)
     text = Text.read(
         _PAIRS,
-        since_at=_BEGINNING if since_us == ALWAYS_SINCE_US else moment(since_us - 2 * reach_us),
+        since_at=moment(since_us - 2 * reach_us) if kept else _BEGINNING,
         since_us=since_us,
         until_us=until_us,
         reach_us=reach_us,
-        voters_from=min(ids),
-        voters_to=max(ids),
+        voters_from=min(voters, default=0),
+        voters_to=max(voters, default=0),
     )
-    return engine.rows(text, voters, {"voters": voters_table(voters)})
+    found = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
+    is_kept = pc.field("is_kept")
+    pairs, later = (found.filter(which).drop_columns("is_kept") for which in (is_kept, ~is_kept))
+    if kept:
+        pairs = added([kept.sums["pairs"], pairs])
+    return _Sums(until_us, pairs, later, heartbeats_of(engine, recording, kept))
 
 
 def _write(
@@ -154,22 +136,12 @@ def _write(
 
 
 def _bounds(
-    engine: Engine,
-    files: Mapping[str, Sequence[Row]],
-    pairs: pa.Table,
-    heartbeats: Sequence[pa.Table],
-) -> list[dict[str, Any]]:
-    """Rows of clock_bounds of recordings, given their rows of ingested_files."""
-    text = Text.read(_ORDERS)
-    orders = _by_recording(engine.rows(text, files, {"clock_sums": pairs}))
-    heard = _by_recording(pa.concat_tables(heartbeats))
-    return [
-        row
-        for name, of in files.items()
-        for nodes in [_nodes(of, heard.get(name, ()))]
-        if nodes
-        for row in _bounds_of(name, nodes, orders.get(name, ()))
-    ]
+    engine: Engine, recording: str, files: Iterable[Row], sums: _Sums
+) -> Iterable[dict[str, Any]]:
+    inputs = {"clock_sums": pa.concat_tables([sums.pairs, sums.later])}
+    orders = engine.rows(Text.read(_ORDERS), [recording], inputs).drop_columns("recording")
+    nodes = _nodes(files, sums.heartbeats.to_pylist())
+    return _bounds_of(recording, nodes, orders.to_pylist()) if nodes else ()
 
 
 def _nodes(files: Iterable[Row], heartbeats: Sequence[Row]) -> list[Row]:
@@ -186,13 +158,6 @@ def _nodes(files: Iterable[Row], heartbeats: Sequence[Row]) -> list[Row]:
         {"node_id": node, "is_compared": node in compared}
         for node in sorted(logged, key=lambda node: (-responded[node], node))
     ]
-
-
-def _by_recording(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in table.to_pylist():
-        rows[row.pop("recording")].append(row)
-    return rows
 
 
 def _bounds_of(

@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
 from kip_replay.pipelines.ingest.line_accounting import read_spans
-from kip_replay.pipelines.replaying.kept import packed, state_row, summed, unpacked
+from kip_replay.pipelines.replaying.kept import NOTHING, packed, state_row, summed, unpacked
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
@@ -147,16 +147,14 @@ class GrowingReplay:
         self, saved: FollowsFrom | None = None, states: Mapping[str, bytes] = MappingProxyType({})
     ) -> Inputs:
         """What the rule's texts are given: what was kept and what later ingests add."""
-        since = saved.ingest_epoch if saved else -1
-        kept = {name: unpacked(states[name]) for name in self._steps.sums if name in states}
+        kept = {
+            name: (saved.ingest_epoch, unpacked(states[name]))
+            for name in self._steps.sums
+            if saved and name in states
+        }
         return {
             name: summed(
-                self._engine,
-                self._steps.sum(name),
-                self._recording,
-                since if name in kept else -1,
-                self._ingest_epoch,
-                kept.get(name),
+                self._engine, self._steps.sum(name), self._recording, *kept.get(name, NOTHING)
             )
             for name in self._steps.sums
         }

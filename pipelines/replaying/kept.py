@@ -16,6 +16,10 @@ from kip_replay.pipelines.warehouse.commits import of_epochs_after
 from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.table import Table
 
+#: The step that keeps what orders of events and heartbeats show.
+CLOCKS = "clocks"
+#: Of no ingest: also files that maintenance has put together are new then.
+NOTHING = (-1, None)
 HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
 #: How columns of sums add up; all others are their key.
 _HOW = {
@@ -73,32 +77,24 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     return sums.rename_columns([*key, *how]).select(rows.column_names).cast(rows.schema)
 
 
-def heartbeats_of(
-    engine: Engine, recording: str, kept: Kept | None = None, epoch: int | None = None
-) -> pa.Table:
-    """What the heartbeats of a recording show; ``epoch``: those of ingests until this one."""
-    text = Text.read(HEARTBEATS)
-    if epoch is None:
-        return engine.rows(text, [recording])
-    since = kept.saved.ingest_epoch if kept else -1
-    return summed(engine, text, recording, since, epoch, kept and kept.sums["heartbeats"])
+def heartbeats_of(engine: Engine, recording: str, kept: Kept | None) -> pa.Table:
+    """What all heartbeats of a recording show, given what was kept of them."""
+    since = (kept.saved.ingest_epoch, kept.sums["heartbeats"]) if kept else NOTHING
+    return summed(engine, Text.read(HEARTBEATS), recording, *since)
 
 
 def summed(
-    engine: Engine, text: Text, recording: str, since: int, until: int, kept: pa.Table | None
+    engine: Engine, text: Text, recording: str, epoch: int, kept: pa.Table | None
 ) -> pa.Table:
-    """The sums of a text on all ingests until an epoch, given those until another."""
+    """The sums of a text on all ingests, given those until an epoch."""
     inputs = {
-        table.name: new_files(engine, table, recording, since, until)
+        table.name: new_files(engine, table, recording, epoch)
         for table in tables_of(text, NO_INPUTS)
     }
     new = engine.rows(text, [recording], inputs)
     return added([new] if kept is None else [kept, new])
 
 
-def new_files(engine: Engine, table: Table, recording: str, since: int, until: int) -> TableSlice:
-    """The files of a table that ingests after an epoch have written, until another."""
-    files = engine.warehouse.files(table, [recording])
-    later = {file["path"] for file in of_epochs_after(files, until)}
-    new = [file for file in of_epochs_after(files, since) if file["path"] not in later]
-    return TableSlice(table, new)
+def new_files(engine: Engine, table: Table, recording: str, epoch: int) -> TableSlice:
+    """The files of a table that ingests after an epoch have written."""
+    return TableSlice(table, of_epochs_after(engine.warehouse.files(table, [recording]), epoch))

@@ -60,7 +60,7 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
             or (row["before_at"] is not None and row["before_at"] <= since_at)
         ]
         # The last line that was read before may be a rejected one.
-        rejected = new_files(engine, REJECTED_LINES, recording, int(seen[0]) - 1, epoch)
+        rejected = new_files(engine, REJECTED_LINES, recording, int(seen[0]) - 1)
         of = {recording: voters[recording]}
         found += gaps_in(engine, of, since_at, False, {REJECTED_LINES.name: rejected})
     if not follows_from:

@@ -8,19 +8,29 @@ WITH nodes AS (
 ),
 active AS (
     SELECT recording, min(first_us) AS first_us, max(last_us) AS last_us
-    FROM nodes SEMI JOIN (SELECT recording, node_id FROM broker_heartbeats WHERE error_code = 0)
+    FROM nodes SEMI JOIN (SELECT recording, node_id FROM heartbeat_sums WHERE responded > 0)
         AS responded USING (recording, node_id)
     GROUP BY recording
 ),
+-- is_joining: who first sends one a minute after all before it were unfenced.
 brokers AS (
-    SELECT recording, broker_id,
-        unix_micros(min(built_at) FILTER (WHERE error_code = 0 AND NOT is_fenced)) AS unfenced_us,
-        unix_micros(min(received_at) FILTER (WHERE want_shut_down)) AS shut_down_us
-    FROM broker_heartbeats GROUP BY recording, broker_id
+    SELECT *, first_us > 60000000 + max(unfenced_us) OVER (
+        PARTITION BY recording ORDER BY first_us, broker_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_joining
+    FROM (
+        SELECT recording, broker_id, min(first_us) AS first_us, min(unfenced_us) AS unfenced_us,
+            min(shut_down_us) AS shut_down_us
+        FROM heartbeat_sums GROUP BY recording, broker_id)
 ),
 bounds AS (
-    SELECT recording, max(unfenced_us) AS unfenced_us, min(shut_down_us) AS shut_down_us
-    FROM brokers GROUP BY recording
+    SELECT recording, max(CASE WHEN NOT has_begun THEN unfenced_us END) AS unfenced_us,
+        min(shut_down_us) AS shut_down_us
+    FROM (
+        SELECT *, coalesce(bool_or(is_joining) OVER (
+            PARTITION BY recording ORDER BY first_us, broker_id ROWS UNBOUNDED PRECEDING), FALSE)
+            AS has_begun
+        FROM brokers)
+    GROUP BY recording
 )
 SELECT nodes.recording,
     coalesce(any_value(unfenced_us), any_value(active.first_us), min(nodes.first_us)) AS from_us,

@@ -56,6 +56,7 @@ def phase(warehouse: Path, requests: list[Row], beats: list[Row]) -> tuple[float
 
 def test_steady_is_from_the_last_first_unfencing_to_the_first_wish_to_stop(tmp_path: Path) -> None:
     beats = [
+        beat(13, 65.5),  # joins a running cluster
         beat(11, 1, fenced=True),
         beat(11, 3),
         beat(12, 4, error=41),
