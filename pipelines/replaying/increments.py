@@ -15,9 +15,9 @@ What makes it safe:
 * States stand beside what they follow from: the moment, the ingest that they have seen, the rule
   with its settings, and a hash of its ``dependencies``. Whether data came late shows in what
   later ingests state of themselves in ``ingested_files``; no line is read again for it. If
-  anything but the moment is not as it was, or a state is not as it was saved (its checksum),
-  everything is replayed from the typed tables, in the place of what was there: slower, never
-  wrong.
+  anything but the moment is not as it was, or a state is not as it was saved (its checksum), the
+  states of the increment before are taken, and outcomes of later epochs are taken out. Without any,
+  everything is replayed from the typed tables, in place of what was there: slower, never wrong.
 * A run writes outcomes first and states last. Files that are of a later epoch than the states are
   what a killed run has left; the next commit takes them out (``warehouse.commits``). A replay from
   the beginning drops the states before it touches an outcome.
@@ -25,16 +25,16 @@ What makes it safe:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.line_accounting import read_spans
 from kip_replay.pipelines.replaying.kept import NOTHING, packed, state_row, summed, unpacked
 from kip_replay.pipelines.replaying.phases import phases_table
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from kip_replay.pipelines.replaying.replay import Rules
 
 _US = 1_000_000
+#: States of so many increments before the last stay: lines of their time may come late.
+_OLDER_STATES = 2
+#: No clock of a machine that writes to a warehouse is as far from another's.
+_CLOCKS_APART_MS = 600_000
 
 
 class Settled(NamedTuple):
@@ -85,13 +89,22 @@ def settled(files: Sequence[Mapping[str, Any]], late_after_s: float) -> Settled 
 class _Saved:
     """States that can be resumed: until when, what they follow from, and in which epoch.
 
-    ``sums``: what the rule's texts are given, of all ingests until now.
+    ``files``: theirs, and those of states before them. ``is_last``: nothing was replayed since.
+    ``states_epoch``: the last epoch of any states. ``sums``: what the rule's texts are given, of
+    all ingests until now.
     """
 
     until_us: int
     follows_from: str
     epoch: int
+    files: Sequence[TableSlice]
+    is_last: bool
+    states_epoch: int
     sums: Inputs
+
+    def paths(self, most: int | None = None) -> list[str]:
+        """Of files of the last states of these."""
+        return [file["path"] for states in self.files[:most] for file in states.files]
 
 
 class GrowingReplay:
@@ -107,7 +120,9 @@ class GrowingReplay:
         saved = None if rebuild else self._saved()
         lineage = self._warehouse.lineage([self._recording])
         stated = lineage.get((self._recording, self._steps.name))
-        if saved and saved.until_us >= until_us:
+        if saved:
+            until_us = max(until_us, saved.until_us)
+        if saved and saved.is_last and saved.until_us == until_us:
             if stated is None:
                 self._complete(saved)
             return stated is None
@@ -131,17 +146,42 @@ class GrowingReplay:
         return True
 
     def _saved(self) -> _Saved | None:
-        table, epochs = self._warehouse.rows_and_epochs(
-            REPLAY_STATE, [self._recording], self._steps.name
+        """The last states that can be resumed: what comes late leaves those of before it."""
+        name, of_epochs = self._steps.name, defaultdict(list)
+        last = commits.epoch_of(self._warehouse.uri_of(REPLAY_STATE), name, self._recording)
+        there = self._warehouse.files(REPLAY_STATE, [self._recording])
+        for file in commits.of_step(there, REPLAY_STATE, name):
+            of_epochs[commits.epoch_in_name(file["path"])].append(file)
+        epochs = sorted(of_epochs, reverse=True)
+        files = [TableSlice(REPLAY_STATE, of_epochs[epoch]) for epoch in epochs]
+        for place, epoch in enumerate(epochs):
+            is_usable = epoch and (place == 0 or not self._is_merged_since(files[place]))
+            if found := is_usable and self._resumable(files[place]):
+                saved, sums = found
+                how = (epoch, files[place:], place == 0, last, sums)
+                return _Saved(saved.until_us, str(saved), *how)
+        return None
+
+    def _is_merged_since(self, states: TableSlice) -> bool:
+        """Whether maintenance has put outcomes together that may be of later epochs."""
+        saved_ms = min(file["modification_time"] for file in states.files)
+        return any(
+            not commits.epoch_in_name(file["path"])
+            and file["modification_time"] > saved_ms - _CLOCKS_APART_MS
+            for table in self._steps.outcomes
+            for file in self._warehouse.files(table, [self._recording])
         )
-        rows = table.filter(pc.field("rule") == self._steps.name).to_pylist()
+
+    def _resumable(self, states: TableSlice) -> tuple[FollowsFrom, Inputs] | None:
+        """What states follow from, if it is as it was, and what the rule's texts are given."""
+        given, query = {REPLAY_STATE.name: states}, Text(f"SELECT * FROM {REPLAY_STATE.name}")
+        rows = self._engine.rows(query, [self._recording], given).to_pylist()
         saved = saved_by(rows, self._steps.name)
         if saved is None or is_late(self._files, saved):
             return None
         sums = self._sums(saved, {row["state_key"]: row["state"] for row in rows})
-        if self._follows_from(saved.until_us, sums, saved) != str(saved):
-            return None
-        return _Saved(saved.until_us, str(saved), epochs[self._recording], sums)
+        is_as_it_was = self._follows_from(saved.until_us, sums, saved) == str(saved)
+        return (saved, sums) if is_as_it_was else None
 
     def _sums(
         self, saved: FollowsFrom | None = None, states: Mapping[str, bytes] = MappingProxyType({})
@@ -168,12 +208,16 @@ class GrowingReplay:
         phase = settings.steady_phases[self._recording]
         gaps = [g for g in settings.log_gaps.get(self._recording, ()) if g.after_us <= until_us]
         text = self._steps.text("dependencies", given=sums, until_us=until_us)
-        followed_epoch = seen.followed_epoch if seen else self._followed_epoch
-        later = {
-            table.name: TableSlice(table, commits.of_epochs_after(files, followed_epoch))
+        followed = {
+            table: self._warehouse.files(table, [self._recording])
             for rule in self._rules.followed(self._steps)
             for table in rule.outcomes
-            for files in [self._warehouse.files(table, [self._recording])]
+        }
+        epochs = [commits.epoch_in_name(f["path"]) for files in followed.values() for f in files]
+        followed_epoch = seen.followed_epoch if seen else max(epochs, default=0)
+        later = {
+            table.name: TableSlice(table, commits.of_epochs_after(files, followed_epoch))
+            for table, files in followed.items()
         }
         phases = phases_table({self._recording: phase})
         inputs = {"phases": phases, **sums, **later}
@@ -183,25 +227,14 @@ class GrowingReplay:
         return str(FollowsFrom(until_us, ingest_epoch, followed_epoch, self._identity, found))
 
     @property
-    def _followed_epoch(self) -> int:
-        """The last epoch of what rules that this one follows have written."""
-        uris = [
-            (self._warehouse.uri_of(table), rule.name)
-            for rule in self._rules.followed(self._steps)
-            for table in rule.outcomes
-        ]
-        epochs = [commits.epoch_of(uri, name, self._recording) for uri, name in uris]
-        return max(epochs, default=0)
-
-    @property
     def _ingest_epoch(self) -> int:
-        return max(file["ingest_epoch"] for file in self._files)
+        return int(max(file["ingest_epoch"] for file in self._files))
 
     def _complete(self, saved: _Saved) -> None:
         """The last write of a run that was killed right before it."""
         since, tables = {self._recording: saved.epoch}, (*self._steps.outcomes, REPLAY_STATE)
         writing = self._warehouse.writing(self._steps.name, since, tables)
-        writing.begin({REPLAY_STATE: since})
+        writing.begin({REPLAY_STATE: {self._recording: saved.states_epoch}})
         for table in self._steps.outcomes:
             writing.append(table, (), since)
         writing.end({self._recording: saved.follows_from})
@@ -210,9 +243,8 @@ class GrowingReplay:
         self, saved: _Saved | None, until_us: int | None, follows_from: str, sums: Inputs
     ) -> None:
         increment = Increment(saved.until_us if saved else None, until_us, follows_from)
-        since = {self._recording: saved.epoch} if saved else {}
         wanted = {self._recording: follows_from}
-        write_outcomes(self._steps, self._engine, self._rules, wanted, increment, since, sums)
+        write_outcomes(self._steps, self._engine, self._rules, wanted, increment, saved, sums)
 
 
 def write_outcomes(
@@ -221,28 +253,32 @@ def write_outcomes(
     rules: Rules,
     wanted: Mapping[str, str],
     increment: Increment = WHOLE_LOG,
-    since: Mapping[str, int] = MappingProxyType({}),
+    saved: _Saved | None = None,
     sums: Inputs = NO_INPUTS,
 ) -> None:
-    """Replays recordings; outcomes replace what was there, or go on from states of ``since``.
+    """Replays recordings; outcomes replace what was there, or go on from saved states.
 
     ``wanted``: what they follow from. A whole log leaves no states. ``sums``: what the rule's texts
     are given, and what is kept beside the states.
     """
     writing = engine.warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
-    files = replayed(engine, steps, rules.settings, wanted, writing.files(), increment, sums)
-    if increment.until_us is not None and any(file.table == REPLAY_STATE.name for file in files):
+    inputs = {**sums, REPLAY_STATE.name: saved.files[0]} if saved else sums
+    files = replayed(engine, steps, rules.settings, wanted, writing.files(), increment, inputs)
+    is_growing = increment.until_us is not None
+    if is_growing and any(file.table == REPLAY_STATE.name for file in files):
         files += _kept(steps, writing.files(), wanted, increment, sums)
-    writing.begin({REPLAY_STATE: since})
-    if not since:
-        writing.replace_states()
+    writing.begin({REPLAY_STATE: dict.fromkeys(wanted, saved.states_epoch)} if saved else {})
+    is_anew = saved is None or not saved.is_last
+    if is_anew:
+        writing.replace_states(stay=saved.paths() if saved else ())
     for table in steps.outcomes:
-        if since:
-            writing.append(table, files, since)
+        if saved:
+            writing.append(table, files, dict.fromkeys(wanted, saved.epoch))
         else:
             writing.replace(table, files)
-    if since or increment.until_us is not None:
-        writing.replace_states(files, again=not since)
+    if saved or is_growing:
+        stay = saved.paths(_OLDER_STATES) if saved and is_growing else ()
+        writing.replace_states(files, is_anew, stay)
     writing.end(wanted)
 
 

@@ -235,10 +235,10 @@ def rows_of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) ->
 
 def of_epochs_after(files: Iterable[Mapping[str, Any]], epoch: int) -> list[Mapping[str, Any]]:
     """The files that were written in epochs after one."""
-    return [file for file in files if _epoch_in(str(file["path"])) > epoch]
+    return [file for file in files if epoch_in_name(str(file["path"])) > epoch]
 
 
-def _epoch_in(path: str) -> int:
+def epoch_in_name(path: str) -> int:
     """The epoch that a file's name begins with; 0 where something else has named it."""
     name = _NAME.match(path.rpartition("/")[2])
     return int(name[1]) if name else 0

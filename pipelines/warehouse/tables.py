@@ -256,10 +256,13 @@ class Writing:
         if change.added or change.removed:
             self._commit(table, delta, change)
 
-    def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
-        """Replaces a rule's states; without any, it has none."""
+    def replace_states(
+        self, added: Sequence[DataFile] = (), again: bool = False, stay: Collection[str] = ()
+    ) -> None:
+        """Replaces a rule's states; without any, it has none. ``stay``: paths of files that do."""
         delta = self.warehouse.open(REPLAY_STATE)
-        removed = commits.of_step(commits.files_of(delta, self.epochs), REPLAY_STATE, self.step)
+        there = commits.of_step(commits.files_of(delta, self.epochs), REPLAY_STATE, self.step)
+        removed = [file for file in there if file["path"] not in stay]
         self._commit(REPLAY_STATE, delta, commits.Change(_of(REPLAY_STATE, added), removed), again)
 
     def replace_rows(

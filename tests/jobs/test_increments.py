@@ -257,20 +257,24 @@ def test_states_are_dropped_before_the_rows_that_they_follow(
     assert resumed == [False, False]
 
 
-def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, resumed: list[bool]) -> None:
-    """What a broker logged at the beginning is read last."""
-    logs = ArrivingLogs(RECORDING, tmp_path, [0.6])
+@pytest.mark.parametrize(("late", "is_resumed"), [(0, False), (1, True)])
+def test_lines_that_come_late(
+    late: int, is_resumed: bool, grown: Grown, tmp_path: Path, resumed: list[bool]
+) -> None:
+    """What a broker logged in a piece is read last: states of before it are resumed."""
+    logs = ArrivingLogs(RECORDING, tmp_path, [0.5, 0.8])
     warehouse = Warehouse(tmp_path / "warehouse")
-    lines = logs.pieces[0][12].splitlines(keepends=True)
-    early, logs.pieces[0][12] = logs.pieces[0][12], b"".join(lines[len(lines) // 2 :])
-    recording = logs.arrive(0)
-    read_in(warehouse, recording)
-    replay_new(warehouse, recording)
-    logs.pieces[0][12] = early
-    recording = logs.arrive(1)
-    read_in(warehouse, recording)
-    replay_new(warehouse, recording)
-    assert resumed == [False, False]
+    whole = logs.pieces[late][12]
+    lines = whole.splitlines(keepends=True)
+    logs.pieces[late][12] = b"".join(lines[len(lines) // 2 :])
+    for number in range(3):
+        if number == 2:
+            logs.pieces[late][12] = whole
+        recording = logs.arrive(number)
+        read_in(warehouse, recording)
+        replay_new(warehouse, recording)
+    assert resumed == [False, True, is_resumed]
+    assert len(warehouse.files(REPLAY_STATE, [RECORDING])) == (4 if is_resumed else 2)
     close(warehouse, recording)
     assert outcomes(warehouse, recording) == grown.whole
 
