@@ -20,6 +20,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.replaying import increments
 from kip_replay.pipelines.replaying import replay as replaying
 from kip_replay.pipelines.replaying.increments import GrowingReplay
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
@@ -257,26 +258,41 @@ def test_states_are_dropped_before_the_rows_that_they_follow(
     assert resumed == [False, False]
 
 
-@pytest.mark.parametrize(("late", "is_resumed"), [(0, False), (1, True)])
-def test_lines_that_come_late(
-    late: int, is_resumed: bool, grown: Grown, tmp_path: Path, resumed: list[bool]
-) -> None:
-    """What a broker logged in a piece is read last: states of before it are resumed."""
-    logs = ArrivingLogs(RECORDING, tmp_path, [0.5, 0.8])
+def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, resumed: list[bool]) -> None:
+    """What a broker logged at the beginning is read last."""
+    logs = ArrivingLogs(RECORDING, tmp_path, [0.6])
     warehouse = Warehouse(tmp_path / "warehouse")
-    whole = logs.pieces[late][12]
-    lines = whole.splitlines(keepends=True)
-    logs.pieces[late][12] = b"".join(lines[len(lines) // 2 :])
-    for number in range(3):
-        if number == 2:
-            logs.pieces[late][12] = whole
-        recording = logs.arrive(number)
-        read_in(warehouse, recording)
-        replay_new(warehouse, recording)
-    assert resumed == [False, True, is_resumed]
-    assert len(warehouse.files(REPLAY_STATE, [RECORDING])) == (4 if is_resumed else 2)
+    lines = logs.pieces[0][12].splitlines(keepends=True)
+    early, logs.pieces[0][12] = logs.pieces[0][12], b"".join(lines[len(lines) // 2 :])
+    recording = logs.arrive(0)
+    read_in(warehouse, recording)
+    replay_new(warehouse, recording)
+    logs.pieces[0][12] = early
+    recording = logs.arrive(1)
+    read_in(warehouse, recording)
+    replay_new(warehouse, recording)
+    assert resumed == [False, False]
     close(warehouse, recording)
     assert outcomes(warehouse, recording) == grown.whole
+
+
+@pytest.mark.parametrize("number", [0, 2, 4])
+def test_lines_of_the_last_increment_leave_the_states_before_it(
+    number: int,
+    grown: Grown,
+    tmp_path: Path,
+    resumed: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the run that goes back to these is killed before a commit."""
+    warehouse = grown.copied(tmp_path / "warehouse")
+    replay_new(warehouse, grown.recording)
+    monkeypatch.setattr(increments, "is_late", lambda files, saved: saved.ingest_epoch > 1)
+    with pytest.raises(Killed), at_commit(number, killed):
+        close(warehouse, grown.recording)
+    close(warehouse, grown.recording)
+    assert resumed == [True, True, True]
+    assert outcomes(warehouse, grown.recording) == grown.whole
 
 
 def test_lines_of_isr_and_configs_can_come_late_too(tmp_path: Path) -> None:
