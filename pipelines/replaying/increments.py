@@ -147,9 +147,11 @@ class GrowingReplay:
 
     def _saved(self) -> _Saved | None:
         """The last states that can be resumed: what comes late leaves those of before it."""
-        name, of_epochs = self._steps.name, defaultdict(list)
-        last = commits.epoch_of(self._warehouse.uri_of(REPLAY_STATE), name, self._recording)
-        there = self._warehouse.files(REPLAY_STATE, [self._recording])
+        if not self._warehouse.exists(REPLAY_STATE):
+            return None
+        delta, name = self._warehouse.open(REPLAY_STATE), self._steps.name
+        last, of_epochs = commits.epoch_in(delta, name, self._recording), defaultdict(list)
+        there = commits.files_of(delta, [self._recording])
         for file in commits.of_step(there, REPLAY_STATE, name):
             of_epochs[commits.epoch_in_name(file["path"])].append(file)
         epochs = sorted(of_epochs, reverse=True)

@@ -246,18 +246,6 @@ def test_states_of_something_else_are_not_used(
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 
-def test_states_are_dropped_before_the_rows_that_they_follow(
-    grown: Grown, tmp_path: Path, resumed: list[bool]
-) -> None:
-    warehouse = grown.copied(tmp_path / "warehouse")
-    with pytest.MonkeyPatch.context() as patch:
-        other_code(patch)
-        with pytest.raises(Killed), at_commit(3, killed):
-            replay_new(warehouse, grown.recording)
-    replay_new(warehouse, grown.recording)
-    assert resumed == [False, False]
-
-
 def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, resumed: list[bool]) -> None:
     """What a broker logged at the beginning is read last."""
     logs = ArrivingLogs(RECORDING, tmp_path, [0.6])

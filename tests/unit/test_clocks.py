@@ -37,19 +37,9 @@ def test_a_request_and_its_response_bound_an_offset_from_both_sides() -> None:
     assert bounds((11, 1, 3 - 5000), (1, 11, 5011 - 7)) == {11: (4997, 5004)}
 
 
-def test_the_closest_of_all_bounds_counts() -> None:
-    assert bounds((1, 11, 40), (1, 11, 20), (1, 11, 30)) == {11: (None, 20)}
-
-
 def test_bounds_of_neighbours_add_up() -> None:
     found = offsets(1, [1, 2, 11], [Order(1, 11, "", 1, 8 * _MS), Order(11, 2, "", 1, 4 * _MS)])
     assert found[2] == Offset(None, 12 * _MS + 2 * STAMP_ERROR_US, is_contradicted=False)
-
-
-def test_a_node_that_nothing_is_known_of_is_not_bounded() -> None:
-    found = offsets(1, [1, 3], [])
-    assert found == {3: Offset(None, None, is_contradicted=False)}
-    assert found[3].clocks == Clocks.NOT_BOUNDED
 
 
 @pytest.mark.parametrize(
