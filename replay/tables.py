@@ -36,6 +36,23 @@ LATENCY_SUMMARY = Table.of_outcomes(
     verdict=False,
 )
 
+LATENCY_HISTOGRAMS = Table.of_outcomes(
+    "latency_histograms",
+    "How often each latency occurs: what latency_summary is made of, and a growing log adds to",
+    (
+        *_GROUP,
+        Required("block_us", LONG, "length of a block of clock time; 0: one block is all the time"),
+        Required("block", LONG, "which block: microseconds since 1970 // block_us"),
+        Column(
+            "counts",
+            pa.list_(pa.struct([("value_us", LONG), ("occurs", LONG)])),
+            "each value, in order, and how often it occurs; null: rows without a value",
+        ),
+    ),
+    key=("metric", "group_kind", "group_value", "block"),
+    verdict=False,
+)
+
 LATENCY_CURVES = Table.of_outcomes(
     "latency_curves",
     "Distributions of latencies: at most 200 points of each, as exact as latency_summary",
@@ -275,6 +292,7 @@ _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
 _DECIDED = (HEADLINES, DECISIONS)
 _SUMS = (
     LATENCY_SUMMARY,
+    LATENCY_HISTOGRAMS,
     LATENCY_CURVES,
     BANDWIDTH_SUMMARY,
     PAIRED_DIFFERENCES,

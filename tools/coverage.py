@@ -26,6 +26,7 @@ from kip_replay.pipelines.analysis.intervals import (
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summaries import (
     KEY,
+    added_up,
     headline_figures,
     histograms,
     latency_histogram,
@@ -68,10 +69,10 @@ def latencies(warehouse: Warehouse, names: Collection[str]) -> Found:
     texts = [steps.text("latencies") for steps in RULES if steps.file("latencies").is_file()]
     counted, inputs = latency_histogram(texts, pairs, phases, spans)
     plain = Text("SELECT * FROM counted WHERE parameter = 'none'", {"counted": counted})
-    order = [(name, "ascending") for name in (*KEY, "value_us")]
+    order = [(name, "ascending") for name in (*KEY, "block")]
     ordered = engine.rows(plain, names, inputs).sort_by(order).combine_chunks()
     found: dict[tuple[str, Name], Variants] = defaultdict(dict)
-    for group, rows in histograms(ordered.to_batches()):
+    for group, rows in histograms(map(added_up, ordered.to_batches()), spans):
         recording, metric = group["recording"], group["metric"]
         if (metric, group["group_kind"]) in pairs:
             own = {group["variant"]: Histogram(rows)}

@@ -35,6 +35,8 @@ BLOCKS = 32
 #: nor what has too few values or too little time (``FEW``, ``SHORT_S``).
 FEWEST_BLOCKS, FEWEST_BEYOND = 4, 3
 _RESAMPLES = 400
+#: Up to so many numbers a histogram has them in a table, which is quicker than searching.
+_CELLS_MAX = 1 << 22
 _PERCENTILE = re.compile(r"_p\d+$")
 #: Percentiles of resampled figures that bound nine of ten.
 _LOW, _HIGH = 5, 95
@@ -206,17 +208,32 @@ class Histogram:
     """How often each value occurs in each block; of rows of ``latency_histogram`` by value, those
     last that are not known."""
 
+    #: Of each value the values of each block that are not above it, unless there are too many.
+    _table: Integers | None = None
+
     def __init__(self, rows: pa.Table | pa.RecordBatch):
         values = rows.column("value_us").drop_null().to_numpy()
         block, occurs = (rows.column(name).to_numpy() for name in ("block", "occurs"))
         known = len(values)
         self._unknown = int(occurs[known:].sum())
         self._totals = np.bincount(block, occurs, BLOCKS).astype(np.int64)
-        self._values = np.unique(values)
+        self._values, place = np.unique(values, return_inverse=True)
+        blocks, cells = np.flatnonzero(self._totals), BLOCKS * len(self._values)
         self._parts = [
             (values[mine], np.concatenate(([0], occurs[:known][mine].cumsum())))
-            for mine in (block[:known] == number for number in np.flatnonzero(self._totals))
+            for mine in (block[:known] == number for number in blocks)
         ]
+        if 0 < cells <= _CELLS_MAX:
+            counts = np.bincount(place * BLOCKS + block[:known], occurs[:known], cells)
+            self._table = counts.reshape(-1, BLOCKS)[:, blocks].cumsum(0).astype(np.int64)
+
+    def _not_above(self, places: Integers) -> Integers:
+        """How many values of each block are not above those at ``places``."""
+        if self._table is not None:
+            return self._table[places]
+        at = self._values[places]
+        found = [up_to[values.searchsorted(at, "right")] for values, up_to in self._parts]
+        return np.stack(found, axis=1)
 
     def _percentile(self, thousandths: int, weights: Integers) -> Figures:
         """The value at rank floor(q * (n - 1)) if each block is there so often (rows of weights).
@@ -229,11 +246,8 @@ class Histogram:
         high = np.full(len(weights), len(self._values))
         while (open_ := low < high).any():
             middle = (low + high) // 2
-            at = self._values[np.minimum(middle, len(self._values) - 1)]
-            not_above = np.stack(
-                [up_to[values.searchsorted(at, "right")] for values, up_to in self._parts], axis=1
-            )
-            reached = (weights * not_above).sum(axis=1) > ranks
+            not_above = self._not_above(np.minimum(middle, len(self._values) - 1))
+            reached = np.einsum("ij,ij->i", weights, not_above) > ranks
             high = np.where(open_ & reached, middle, high)
             low = np.where(open_ & ~reached, middle + 1, low)
         found = np.append(self._values, np.inf)[low] / 1000.0

@@ -1,6 +1,7 @@
 """The summaries: latency_summary, latency_curves, bandwidth_summary and paired_differences.
 
-They are the same to the last digit whatever the engine and its partitions.
+They are the same to the last digit whatever the engine and its partitions, and whether outcomes are
+counted at once, or those that are new added to what latency_histograms and bandwidth_summary have.
 
 Durations are summed as integer microseconds. A text counts how often each occurs in its group; of
 this histogram come percentiles and curves, exact, in the tasks that write the tables; of headlines
@@ -12,10 +13,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby, permutations, product
+from itertools import chain, groupby, pairwise, permutations, product
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +32,7 @@ from kip_replay.pipelines.analysis.intervals import (
     error_of,
     rates,
 )
-from kip_replay.pipelines.engines import Engine, Inputs
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
@@ -41,6 +43,7 @@ from kip_replay.replay.table import INT, LONG, TEXT
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
     LATENCY_CURVES,
+    LATENCY_HISTOGRAMS,
     LATENCY_SUMMARY,
     PAIRED_DIFFERENCES,
 )
@@ -59,6 +62,11 @@ _RATES = {
     "bytes": ("per_second", "B/s"),
     "partitions": ("mean", "partitions"),
 }
+#: Stands for a value that is not known: the last in order.
+_UNKNOWN_US = (1 << 63) - 1
+#: Length of the blocks of recordings that are counted in part; microseconds.
+BlockLengths: TypeAlias = Mapping[str, int]
+NO_BLOCKS: BlockLengths = MappingProxyType({})
 #: A metric and a kind of group.
 Pair = tuple[str, str]
 Row = dict[str, Any]
@@ -69,7 +77,7 @@ def latency_histogram(
 ) -> tuple[Text, Inputs]:
     """How often each value of the rules' texts ``latencies`` occurs, and the inputs of that text.
 
-    Of ``headlines`` in each block of the recording's span.
+    Of ``headlines`` in each block of clock time. Added to nothing, if no other inputs are given.
     """
     values = _union(texts, (*_WHAT_IF, "variant", "metric", "value_us", "at_us", "of_group"))
     text = Text.read(
@@ -77,29 +85,48 @@ def latency_histogram(
         {"latencies": values},
         headlines=[*map("/".join, sorted(headlines))],
     )
-    return text, {"phases": phases_table(phases), "spans": _in_blocks(spans, spans)}
+    inputs = {"phases": phases_table(phases), "spans": _in_blocks(spans, spans)}
+    return text, {**inputs, LATENCY_HISTOGRAMS.name: TableSlice(LATENCY_HISTOGRAMS, ())}
 
 
-def _in_blocks(phases: Phases, spans: Phases) -> pa.Table:
-    """Rows of phases, with the width of the blocks of the recording's span."""
+def _in_blocks(phases: Phases, spans: Phases, counted: BlockLengths = NO_BLOCKS) -> pa.Table:
+    """Rows of phases, with the length of the blocks of the recording's span, and of ``counted``."""
     rows = phases_table(phases)
-    widths = [block_us(*spans[name]) for name in rows.column("recording").to_pylist()]
-    return rows.append_column("block_us", pa.array(widths, LONG))
+    names = rows.column("recording").to_pylist()
+    lengths = pa.array([block_us(*spans[name]) for name in names], LONG)
+    rows = rows.append_column("block_us", lengths)
+    return rows.append_column("counted_block_us", pa.array([*map(counted.get, names)], LONG))
 
 
 def latency_summaries(
-    engine: Engine, texts: Collection[Text], phases: Phases, task: "LatencySummaries"
+    engine: Engine,
+    texts: Collection[Text],
+    phases: Phases,
+    task: "LatencySummaries",
+    slices: Inputs = NO_INPUTS,
 ) -> list[DataFile]:
-    """latency_summary and latency_curves of what the rules' texts ``latencies`` give."""
+    """What the rules' texts ``latencies`` give, summed up.
+
+    ``slices``: of the tables that they read, and of the histograms that they are added to.
+    """
     text, inputs = latency_histogram(texts, task.headlines, phases, task.spans)
-    order = ("variant", "value_us IS NULL", "value_us")
+    inputs, order = {**inputs, **slices}, ("variant", "block")
     return [*chain(*engine.feed(task, text, [*task.spans], _GROUP, order, inputs, True))]
 
 
 def bandwidth_summaries(
-    engine: Engine, texts: Collection[Text], phases: Phases, gaps: Gaps, task: "BandwidthSummaries"
+    engine: Engine,
+    texts: Collection[Text],
+    phases: Phases,
+    gaps: Gaps,
+    task: "BandwidthSummaries",
+    slices: Inputs = NO_INPUTS,
+    counted: BlockLengths = NO_BLOCKS,
 ) -> list[DataFile]:
-    """bandwidth_summary of what the rules' texts ``bandwidth`` give, less the logs' gaps."""
+    """bandwidth_summary of what the rules' texts ``bandwidth`` give, less the logs' gaps.
+
+    ``slices``: as of latencies; ``counted``: blocks of the summary that they are added to.
+    """
     sides = [f"{way}_{what}" for what in ("partitions", "bytes") for way in ("request", "response")]
     names = ["node_id", "client_kind", "dequeued_at", "built_at", *sides, "record_bytes"]
     file = Path(__file__).with_name("bandwidth_summary.sql")
@@ -107,8 +134,10 @@ def bandwidth_summaries(
     rows = [{"recording": name, **gap._asdict()} for name, of in gaps.items() for gap in of]
     schema = {"recording": TEXT, "node_id": INT, "after_us": LONG, "before_us": LONG}
     inputs = {
-        "phases": _in_blocks(phases, task.spans),
+        "phases": _in_blocks(phases, task.spans, counted),
         "gaps": pa.Table.from_pylist(rows, pa.schema(schema)),
+        BANDWIDTH_SUMMARY.name: TableSlice(BANDWIDTH_SUMMARY, ()),
+        **slices,
     }
     order = BANDWIDTH_SUMMARY.key
     return [*chain(*engine.feed(task, text, [*phases], _WHAT_IF, order, inputs, True))]
@@ -121,12 +150,45 @@ def _union(texts: Collection[Text], columns: Collection[str]) -> Text:
     return Text(" UNION ALL ".join(selects), parts)
 
 
-def histograms(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Row, pa.Table]]:
-    """Each group and variant with its rows of ``latency_histogram``, as large as it has different
-    microseconds."""
+def added_up(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of ``latency_histogram`` with each value once, in order."""
+    lists, kind = rows.column("counts"), LATENCY_HISTOGRAMS.arrow_schema.field("counts").type
+    lengths, (values, occurs) = lists.value_lengths().to_numpy(), _of_counts(lists)
+    ends = np.append(0, lengths.cumsum())
+    parts = [at + values[at:end].argsort(kind="stable") for at, end in pairwise(ends)]
+    order, row = np.concatenate(parts), np.repeat(np.arange(len(lengths)), lengths)
+    values = values[order]
+    first = np.flatnonzero(np.diff(row, prepend=-1) | np.diff(values, prepend=-1))
+    values, occurs = values[first], np.add.reduceat(occurs[order], first)
+    columns = [pa.array(values, mask=values == _UNKNOWN_US), pa.array(occurs)]
+    pairs = pa.StructArray.from_arrays(columns, fields=[*kind.value_type])
+    ends = pa.array(np.searchsorted(row[first], np.arange(len(lengths) + 1)), INT)
+    place = rows.schema.get_field_index("counts")
+    return rows.set_column(place, "counts", pa.ListArray.from_arrays(ends, pairs, kind))
+
+
+def _of_counts(lists: pa.ListArray) -> list[np.ndarray]:
+    return [each.fill_null(_UNKNOWN_US).to_numpy() for each in lists.flatten().flatten()]
+
+
+def histograms(batches: Iterable[pa.RecordBatch], spans: Phases) -> Iterator[tuple[Row, pa.Table]]:
+    """Each group and variant with its different microseconds, in order, and how often each occurs.
+
+    In each block of the recording's span, from 0; its ends take what is beyond it.
+    """
     for key, parts in groupby(by_key(iter(batches), KEY), itemgetter(0)):
-        rows = [rows.select(["value_us", "block", "occurs"]) for _, rows in parts]
-        yield dict(zip(KEY, key, strict=True)), pa.Table.from_batches(rows)
+        rows = pa.Table.from_batches([rows for _, rows in parts]).combine_chunks()
+        lists, length_us = rows.column("counts").chunk(0), rows.column("block_us")[0].as_py()
+        block = np.repeat(rows.column("block"), lists.value_lengths())
+        if length_us:
+            from_us, until_us = spans[key[0]]
+            first = from_us // length_us
+            block = np.clip(block, first, (until_us - 1) // length_us) - first
+        values, occurs = _of_counts(lists)
+        order = values.argsort(kind="stable")
+        values = pa.array(values[order], mask=values[order] == _UNKNOWN_US)
+        columns = {"value_us": values, "block": block[order], "occurs": occurs[order]}
+        yield dict(zip(KEY, key, strict=True)), pa.table(columns)
 
 
 def headline_figures(
@@ -141,7 +203,7 @@ def headline_figures(
 
 @dataclass
 class LatencySummaries:
-    """Writes latency_summary, latency_curves and paired_differences of ``latency_histogram``.
+    """Writes ``latency_histogram`` and latency_summary, latency_curves, paired_differences of it.
 
     ``drawn``: those that have curves; ``headlines``: those that have bounds and differences; sweeps
     have neither. ``spans`` of recordings, as in the histogram.
@@ -155,7 +217,8 @@ class LatencySummaries:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         schema = LATENCY_SUMMARY.arrow_schema
-        for _, variants in groupby(histograms(batches), lambda each: itemgetter(*_GROUP)(each[0])):
+        found = histograms(self._written(batches), self.spans)
+        for _, variants in groupby(found, lambda each: itemgetter(*_GROUP)(each[0])):
             rows, headlines = [], {}
             for group, histogram in variants:
                 rows.append(self._summed(group, histogram))
@@ -165,6 +228,11 @@ class LatencySummaries:
                 self._bound(rows, headlines)
             self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist(rows, schema))
         return self.files.closed()
+
+    def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in map(added_up, batches):
+            self.files.write(LATENCY_HISTOGRAMS, rows)
+            yield rows
 
     @staticmethod
     def _is_plain(row: Row, of: Collection[Pair]) -> bool:

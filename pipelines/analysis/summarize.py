@@ -1,9 +1,10 @@
 """Outcomes to summaries, and predictions beside what brokers did: what is not current, as lineage
 tells."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,15 @@ from typing import Any
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, prediction_accuracy
-from kip_replay.pipelines.analysis.intervals import errors
+from kip_replay.pipelines.analysis.counted import Counted, Outcomes
+from kip_replay.pipelines.analysis.intervals import block_us, errors
 from kip_replay.pipelines.analysis.summaries import (
     BandwidthSummaries,
     LatencySummaries,
     bandwidth_summaries,
     latency_summaries,
 )
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import Engine, TableSlice
 from kip_replay.pipelines.folders import of_rules, rule_headlines
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
@@ -26,9 +28,11 @@ from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phas
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
     LATENCY_CURVES,
+    LATENCY_HISTOGRAMS,
     LATENCY_SUMMARY,
     PAIRED_DIFFERENCES,
     PREDICTION_ACCURACY,
@@ -38,7 +42,13 @@ Say = Callable[[str], object]
 Pair = tuple[str, str]
 #: The step of ``lineage`` that sums up a recording.
 SUMMARIES = "summaries"
-SUMMARY_TABLES = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PAIRED_DIFFERENCES)
+SUMMARY_TABLES = (
+    LATENCY_HISTOGRAMS,
+    LATENCY_SUMMARY,
+    LATENCY_CURVES,
+    BANDWIDTH_SUMMARY,
+    PAIRED_DIFFERENCES,
+)
 #: Kinds of groups that headlines have bounds of too: a row for each broker.
 _OF_NODES = ("node_id", "replica_id")
 
@@ -95,7 +105,8 @@ def summarize(
     lineage = warehouse.lineage(recordings)
     summed = {name: fingerprint(code, made_of[name]) for name in recordings}
     held = {pair: fingerprint(code, [made_of[name] for name in pair]) for pair in pairs}
-    stale = [name for name in recordings if lineage.get((name, SUMMARIES)) != summed[name]]
+    counted = {name: Counted.stated(lineage.get((name, SUMMARIES))) for name in recordings}
+    stale = [n for n, of in counted.items() if of is None or of.follows_from != summed[n]]
     unjudged = [
         (before, after)
         for (before, after), text in held.items()
@@ -107,7 +118,8 @@ def summarize(
     say(f"summarize: {', '.join(recordings)}")
     phases = steady_phases(engine, recordings)
     if stale:
-        _summarize(engine, rules, {name: summed[name] for name in stale}, phases)
+        before = {name: counted[name] for name in stale}
+        _summarize(engine, rules, {name: summed[name] for name in stale}, phases, before)
     if unjudged:
         _judge(engine, rules, {pair: held[pair] for pair in unjudged}, phases)
 
@@ -120,8 +132,13 @@ def _code(rules: Sequence[SummedRule]) -> str:
 
 
 def _summarize(
-    engine: Engine, rules: Sequence[SummedRule], wanted: dict[str, str], phases: Phases
+    engine: Engine,
+    rules: Sequence[SummedRule],
+    wanted: Mapping[str, str],
+    phases: Phases,
+    before: Mapping[str, Counted | None],
 ) -> None:
+    """Sums up recordings; ``wanted``: what their sums follow from, ``before``: what is counted."""
     warehouse = engine.warehouse
     writing = warehouse.writing(SUMMARIES, wanted, SUMMARY_TABLES)
     drawn = frozenset(pair for rule in rules for pair in rule.latencies)
@@ -136,14 +153,30 @@ def _summarize(
         for name in ("latencies", "bandwidth")
     )
     gaps = log_gaps(warehouse, wanted)
-    files = [
-        *latency_summaries(engine, latencies, phases, of_latencies),
-        *bandwidth_summaries(engine, bandwidth, phases, gaps, of_bandwidth),
+    read = {name for text in (*latencies, *bandwidth) for name in text.names}
+    tables = {t: steps.name for steps in rules for t in steps.outcomes if t.name in read}
+    slices: dict[Table, list[Mapping[str, Any]]] = defaultdict(list)
+    now, blocks, code = {}, {}, _code(rules)
+    for name, follows_from in wanted.items():
+        outcomes = Outcomes.of(warehouse, tables, name)
+        basis = partial(outcomes.counted, code, phases[name], gaps.get(name, ()))
+        length_us, counted, new = block_us(*spans[name]), before[name], outcomes.files
+        if counted and counted == basis(counted) and length_us % counted.block_us == 0:
+            new, blocks[name] = outcomes.new_to(counted), counted.block_us
+        for table, files in new.items():
+            slices[table] += files
+        now[name] = basis(Counted(follows_from, "", length_us, outcomes.last_us, outcomes.epochs))
+    for table in (LATENCY_HISTOGRAMS, BANDWIDTH_SUMMARY):
+        slices[table] = [*warehouse.files(table, blocks)]
+    given = {table.name: TableSlice(table, files) for table, files in slices.items()}
+    written = [
+        *latency_summaries(engine, latencies, phases, of_latencies, given),
+        *bandwidth_summaries(engine, bandwidth, phases, gaps, of_bandwidth, given, blocks),
     ]
     writing.begin()
     for table in SUMMARY_TABLES:
-        writing.replace(table, files)
-    writing.end(wanted)
+        writing.replace(table, written)
+    writing.end({name: str(of) for name, of in now.items()})
 
 
 def _judge(

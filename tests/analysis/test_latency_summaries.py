@@ -1,7 +1,7 @@
 """Percentiles, means and curves of histograms equal plain arithmetic on the values."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, pairwise
 from pathlib import Path
@@ -21,34 +21,38 @@ from kip_replay.pipelines.analysis.summaries import (
 )
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY, PAIRED_DIFFERENCES
+from kip_replay.replay.tables import (
+    LATENCY_CURVES,
+    LATENCY_HISTOGRAMS,
+    LATENCY_SUMMARY,
+    PAIRED_DIFFERENCES,
+)
 
 _NAMES = ("recording", "rule", "variant", "parameter", "parameter_value")
 GROUP = (*_NAMES, "metric", "group_kind", "group_value")
 LINE: Key = ("r", "rule", "v", "none", -1, "lag", "kind", "broker")
 DRAWN = frozenset({("lag", "kind")})
 
-#: A minute for each recording.
-SPANS = {name: SteadyPhase(0, 60_000_000) for name in ("r", "s")}
+#: Of each recording 32 blocks of two seconds.
+SPANS = {name: SteadyPhase(0, BLOCKS * 2_000_000) for name in ("r", "s")}
 
 Values = Mapping[Key, Sequence[Micros]]
 
 
 def batches(values: Values, most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Rows of ``latency_histogram`` in batches that end anywhere."""
-    rows = [
-        (*key, value, block, occurs)
-        # Variants of a group together.
-        for key, of in sorted(values.items(), key=lambda each: (*each[0][3:], *each[0]))
-        for (value, block), occurs in sorted(
-            Counter(zip(of, cycle(range(BLOCKS)))).items(),
-            key=lambda item: (item[0][0] is None, item),
-        )
-    ]
-    schema = pa.schema([LATENCY_SUMMARY.arrow_schema.field(name) for name in GROUP])
-    for name in ("value_us", "block", "occurs"):
-        schema = schema.append(pa.field(name, pa.int64()))
-    named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    """Rows of ``latency_histogram`` in batches that end anywhere; each value by itself."""
+    rows = []
+    # Variants of a group together.
+    for key, of in sorted(values.items(), key=lambda each: (*each[0][3:], *each[0])):
+        is_drawn = (key[3], key[5:7]) == ("none", next(iter(DRAWN)))
+        blocks: dict[int, list[Row]] = defaultdict(list)
+        for value, number in zip(of, cycle(range(BLOCKS)), strict=False):
+            blocks[number if is_drawn else 0].append({"value_us": value, "occurs": 1})
+        length = 2_000_000 if is_drawn else 0
+        rows += [(*key, length, number, each) for number, each in sorted(blocks.items())]
+    names = (*GROUP, "block_us", "block", "counts")
+    schema = pa.schema([LATENCY_HISTOGRAMS.arrow_schema.field(name) for name in names])
+    named = [dict(zip(names, row, strict=True)) for row in rows]
     yield from pa.Table.from_pylist(named, schema).to_batches(most_rows)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kip_replay.pipelines.analysis import summarize as module
+from kip_replay.pipelines.analysis.counted import Counted
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step, summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
@@ -21,9 +22,10 @@ def summed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Recordings that are summed up, which these tests only note."""
     found: list[str] = []
 
-    def noted(engine: Local, rules: object, wanted: dict[str, str], phases: object) -> None:
+    def noted(engine: Local, rules: object, wanted: dict[str, str], *_: object) -> None:
         found.extend(wanted)
-        done(engine.warehouse, SUMMARIES, wanted)
+        counted = {name: str(Counted(of, "", 1, 0, {})) for name, of in wanted.items()}
+        done(engine.warehouse, SUMMARIES, counted)
 
     monkeypatch.setattr(module, "_summarize", noted)
     return found
