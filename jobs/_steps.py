@@ -85,7 +85,8 @@ def quality_settings(config: Config) -> QualitySettings:
         raise UserError(f'quality.more_suites is {folders!r}: write folders, such as ["my-suites"]')
     if not 1 <= kept_rows <= 1000:
         raise UserError(f"quality.kept_rows is {kept_rows}: write a number from 1 to 1000")
-    return QualitySettings(tuple(folders), kept_rows, section["data_docs"])
+    minutes = config["replay"]["recent_minutes"]
+    return QualitySettings(tuple(folders), kept_rows, section["data_docs"], minutes)
 
 
 def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engine) -> None:
@@ -94,9 +95,11 @@ def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engi
     if not job.arguments.growing:
         replay(recordings, engine, RULES, options, say, rebuild)
         return
-    late_after_s = job.config["replay"]["late_after_s"]
-    if late_after_s <= 0:
-        raise UserError(f"replay.late_after_s is {late_after_s}: write a number above 0, say 60")
+    section = job.config["replay"]
+    for name in ("late_after_s", "recent_minutes"):
+        if section[name] <= 0:
+            raise UserError(f"replay.{name} is {section[name]}: write a number above 0, say 60")
+    late_after_s = section["late_after_s"]
     replay_what_is_new(recordings, engine, RULES, options, late_after_s, say, rebuild)
 
 

@@ -7,6 +7,7 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import is_unwelcome, kafka_versions_of
 from kip_replay.pipelines.analysis.decide import decided_anew
 from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.replaying.recent import recent_of
 from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
@@ -40,7 +41,8 @@ def work(job: Job) -> Exit:
     warehouse = job.warehouse(writes=not (output or to_stdout))
     # Under other limits than the run's, what the page says is decided anew and kept nowhere.
     decided = decided_anew(Local(warehouse), names, RULES, job.config)
-    found = read_pages(warehouse, names, versions, is_drawn=form == "html", decided=decided)
+    recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
+    found = read_pages(recent, names, versions, is_drawn=form == "html", decided=decided)
     text = FORMATS[form](found)
     status = Exit.FELL_SHORT if is_unwelcome(found, job.arguments.fail_on) else Exit.DONE
     if to_stdout:

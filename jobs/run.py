@@ -26,6 +26,7 @@ from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.quality import check, summary
+from kip_replay.pipelines.replaying.recent import recent_of
 from kip_replay.pipelines.replaying.replay import voters_of
 from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.report.formats import as_text
@@ -86,7 +87,8 @@ def work(job: Job) -> Exit:
         with watch.phase("replay"):
             replay_as_configured(job, recordings, engine)
         with watch.phase("summarize"):
-            summarize(names, engine, RULES, comparable_pairs(recordings), say)
+            recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
+            summarize(names, engine, RULES, comparable_pairs(recordings), say, recent)
         quality = None
         if job.config["quality"]["in_run"]:
             with watch.phase("check"):
@@ -98,7 +100,7 @@ def work(job: Job) -> Exit:
         page = Path(job.warehouse_path) / REPORT_NAME
         fingerprint = report_fingerprint(names, warehouse, versions)
         is_new = not is_current(page, fingerprint)
-        found = read_pages(warehouse, names, versions, is_drawn=is_new)
+        found = read_pages(recent, names, versions, is_drawn=is_new)
         if is_new:
             write_page(page, render(found), fingerprint)
         held = accuracy_rows(warehouse, names)

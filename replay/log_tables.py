@@ -316,6 +316,7 @@ CONFIGS = Table(
         Column("error_code", INT, "the resource's error"),
     ),
     key=("recording", "request_id", "resource_type", "resource_name", "name", "operation"),
+    holds_on=True,
 )
 
 METADATA_OFFSETS = Table(

@@ -25,6 +25,21 @@ LONG = pa.int64()
 MS = pa.float64()
 BOOL = pa.bool_()
 
+#: Time columns of tables, the one that questions select by first. No row of a table lacks its own,
+#: but for what is unknown.
+TIMES = (
+    "recorded_received_at",
+    "received_at",
+    "leader_at",
+    "appended_at",
+    "built_at",
+    "event_at",
+    "responded_at",
+    "requested_at",
+    "applied_at_earliest",
+    "learned_at",
+)
+
 
 @dataclass(frozen=True)
 class Column:
@@ -39,6 +54,7 @@ class Table:
     """A Delta table.
 
     ``key`` columns together are unique and never null. ``partitioned_by`` is Delta's partitioning.
+    ``holds_on``: what a row says holds until another row says otherwise, however old it is.
     """
 
     name: str
@@ -46,6 +62,7 @@ class Table:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     partitioned_by: tuple[str, ...] = ("recording",)
+    holds_on: bool = False
 
     @classmethod
     def of_outcomes(
@@ -56,14 +73,21 @@ class Table:
         key: tuple[str, ...],
         *,
         verdict: bool = True,
+        holds_on: bool = False,
     ) -> Self:
         """Outcomes or sums: rule and what-if come first, a ``verdict`` last."""
         judged = VERDICT if verdict else ()
-        return cls(name, comment, (*OUTCOME, *columns, *judged), (*WHAT_IF_KEY, *key))
+        every = (*OUTCOME, *columns, *judged)
+        return cls(name, comment, every, (*WHAT_IF_KEY, *key), holds_on=holds_on)
 
     @property
     def names(self) -> set[str]:
         return {column.name for column in self.columns}
+
+    @property
+    def time(self) -> str | None:
+        """The column that tells recent rows from older ones; None: it has none."""
+        return next((name for name in TIMES if name in self.names), None)
 
     @property
     def arrow_schema(self) -> pa.Schema:

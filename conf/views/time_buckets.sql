@@ -5,9 +5,9 @@
 -- buckets: how many there are
 WITH spans AS (
   SELECT recording,
-    min(unix_micros(first_received_at)) AS first_us,
-    max(unix_micros(last_completed_at)) AS last_us
-  FROM ingested_files WHERE requests > 0 GROUP BY recording
+    min(unix_micros(received_at)) AS first_us,
+    max(unix_micros(completed_at)) AS last_us
+  FROM requests GROUP BY recording
 ),
 tried AS (
   SELECT recording, bucket_s,

@@ -19,7 +19,9 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, SummedRule, accur
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.replaying.recent import is_growing, recent_of
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
@@ -73,15 +75,16 @@ def decide(
     say: Callable[[str], object] = print,
 ) -> None:
     """Writes headlines and decisions of recordings where what they follow from has changed."""
-    lineage = engine.warehouse.lineage(recordings)
-    wanted = follows_from(lineage, recordings, rules, config)
+    warehouse = engine.warehouse
+    lineage = warehouse.lineage(recordings)
+    wanted = follows_from(warehouse, recordings, rules, config)
     stale = [name for name in recordings if lineage.get((name, STEP)) != wanted[name]]
     if not stale:
         return
     say(f"decide: {', '.join(stale)}")
     headlines, decisions = decided(engine, stale, rules, config)
     of_stale = {name: wanted[name] for name in stale}
-    engine.warehouse.replace(STEP, of_stale, {HEADLINES: headlines, DECISIONS: decisions})
+    warehouse.replace(STEP, of_stale, {HEADLINES: headlines, DECISIONS: decisions})
 
 
 def decided_anew(
@@ -89,13 +92,13 @@ def decided_anew(
 ) -> tuple[pa.Table, pa.Table] | None:
     """Rows of both tables where they follow from something else; None where what is there does."""
     lineage = engine.warehouse.lineage(recordings)
-    wanted = follows_from(lineage, recordings, rules, config)
+    wanted = follows_from(engine.warehouse, recordings, rules, config)
     is_current = all(lineage.get((name, STEP)) in (None, text) for name, text in wanted.items())
     return None if is_current else decided(engine, recordings, rules, config)
 
 
 def follows_from(
-    lineage: Mapping[tuple[str, str], str],
+    warehouse: Warehouse,
     recordings: Sequence[str],
     rules: Sequence[SummedRule],
     config: Config,
@@ -105,12 +108,15 @@ def follows_from(
     code = code_of((__name__,), tuple(map(str, texts)))
     limits = {name: config.get(name) for name in ("report", *(rule.name for rule in rules))}
     steps = ("clocks", "log_gaps", "quality", SUMMARIES)
+    lineage = warehouse.lineage(recordings)
+    since = _recent(warehouse, recordings, config).recent
     return {
         name: fingerprint(
             code,
             limits,
             [lineage.get((name, step)) for step in (*steps, accuracy_step(name))],
-            [lineage.get((name, rule.name), "").count(" ") for rule in rules],
+            [is_growing(lineage.get((name, rule.name))) for rule in rules],
+            str(since.get(name)),
         )
         for name in recordings
     }
@@ -120,7 +126,10 @@ def decided(
     engine: Engine, recordings: Sequence[str], rules: Sequence[SummedRule], config: Config
 ) -> tuple[pa.Table, pa.Table]:
     """Rows of ``headlines`` and of ``decisions``."""
-    facts = {rule.name: _facts(engine, rule, recordings, config[rule.name]) for rule in rules}
+    recent = engine.of(_recent(engine.warehouse, recordings, config))
+    facts = {
+        rule.name: _facts(engine, recent, rule, recordings, config[rule.name]) for rule in rules
+    }
     sides = [
         {"rule": rule, **{name: row[name] for name in ("recording", *_PROTOCOL)}}
         for rule, rows in facts.items()
@@ -137,7 +146,7 @@ def decided(
     headlines: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in sorted(limited, key=lambda row: row["place"]):
         headlines[row["recording"], row["rule"]].append(row)
-    reasons = _Doubts.read(engine, recordings, rules, config["report"])
+    reasons = _Doubts.read(recent, recordings, rules, config["report"])
     decisions = [
         _decision(name, rule, headlines[name, rule.name], facts[rule.name].get(name), reasons)
         for name in recordings
@@ -149,11 +158,28 @@ def decided(
 
 
 def _facts(
-    engine: Engine, rule: SummedRule, recordings: Sequence[str], limits: Mapping[str, Any]
+    engine: Engine,
+    recent: Engine,
+    rule: SummedRule,
+    recordings: Sequence[str],
+    limits: Mapping[str, Any],
 ) -> dict[str, Row]:
-    """What was counted in each recording, by its name."""
-    rows = engine.rows(rule.text("facts", **limits), recordings).to_pylist()
+    """What was counted in the recent part of each recording, by its name."""
+    text = rule.text("facts", **limits)
+    rows = recent.rows(text, recordings).to_pylist()
+    since = recent.warehouse.recent
+    for row in rows:
+        if moment := since.get(row["recording"]):
+            row["counted_since"] = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    quiet = since.keys() - {row["recording"] for row in rows}
+    if quiet:  # what was counted before holds where nothing was logged of late
+        rows += engine.rows(text, quiet).to_pylist()
     return {row["recording"]: row for row in rows}
+
+
+def _recent(warehouse: Warehouse, recordings: Sequence[str], config: Config) -> Warehouse:
+    """What facts are of: the recent part of recordings that grow."""
+    return recent_of(warehouse, recordings, config["replay"]["recent_minutes"])
 
 
 def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:
@@ -270,9 +296,8 @@ class _Doubts:
             is_stated = row["success"] or row["expectation"] in STATED_CHECKS
             if row["severity"] == "critical" and not is_stated:
                 failed[row["recording"]].add(row["table_name"])
-        # What an increment follows from has several parts.
         lineage = warehouse.lineage(recordings)
-        growing = {key for key, text in lineage.items() if text.count(" ") >= 3}
+        growing = {key for key, text in lineage.items() if is_growing(text)}
         return cls(reasons, lacking, failed, growing, limits)
 
     def withheld(

@@ -27,7 +27,9 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
+from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
@@ -94,17 +96,21 @@ def summarize(
     rules: Sequence[SummedRule],
     pairs: Iterable[Pair],
     say: Say = print,
+    recent: Warehouse | None = None,
 ) -> None:
     """Summaries of recordings, and the accuracy of pairs (predicted_from, recorded_in).
 
-    Both of a pair are among ``recordings``; a pair of one and the same is a self-check.
+    Both of a pair are among ``recordings``; a pair of one and the same is a self-check. Accuracy is
+    of ``recent``, the recent part of those that grow.
     """
     warehouse = engine.warehouse
     made_of = require_replayed(warehouse, recordings, rules)
     code = _code(rules)
     lineage = warehouse.lineage(recordings)
     summed = {name: fingerprint(code, made_of[name]) for name in recordings}
-    held = {pair: fingerprint(code, [made_of[name] for name in pair]) for pair in pairs}
+    recent = recent or warehouse
+    since = {name: str(recent.recent.get(name)) for name in recordings}
+    held = {pair: fingerprint(code, [(made_of[n], since[n]) for n in pair]) for pair in pairs}
     counted = {name: Counted.stated(lineage.get((name, SUMMARIES))) for name in recordings}
     stale = [n for n, of in counted.items() if of is None or of.follows_from != summed[n]]
     unjudged = [
@@ -121,7 +127,7 @@ def summarize(
         before = {name: counted[name] for name in stale}
         _summarize(engine, rules, {name: summed[name] for name in stale}, phases, before)
     if unjudged:
-        _judge(engine, rules, {pair: held[pair] for pair in unjudged}, phases)
+        _judge(engine, rules, {pair: held[pair] for pair in unjudged}, phases, recent)
 
 
 def _code(rules: Sequence[SummedRule]) -> str:
@@ -180,11 +186,20 @@ def _summarize(
 
 
 def _judge(
-    engine: Engine, rules: Sequence[SummedRule], wanted: dict[Pair, str], phases: Phases
+    engine: Engine,
+    rules: Sequence[SummedRule],
+    wanted: dict[Pair, str],
+    phases: Phases,
+    recent: Warehouse,
 ) -> None:
     warehouse = engine.warehouse
     judgements = {steps.name: steps.judgement for steps in rules}
-    found = prediction_accuracy(engine, judgements, phases, wanted)
+    begins = {name: microseconds(moment) for name, moment in recent.recent.items()}
+    parts = {
+        name: phase._replace(from_us=min(max(phase.from_us, begins.get(name, 0)), phase.until_us))
+        for name, phase in phases.items()
+    }
+    found = prediction_accuracy(engine.of(recent), judgements, parts, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
         of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
         writing = warehouse.writing(accuracy_step(after), of_pairs, [PREDICTION_ACCURACY])

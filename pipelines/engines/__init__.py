@@ -7,7 +7,7 @@ DuckDB: no Java. ``spark`` runs both on Spark, so that the driver never holds wh
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -67,6 +67,9 @@ class Engine(Protocol):
     @property
     def cores(self) -> int:
         """How many tasks run at once."""
+
+    def of(self, warehouse: Warehouse) -> Self:
+        """The same engine on another warehouse, or on what is recent in its own."""
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
         """Calls ``work`` on each part, where there is room; results in the order of the parts."""

@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from multiprocessing import get_context
+from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -34,6 +35,9 @@ _BATCH_ROWS = 2048
 class Local:
     warehouse: Warehouse
     cores = os.cpu_count() or 1
+
+    def of(self, warehouse: Warehouse) -> Self:
+        return replace(self, warehouse=warehouse)
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
         # For a single part, a process would take longer to start than to work.

@@ -2,9 +2,10 @@
 
 import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from math import ceil
+from typing import Self
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -47,6 +48,9 @@ class Spark:
 
     warehouse: Warehouse
     duckdb_bytes_max: int = DUCKDB_BYTES_MAX
+
+    def of(self, warehouse: Warehouse) -> Self:
+        return replace(self, warehouse=warehouse)
 
     @cached_property
     def _driver(self) -> Local:
@@ -155,7 +159,12 @@ class Spark:
         ]
         if not frames:
             return self._local(schema.empty_table())
-        return reduce(DataFrame.unionByName, frames).select(*schema.names)
+        rows = reduce(DataFrame.unionByName, frames).select(*schema.names)
+        for name, moment in self.warehouse.seen_from(given.table).items():
+            rows = rows.where(
+                (F.col("recording") != name) | (F.col(str(given.table.time)) >= moment)
+            )
+        return rows
 
     def _files(self, given: ParquetFiles) -> DataFrame:
         if not given.paths:

@@ -5,11 +5,18 @@ follow from: suites, this code, and the lineage of everything that is checked. W
 before, a run takes the results that are there. A check that looks ``anew`` reads the tables even
 then, since somebody may have touched them, writes only what comes out differently, and makes the
 Great Expectations project.
+
+Of a recording that grows, a run checks what is recent, and what was written since the check before:
+from the least time on that a new file has, so that the keys of its rows are held against those of
+old files too. A failure stays in the results until all is checked, by ``kip-replay check`` or once
+the recording is closed.
 """
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
@@ -27,11 +34,15 @@ from kip_replay.pipelines.printable import json_object
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.quality.texts import Failing, counting, failing, first_rows
 from kip_replay.pipelines.quality.words import Outcome, Result
+from kip_replay.pipelines.replaying.recent import recent_of
+from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
-from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
+from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
+from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
 
 STEP = "quality"
+#: A row of longer ago in a new file has not all of the log checked with it.
+_BACK_MAX = timedelta(days=1)
 Rows = Callable[[str], pa.Table]
 #: Of a recording and an expectation: how many rows fail, and the first of them.
 Found = dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]
@@ -43,11 +54,13 @@ class QualitySettings:
 
     ``more_suites``: folders besides conf/quality. ``kept_rows``: failing rows kept of an
     expectation and recording. ``data_docs``: whether a check writes the project and its pages.
+    ``recent_minutes``: at least so much of a log that grows is checked in each run.
     """
 
     more_suites: tuple[str, ...] = ()
     kept_rows: int = 20
     data_docs: bool = True
+    recent_minutes: float = 60.0
 
 
 def check(
@@ -69,8 +82,12 @@ def check(
     stale = [name for name in recordings if anew or stated[name] != wanted[name]]
     results = _kept(warehouse, recordings)
     if stale:
+        recent = {} if anew else recent_of(warehouse, stale, settings.recent_minutes).recent
+        begins = _begins(warehouse, recent, stated, wanted)
         there = {each for each in results if each.recording in stale}
-        fresh = validated(engine, stale, expectations, settings.kept_rows)
+        whole = [name for name in stale if name not in begins]
+        fresh = validated(engine, whole, expectations, settings.kept_rows) if whole else []
+        fresh += _of_recent(engine, begins, expectations, settings.kept_rows, there)
         changed = {each.recording for each in there ^ {*fresh}}
         changed |= {name for name in stale if stated[name] != wanted[name]}
         if changed:
@@ -86,6 +103,54 @@ def check(
 
             page, left_out = write_project(warehouse.path, recordings, expectations), ""
     return Outcome(tuple(recordings), results, warehouse.path, page, left_out)
+
+
+def _begins(
+    warehouse: Warehouse,
+    recent: Mapping[str, datetime],
+    stated: Mapping[str, str | None],
+    wanted: Mapping[str, str],
+) -> dict[str, datetime]:
+    """When what is to be checked begins in recordings of which the rest was; they grow."""
+    begins = {}
+    for name, moment in recent.items():
+        identity, *of_tables = (stated[name] or "").split(" ")
+        if identity != wanted[name].split(" ")[0]:
+            continue
+        times = [moment]
+        for table, epoch in json.loads(of_tables[1]).items():
+            files = warehouse.files(TABLES[table], [name])
+            new = commits.of_epochs_after(files, epoch)
+            times += filter(None, (file.get(f"min.{TABLES[table].time}") for file in new))
+        begins[name] = max(min(times), moment - _BACK_MAX) - EDGE
+    return begins
+
+
+def _of_recent(
+    engine: Engine,
+    begins: Mapping[str, datetime],
+    expectations: Sequence[Expectation],
+    kept_rows: int,
+    there: Collection[Result],
+) -> list[Result]:
+    """Results of the recent part of recordings; what failed in the rest of them still does.
+
+    A row may fail as what it belongs to is not recent: what fails is looked at once more, whole.
+    """
+    recent = engine.of(engine.warehouse.since(begins))
+    results = {each.key: each for each in there if each.recording in begins}
+    parts = {each.place: each for each in expectations if not each.of_all}
+    for name, moment in begins.items():
+        of_part = validated(recent, [name], [*parts.values()], kept_rows)
+        failed = [parts[each.place] for each in of_part if not each.success]
+        of_part = [
+            replace(each, observed=f"{each.observed} from {moment:%F %T} UTC on")
+            for each in of_part
+            if each.success and results[each.key].success
+        ]
+        of_whole = validated(engine, [name], failed, kept_rows) if failed else []
+        results |= {each.key: each for each in (*of_part, *of_whole)}
+    return [*results.values()]
 
 
 def validated(
@@ -156,7 +221,10 @@ def _follows_from(
     expectations: Sequence[Expectation],
     kept_rows: int,
 ) -> dict[str, str]:
-    """What results follow from. Raises UserError where there is nothing to check yet."""
+    """What results follow from: expectations, lineage, and which files tables have of a recording.
+
+    Raises UserError where there is nothing to check yet.
+    """
     suites = [asdict(each) for each in expectations]
     lineage = warehouse.lineage(recordings)
     wanted = {}
@@ -170,7 +238,14 @@ def _follows_from(
                 f"the warehouse {warehouse.path} has {missing} recording {name!r}: run kip-replay "
                 "run on it with this --warehouse first"
             )
-        wanted[name] = fingerprint(code_of((__name__,)), suites, kept_rows, steps)
+        files = {
+            table.name: commits.last_epoch(warehouse.files(table, [name]))
+            for table in TABLES.values()
+            if table.time
+        }
+        identity = fingerprint(code_of((__name__,)), suites, kept_rows)
+        epochs = json.dumps(files, separators=(",", ":"))
+        wanted[name] = f"{identity} {fingerprint(steps)} {epochs}"
     return wanted
 
 

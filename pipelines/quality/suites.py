@@ -34,7 +34,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Expectation:
-    """One expectation of one table: Great Expectations' ``type`` with its ``arguments``."""
+    """One expectation of one table: Great Expectations' ``type`` with its ``arguments``.
+
+    ``of_all``: it compares what only the whole of a recording has, such as sums with rows.
+    """
 
     suite: str
     table: str
@@ -43,6 +46,7 @@ class Expectation:
     severity: Severity
     arguments: Mapping[str, Any] = field(hash=False)
     description: str | None = None
+    of_all: bool = False
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -105,6 +109,7 @@ def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
     kind = arguments.pop("type", SQL)
     name, description = arguments.pop("name", ""), arguments.pop("description", None)
     severity = Severity(arguments.pop("severity", Severity.CRITICAL))
+    of_all = arguments.pop("of_all", False)
     domains: list[dict[str, Any]] = [{"column": name} for name in arguments.pop("columns", [])]
     domains += [
         {"column_A": a, "column_B": b, "ignore_row_if": "either_value_is_missing"}
@@ -121,7 +126,7 @@ def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
         words = name or " ".join([kind.removeprefix("expect_"), *named])
         for table in having:
             its = {"column_list": [*table.key]} | given if kind == UNIQUE else given
-            yield Expectation(suite, table.name, words, kind, severity, its, description)
+            yield Expectation(suite, table.name, words, kind, severity, its, description, of_all)
 
 
 def _columns(arguments: Mapping[str, Any]) -> list[str]:

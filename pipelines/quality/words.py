@@ -40,6 +40,10 @@ class Result:
         return tuple(vars(self)[name] for name in QUALITY_RESULTS.key)
 
     @property
+    def place(self) -> tuple[str, str, str]:
+        return (self.suite, self.table_name, self.expectation)
+
+    @property
     def failure_rows(self) -> list[dict[str, Any]]:
         key = dict(zip(QUALITY_RESULTS.key, self.key, strict=True))
         return [{**key, "number": n, "failing_row": row} for n, row in enumerate(self.kept, 1)]

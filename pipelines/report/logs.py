@@ -22,16 +22,15 @@ MOST_VERSIONS = 10
 #: Per node what its files held, when its log begins and ends, and the versions of Raft clients.
 FILES = f"""
     WITH spans AS (
-        SELECT recording, node_id, epoch_us(min(received_at)) AS first_us,
-            epoch_us(max(completed_at)) AS last_us,
-            list_sort(list(DISTINCT software_version) FILTER (
+        SELECT recording, node_id, list_sort(list(DISTINCT software_version) FILTER (
                 software_version IS NOT NULL AND software_name = 'apache-kafka-java'
                 AND starts_with(client_id, 'raft-client-')))[:{MOST_VERSIONS}] AS versions
         FROM requests GROUP BY recording, node_id)
     SELECT recording, node_id, count(*) AS files, sum(bytes_read) AS bytes_read,
         sum(lines_read) AS lines_read, sum(requests) AS requests, sum(other) AS other,
         sum(rejected) AS rejected, sum(repeated) AS repeated,
-        any_value(first_us) AS first_us, any_value(last_us) AS last_us,
+        epoch_us(min(first_received_at)) AS first_us,
+        epoch_us(max(last_completed_at)) AS last_us,
         any_value(versions) AS versions,
         list_sort(list(DISTINCT damage) FILTER (damage IS NOT NULL)) AS damage,
         md5(array_to_string(list_sort(list(DISTINCT content_hash)), ',')) AS contents

@@ -8,6 +8,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,8 @@ class Page:
     logs: Logs
     fleet: Sequence[Block] = ()
     calculators: Sequence[Calculator] = ()
+    #: What is not of the whole recording, as it grows.
+    recent: Sequence[str] = ()
 
     @property
     def released(self) -> list[Card]:
@@ -178,6 +181,7 @@ class Report:
     checks: Mapping[str, Sequence[Row]]
     failures: Mapping[str, Sequence[Row]]
     clusters: Mapping[str, Sequence[Row]]
+    recent: Mapping[str, datetime]
 
 
 @cache
@@ -193,6 +197,8 @@ def read_pages(
     decided: tuple[pa.Table, pa.Table] | None = None,
 ) -> list[Page]:
     """The pages of recordings, in the order given; without pictures where ``is_drawn`` is false.
+
+    Details are of what the warehouse shows as recent of recordings that grow.
 
     ``kafka_versions``: what manifests say, by recording; shown beside what the logs say.
     ``decided``: rows in place of those of ``headlines`` and ``decisions``. Raises UserError if a
@@ -212,10 +218,11 @@ def read_pages(
         headlines: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in sorted(tables[0].to_pylist(), key=lambda each: each["place"]):
             headlines[row["recording"], row["rule"]].append(row)
-        found = [marks.grouped(marks.rows(database, sql)) for sql in (_FAILED, _CLUSTERS)]
+        failures, clusters = (marks.grouped(marks.rows(database, q)) for q in (_FAILED, _CLUSTERS))
         checks = warehouse.rows(PREDICTION_ACCURACY, names).to_pylist()
         of = [row for row in checks if row["recorded_in"] in names]
-        report = Report(read, decisions, headlines, marks.grouped(of, "recorded_in"), *found)
+        checked, recent = marks.grouped(of, "recorded_in"), warehouse.recent
+        report = Report(read, decisions, headlines, checked, failures, clusters, recent)
         if is_drawn:
             create_views(database, in_order(read_views(), TABLES))
         return [
@@ -230,12 +237,22 @@ def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None
     order = [*rule_pages()]
     cards = sorted(made, key=lambda card: ("released" not in card.stated, order.index(card.rule)))
     clusters = [row["cluster_id"] for row in report.clusters.get(of.recording, ())][:3]
+    recent = [
+        f"still growing: what was counted, checks and details are of {at:%F %T} UTC and later, "
+        "gains, prices, percentiles and curves of all"
+        for name, at in report.recent.items()
+        if name == of.recording
+    ]
     if database is not None:
         cards = [_drawn(database, of.recording, card, report) for card in cards]
     return Page(
         of.recording,
         id,
-        [*of.facts, *(f"cluster {words.shortened(words.visible(name), 60)}" for name in clusters)],
+        [
+            *of.facts,
+            *(f"cluster {words.shortened(words.visible(name), 60)}" for name in clusters),
+            *recent,
+        ],
         [*_alerts(report, of, cards)],
         cards,
         accuracy.sentence(checks),
@@ -243,6 +260,7 @@ def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None
         of,
         fleet.blocks(database, of.recording) if database else (),
         fleet.calculators(database, of.recording) if database else (),
+        recent,
     )
 
 

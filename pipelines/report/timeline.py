@@ -100,7 +100,7 @@ SELECT recording, kind, epoch_us(min(event_at)) / 1e6 AS event_at,
   if(kind IN ('isr_shrink', 'isr_expansion'), count(DISTINCT subject), count(*)) AS number,
   coalesce(list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)), []) AS nodes,
   min_by(what, (event_at, what)) AS what
-FROM cluster_events JOIN time_buckets USING (recording) WHERE event_at IS NOT NULL
+FROM cluster_events JOIN time_buckets USING (recording) WHERE event_at >= first_at
 GROUP BY recording, kind, epoch_us(event_at) // (bucket_s * 1000000)
 """
 

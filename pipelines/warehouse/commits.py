@@ -238,6 +238,11 @@ def of_epochs_after(files: Iterable[Mapping[str, Any]], epoch: int) -> list[Mapp
     return [file for file in files if epoch_in_name(str(file["path"])) > epoch]
 
 
+def last_epoch(files: Iterable[Mapping[str, Any]]) -> int:
+    """The last epoch in which one of the files was written."""
+    return max((epoch_in_name(str(file["path"])) for file in files), default=0)
+
+
 def epoch_in_name(path: str) -> int:
     """The epoch that a file's name begins with; 0 where something else has named it."""
     name = _NAME.match(path.rpartition("/")[2])

@@ -36,16 +36,6 @@ SMALL_FILE_BYTES = 8 << 20
 TARGET_FILE_BYTES = 32 << 20
 #: More than this is not sorted anew each time: then only its small files are put together.
 SORTED_BYTES_MAX = 1 << 30
-#: Time columns, the one that queries select by first.
-_TIMES = (
-    "received_at",
-    "leader_at",
-    "appended_at",
-    "built_at",
-    "event_at",
-    "responded_at",
-    "requested_at",
-)
 #: Columns of outcomes that nearly every question fixes.
 _FIXED = ("variant", "parameter_value")
 #: Younger files may belong to a job that still runs.
@@ -81,11 +71,11 @@ def total(parts: Iterable[Size]) -> Size:
 
 def sort_columns(table: Table) -> list[str]:
     """What ``optimize`` sorts a recording's rows by: what questions fix, then time; may be none."""
-    names = {column.name for column in table.columns}
-    if "metric" in names:
+    if "metric" in table.names:
         return ["rule", "metric"]
-    times = [name for name in _TIMES if name in names][:1]
-    return [*(name for name in _FIXED if name in names and times), *times]
+    if table.time is None:
+        return []
+    return [*(name for name in _FIXED if name in table.names), table.time]
 
 
 def optimize(

@@ -6,8 +6,9 @@ engine. All is written through ``Writing``, which is what ``commits`` does to th
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from deltalake import DeltaTable, Schema
 
 from kip_replay.pipelines.errors import UserError
@@ -23,8 +25,13 @@ from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
-from kip_replay.replay.table import Table
+from kip_replay.replay.table import AT, Table
 from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
+
+#: Tables of what was logged or replayed, by arrival.
+_ARRIVALS = ("received_at", "recorded_received_at")
+#: What a request led to is seen from so much later on than requests, or its own would be missing.
+EDGE = timedelta(seconds=10)
 
 
 class Warehouse:
@@ -38,6 +45,26 @@ class Warehouse:
         self.written: dict[tuple[str, str], int] = {}
         self._ended: dict[tuple[str, str], dict[str, Any]] = {}
         self._ends_wait = False
+        #: When the recent part of recordings begins, where no more than that is seen.
+        self.recent: Mapping[str, datetime] = {}
+        self._whole: Collection[Table] = ()
+
+    def since(self, moments: Mapping[str, datetime], whole: Collection[Table] = ()) -> "Warehouse":
+        """The same warehouse, to read what is recent: of some recordings what is from a moment on.
+
+        Tables without a time, such as sums, are seen whole, and so are those of ``whole``. Old
+        files are not read, but rows are chosen by their own time, whatever file they are in.
+        """
+        found = copy(self)
+        found.recent, found._whole = dict(moments), whole
+        return found
+
+    def seen_from(self, table: Table) -> dict[str, datetime]:
+        """From which time on rows of a table are seen, by recording; of others all are."""
+        if table.time is None or table in self._whole:
+            return {}
+        later = timedelta(0) if table.time in _ARRIVALS else EDGE
+        return {name: moment + later for name, moment in self.recent.items()}
 
     def uri_of(self, table: Table) -> str:
         return f"{self.path}/{table.name}"
@@ -71,7 +98,11 @@ class Warehouse:
     def files(
         self, table: Table, recordings: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
-        return commits.files_of(self.open(table), recordings) if self.exists(table) else []
+        """The files that hold the rows that are seen (``commits.files_of``)."""
+        seen_from, last = self.seen_from(table), f"max.{table.time}"
+        files = commits.files_of(self.open(table), recordings) if self.exists(table) else []
+        of = ((file, seen_from.get(file["partition.recording"])) for file in files)
+        return [file for file, at in of if at is None or file.get(last) is None or file[last] >= at]
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
         return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
@@ -87,6 +118,7 @@ class Warehouse:
 
     def _rows(self, delta: DeltaTable, table: Table, recordings: Collection[str]) -> pa.Table:
         chosen = pc.field("recording").isin(pa.array([*recordings], pa.string()))
+        chosen = reduce(and_, self._is_seen(table), chosen)
         rows = commits.dataset(delta, self.uri_of(table)).to_table(filter=chosen)
         return rows.select(table.arrow_schema.names)
 
@@ -107,15 +139,31 @@ class Warehouse:
         for table in tables:
             session.register(f"_{table.name}", self.dataset(table))
             names = ", ".join(sql_text(name) for name in recordings) or "NULL"
+            of = "".join(
+                f" AND (recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
+                for name, moment in self.seen_from(table).items()
+            )
             session.execute(
-                f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} WHERE recording IN ({names})"
+                f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} "
+                f"WHERE recording IN ({names}){of}"
             )
 
     def dataset(self, table: Table, paths: Collection[str] | None = None) -> Any:
         """All rows of a table, or those of some of its files, for Arrow or DuckDB to read."""
         if not self.exists(table):
             return _no(table)
-        return commits.dataset(self.open(table), self.uri_of(table), paths)
+        found = commits.dataset(self.open(table), self.uri_of(table), paths)
+        conditions = self._is_seen(table)
+        if not conditions:
+            return found
+        files = [*found.get_fragments(filter=reduce(and_, conditions))]
+        return ds.FileSystemDataset(files, found.schema, found.format, found.filesystem)
+
+    def _is_seen(self, table: Table) -> list[pc.Expression]:
+        return [
+            (pc.field("recording") != name) | (pc.field(table.time) >= pa.scalar(moment, AT))
+            for name, moment in self.seen_from(table).items()
+        ]
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -129,6 +177,7 @@ class Warehouse:
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
     ) -> "Writing":
+        assert not self.recent, "rows that are not seen would be lost"
         self.create_missing([*tables, LINEAGE])
         last = [
             commits.epoch_in(delta, step, name)
@@ -192,7 +241,7 @@ class Warehouse:
         """Takes rows of steps that begin out of lineage, and puts those that have ended there."""
         ended = {key: row for key, row in self._ended.items() if key not in begun}
         if not self._ends_wait:  # a commit that fails is not tried again
-            self._ended = {}
+            self._ended.clear()
         epochs = {**begun, **{key: self.written[key] for key in ended}}
         if epochs:
             delta, names = self._current(LINEAGE), {recording for _, recording in epochs}
@@ -203,7 +252,7 @@ class Warehouse:
             added = _written(files, {LINEAGE: pa.Table.from_pylist(rows, LINEAGE.arrow_schema)})
             change = commits.Change(added, commits.files_of(delta, names))
             commits.commit(delta, change, begun, {key: epochs[key] for key in ended})
-        self._ended = {}
+        self._ended.clear()
 
 
 @dataclass(frozen=True)

@@ -50,4 +50,5 @@ FETCH_SESSION_EVICTIONS = Table.of_outcomes(
     ),
     key=("node_id", "session_key", "event", "request_id"),
     verdict=False,
+    holds_on=True,
 )

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS, TOPICS
 
 NAMES = ["it's 100% \\ `odd`", "a/b=c?", "ü 水", "007", "2024-01", "%41", "{x}[1]*"]
 ALL = Text("SELECT recording, node_id FROM ingested_files")
@@ -83,6 +84,44 @@ def test_rows_come_back_under_their_names(
         for inputs in ({}, {INGESTED_FILES.name: mine}):
             rows = [(*each.values(),) for each in engine.rows(ALL, names, inputs).to_pylist()]
             assert sorted(rows) == [each for each in expected if each[0] in names]
+
+
+def test_of_what_is_recent_no_old_file_is_read(
+    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
+) -> None:
+    """Requests from a time on, whatever files they are in, what they led to a little later, and
+    sums whole."""
+    warehouse, begin = Warehouse(tmp_path), datetime(2026, 11, 20, 12, tzinfo=UTC)
+    for minutes in ((-20, -10), (-5, 0, 5), (9, 10)):
+        at = {f"{n}": begin + timedelta(minutes=n) for n in minutes}
+        written = {
+            table: [
+                row(table, name, request_id=f"{n} {name}", **{str(table.time): at[n]})
+                for n in at
+                for name in ("it's", "other")
+            ]
+            for table in (REQUESTS, TOPICS)
+        }
+        put(warehouse, "ingest", written)
+    for file in tmp_path.glob("*/recording=it%27s/part-000001-*"):
+        file.unlink()
+    engine = engine_of(warehouse.since({"it's": begin}))
+    text = Text(
+        "SELECT request_id FROM requests UNION ALL SELECT 'topic ' || request_id FROM topics"
+    )
+    found = [each["request_id"] for each in engine.rows(text, ["it's"]).to_pylist()]
+    assert sorted(found) == [
+        "0 it's",
+        "10 it's",
+        "5 it's",
+        "9 it's",
+        "topic 10 it's",
+        "topic 5 it's",
+        "topic 9 it's",
+    ]
+    assert engine.rows(text, ["other"]).num_rows == 14
+    whole = engine.of(warehouse.since({"other": begin}, [TOPICS]))
+    assert whole.rows(text, ["other"]).num_rows == 4 + 7
 
 
 def test_no_rows_are_a_table_all_the_same(

@@ -6,6 +6,7 @@
 import json
 import random
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,8 @@ def test_the_first_screen_is_one(samples: Warehouse) -> None:
 class Shuffled(Warehouse):
     """The same rows in an order that nothing may depend on."""
 
-    def _dataset(self, table: Table) -> pa.Table:
-        found = super()._dataset(table)
+    def dataset(self, table: Table, paths: Collection[str] | None = None) -> pa.Table:
+        found = super().dataset(table, paths)
         rows = found if isinstance(found, pa.Table) else found.to_table()
         order = random.Random(1).sample(range(len(rows)), len(rows))
         return rows.take(pa.array(order, pa.int64()))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from put_rows import put
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines.local import Local
@@ -21,8 +22,10 @@ from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
 from kip_replay.pipelines.quality.words import Result
 from kip_replay.pipelines.replaying.states import FollowsFrom
+from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
 from kip_replay.replay.tables import TABLES
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -339,6 +342,35 @@ def test_what_is_not_complete_yet_lacks_no_outcomes(
         warehouse.replace(rule, {"r": follows_from}, {})
     results = checked(warehouse, *suites)
     assert [each.success for each in results] == [success] * 5
+
+
+def test_a_run_checks_what_is_new_and_its_keys_against_older_rows(tmp_path: Path) -> None:
+    """Of a recording that grows; what failed fails until all is checked."""
+    warehouse, keys = Warehouse(tmp_path), ("log", "requests", "compound_columns_to_be_unique")
+    for step_name in (SUMMARIES, accuracy_step("r")):
+        warehouse.replace(step_name, {"r": "outcomes"}, {})
+
+    def found(hour: int, anew: bool = False, **hours: int) -> list[tuple[bool, int]]:
+        """Whether keys of requests are unique, and of how many, after a run that read some."""
+        at = {name: AT + timedelta(hours=of) for name, of in hours.items()}
+        logged = [row("requests", request_id=n, received_at=t) for n, t in at.items()]
+        read = {"first_received_at": min(at.values()), "last_completed_at": max(at.values())}
+        read |= {"ingest_epoch": hour, "requests": len(at), "content_hash": str(hour)}
+        until = FollowsFrom(microseconds(max(at.values())), hour, "rule", "dependencies")
+        warehouse.replace("hwm_parking", {"r": str(until)}, {})
+        files = [row("ingested_files", **read)]
+        put(warehouse, "ingest", {REQUESTS: logged, INGESTED_FILES: files})
+        results = check(Local(warehouse), ["r"], QualitySettings(data_docs=False), anew).results
+        return [(each.success, each.rows_checked) for each in results if each.place == keys]
+
+    assert found(1, a=0, b=1) == [(True, 2)]
+    [old] = tmp_path.glob("requests/recording=r/*.parquet")
+    away = old.rename(tmp_path / "away")
+    assert found(3, c=3) == [(True, 1)]
+    away.rename(old)
+    assert found(4, d=4, c=3) == [(False, 5)]
+    assert found(6, e=6) == [(False, 5)]
+    assert found(7, anew=True, f=7) == [(False, 7)]
 
 
 def mine(query: str, **more: Any) -> Expectation:

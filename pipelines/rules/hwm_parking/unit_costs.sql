@@ -1,11 +1,19 @@
 -- Every figure is of the steady phase. A change of metadata is a request that wrote some: an
--- ALTER_PARTITION that the controller accepted, or one of metadata_writes.
+-- ALTER_PARTITION that the controller accepted, or one of metadata_writes. Where only recent rows are
+-- seen, as big a share of the sums stands for their time as they have of all lags.
 WITH advances AS (
   SELECT recording, variant,
     count(DISTINCT (leader_id, leader_epoch, high_watermark)) AS advances,
     count(*) FILTER (WHERE NOT is_voter AND verdict <> 'not_applicable') AS of_brokers,
     count(*) FILTER (WHERE is_voter AND verdict <> 'not_applicable') AS of_voters
   FROM high_watermark_lag WHERE parameter = 'none' AND phase = 'steady'
+  GROUP BY recording, variant
+),
+lags AS (
+  SELECT recording, variant, max(CASE group_value WHEN 'broker' THEN mean_ms END) AS mean_ms,
+    sum(count + unknown_count) AS lags
+  FROM latency_summary
+  WHERE metric = 'high_watermark_lag' AND group_kind = 'replica_kind' AND parameter = 'none'
   GROUP BY recording, variant
 ),
 sent AS (
@@ -31,12 +39,14 @@ changes AS (
   GROUP BY w.recording
 ),
 sides AS (
-  SELECT a.recording, a.variant, advances, of_brokers / advances AS brokers,
-    1 + of_voters / advances AS voters, (of_brokers + of_voters) / 1e0 AS of_replicas, span_s,
-    fetches, bytes, record_bytes, mean_ms
-  FROM advances AS a JOIN sent AS s ON s.recording = a.recording AND s.variant = a.variant
-    LEFT JOIN latency_summary AS l ON l.recording = a.recording AND l.variant = a.variant
-    AND metric = 'high_watermark_lag' AND group_value = 'broker' AND l.parameter = 'none'
+  SELECT recording, variant, advances, of_brokers / advances AS brokers,
+    1 + of_voters / advances AS voters, of_replicas, span_s * share AS span_s,
+    fetches * share AS fetches, bytes * share AS bytes, record_bytes * share AS record_bytes, mean_ms
+  FROM (
+    SELECT *, (of_brokers + of_voters) / 1e0 AS of_replicas,
+      coalesce((of_brokers + of_voters) / nullif(lags, 0), 1e0) AS share
+    FROM advances JOIN sent USING (recording, variant) LEFT JOIN lags USING (recording, variant)
+  ) AS each
   WHERE span_s > 0
 ),
 measured AS (
