@@ -32,8 +32,9 @@ from kip_replay.pipelines.ingest.recording import (
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.progress import Progress
 from kip_replay.pipelines.scratch import run_folder
+from kip_replay.pipelines.storage import Place, is_uri, normal, place_of, reason_of
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
-from kip_replay.pipelines.warehouse.disk_space import is_disk_full
+from kip_replay.pipelines.warehouse.disk_space import causes, is_disk_full
 from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -64,7 +65,8 @@ class Job:
 
     @property
     def warehouse_path(self) -> str:
-        return str(self.arguments.warehouse)
+        """As it was given; a URI in the form that all here take. Raises UserError."""
+        return normal(str(self.arguments.warehouse))
 
     def options(self) -> RecordingOptions:
         """What the command line says about a recording. Raises UserError."""
@@ -74,9 +76,9 @@ class Job:
         more = {name: given[name] for name in as_given}
         return RecordingOptions(nodes=tuple(given["node"]), voters=voters, **more)
 
-    def recordings(self, but: Sequence[Path] = ()) -> list[Recording]:
+    def recordings(self, but: Sequence[Place] = ()) -> list[Recording]:
         """The recordings named, with the options for one applied. Raises UserError."""
-        paths = [path for path in self.arguments.recordings if Path(path) not in but]
+        paths = [path for path in self.arguments.recordings if place_of(path) not in but]
         return load_recordings(paths, self.options())
 
     def with_stdin(self) -> "Job":
@@ -104,7 +106,7 @@ class Job:
         there = ingested_recordings(self.warehouse(writes, is_there=True))
         found: dict[str, Recording | None] = dict.fromkeys([] if given else there)
         for text in given:
-            if (Path(text) / MANIFEST).is_file() or Path(text).name == MANIFEST:
+            if (place_of(text) / MANIFEST).is_file() or place_of(text).name == MANIFEST:
                 recording = load_recordings([text])[0]
                 found[recording.name] = recording
             else:
@@ -121,7 +123,7 @@ class Job:
         """
         path = self.warehouse_path
         (require_writable if writes else require_named)(path)
-        if is_there and "://" not in path and not any(Path(path).glob("*/_delta_log")):
+        if is_there and not any(place_of(path).glob("*/_delta_log")):
             raise UserError(
                 f"there is no warehouse at {path}: name one with --warehouse, or make it with "
                 "`kip-replay run`"
@@ -167,6 +169,8 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
     except KeyboardInterrupt:
         return _failed("interrupted; the same command completes what is missing", Exit.FAILED)
     except Exception as error:
+        if is_uri(f"{warehouse} {argv or sys.argv}") and (reason := reason_of(*causes(error))):
+            return _failed(f"a store of objects cannot be used, {reason}", Exit.WRONG_USAGE)
         if sentence := known_cause(error, warehouse):
             return _failed(sentence, Exit.FAILED)
         where = keep_traceback(parser.name, warehouse)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kip_replay.pipelines.printable import visible
+from kip_replay.pipelines.storage import is_uri
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_readable
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
 
@@ -42,7 +43,8 @@ def keep_traceback(name: str, warehouse: str) -> Path:
     """Writes the traceback under the warehouse, or where temporary files go if that fails."""
     text = traceback.format_exc()
     file_name = f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.log"
-    for folder in (Path(warehouse) / "_logs", Path(tempfile.gettempdir())):
+    own = [] if is_uri(warehouse) else [Path(warehouse) / "_logs"]
+    for folder in (*own, Path(tempfile.gettempdir())):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / file_name).write_text(text, encoding="utf-8")

@@ -19,6 +19,7 @@ from kip_replay.pipelines.analysis.needs import Answerable, answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
+from kip_replay.pipelines.storage import Place, is_uri, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 
 PARSER = JobParser(
@@ -56,7 +57,8 @@ class Plan:
 def work(job: Job) -> Exit:
     given = job.arguments
     gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
-    folders = [] if given.node else [Path(t) for t in given.recordings if _is_without_manifest(t)]
+    places = [] if given.node else map(place_of, given.recordings)
+    folders = [place for place in places if _is_without_manifest(place)]
     plans = [_drafted(folder, gap_minutes_max, job) for folder in folders]
     if len(folders) < len(given.recordings) or given.node or not folders:
         for recording in job.recordings(but=folders):
@@ -77,14 +79,13 @@ def work(job: Job) -> Exit:
     return Exit.WRONG_USAGE if any(plan.found.refused for plan in plans) else Exit.DONE
 
 
-def _is_without_manifest(text: str) -> bool:
-    place = Path(text)
+def _is_without_manifest(place: Place) -> bool:
     if place.is_file():
         return place.name != MANIFEST
     return place.is_dir() and not ((place / MANIFEST).is_file() or recordings_below(place))
 
 
-def _drafted(place: Path, gap_minutes_max: float, job: Job) -> Plan:
+def _drafted(place: Place, gap_minutes_max: float, job: Job) -> Plan:
     options = job.options()
     recording, notes = drafted(place, options.timezone or "UTC")
     since, until = options.span(recording.timezone)
@@ -93,7 +94,7 @@ def _drafted(place: Path, gap_minutes_max: float, job: Job) -> Plan:
     return Plan(found, answerable(found), manifest_of(found), notes)
 
 
-def _written(plans: Sequence[Plan], job: Job) -> Iterator[Path]:
+def _written(plans: Sequence[Plan], job: Job) -> Iterator[Place]:
     """Writes the drafts, each into its folder, which standard input has none of."""
     for plan in plans:
         folder = plan.found.recording.path
@@ -108,7 +109,7 @@ def _whole(plans: Sequence[Plan], warehouse: str) -> dict[str, Any]:
     rules = [rule.rule for rule in plans[0].rules] if plans else []
     parsed = [(len(p.found.rows), p.found.sample_bytes, p.found.parse_s) for p in plans]
     free = None
-    if "://" not in warehouse:
+    if not is_uri(warehouse):
         place = Path(warehouse).absolute()
         there = next(folder for folder in (place, *place.parents) if folder.exists())
         free = shutil.disk_usage(there).free

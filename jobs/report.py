@@ -1,7 +1,6 @@
 """Writes the report: what to do about each rule, on recordings that were replayed and summed up."""
 
 import sys
-from pathlib import Path
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import is_unwelcome, kafka_versions_of
@@ -11,6 +10,7 @@ from kip_replay.pipelines.replaying.recent import recent_of
 from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.storage import place_of
 
 PARSER = (
     JobParser(
@@ -48,7 +48,7 @@ def work(job: Job) -> Exit:
     if to_stdout:
         sys.stdout.write(text)
         return status
-    path = Path(output or Path(job.warehouse_path) / REPORT_NAME)
+    path = place_of(output or place_of(job.warehouse_path) / REPORT_NAME)
     write_page(path, text)
     say(f"report: {path}")
     return status

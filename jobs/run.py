@@ -1,7 +1,6 @@
 """The whole way: ingest, replay, summarize, check, report."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from kip_replay.jobs._anonymize import pseudonyms_of
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
@@ -33,6 +32,7 @@ from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.storage import place_of
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
@@ -97,7 +97,7 @@ def work(job: Job) -> Exit:
             decide(engine, names, RULES, job.config, say)
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
-        page = Path(job.warehouse_path) / REPORT_NAME
+        page = place_of(job.warehouse_path) / REPORT_NAME
         fingerprint = report_fingerprint(names, warehouse, versions)
         is_new = not is_current(page, fingerprint)
         found = read_pages(recent, names, versions, is_drawn=is_new)

@@ -37,20 +37,25 @@ class ClusterError(RuntimeError):
 
 
 @contextmanager
-def standalone(folder: Path) -> Iterator[str]:
+def standalone(folder: Path, *as_user: str) -> Iterator[str]:
     """A cluster for as long as the block lasts; gives the master's URL (spark://host:port).
 
     Ports are free ones. Two workers have a core and 1 GB each for executors. Logs and work folders
-    are in ``folder``. Raises ClusterError.
+    are in ``folder``. ``as_user``: a command that runs the rest of its line as another user. Raises
+    ClusterError.
     """
     with ExitStack() as running:
         address = ["--host", HOST, "--port", "0", "--webui-port", "0"]
-        url = running.enter_context(_daemon(folder / "master.log", _MASTER_UP, _MASTER, *address))
+        java = [*as_user, str(SPARK_HOME / "bin" / "spark-class")]
+        log = folder / "master.log"
+        url = running.enter_context(_daemon(log, _MASTER_UP, *java, _MASTER, *address))
         offer = ["--cores", "1", "--memory", "1g"]
         for number in (1, 2):
             place = ["--work-dir", str(folder / f"worker-{number}")]
             log = folder / f"worker-{number}.log"
-            running.enter_context(_daemon(log, _WORKER_UP, _WORKER, *address, *offer, *place, url))
+            running.enter_context(
+                _daemon(log, _WORKER_UP, *java, _WORKER, *address, *offer, *place, url)
+            )
         yield url
 
 
@@ -61,9 +66,10 @@ def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:
     """
     settings = conf_dir() / "cluster" / "standalone.conf"
     java = java_options(read_settings(settings))
+    executors = java_options(read_settings(settings), is_driver=False)
     submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]
     submit += ["--properties-file", str(settings), "--driver-java-options", java]
-    submit += ["--conf", f"spark.executor.extraJavaOptions={java}", *options]
+    submit += ["--conf", f"spark.executor.extraJavaOptions={executors}", *options]
     return [*submit, str(conf_dir().parent / "jobs" / "main.py"), *job]
 
 
@@ -78,7 +84,7 @@ def submit_environment() -> dict[str, str]:
 def _daemon(log: Path, is_up: re.Pattern[str], *command: str) -> Iterator[str]:
     with log.open("w") as output:
         process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), *command],
+            command,
             env=_spark_environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -11,6 +11,7 @@ from typing import Self
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import (
@@ -25,10 +26,12 @@ from kip_replay.pipelines.engines import (
 )
 from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.scratch import run_folder
+from kip_replay.pipelines.storage import filesystem_of, is_uri
+from kip_replay.pipelines.warehouse.commits import CHECKED
 from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 
 #: Rows of a batch that work is fed: a row may be a FETCH of 100,000 partitions.
-_BATCH_ROWS = 2048
+BATCH_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Local:
     ) -> list[Out]:
         with self._session(text, recordings, inputs) as session:
             ordered = f"SELECT * FROM ({text.sql}) ORDER BY {', '.join((*key, *order))}"
-            return [work(iter(session.sql(ordered).to_arrow_reader(_BATCH_ROWS)))]
+            return [work(iter(session.sql(ordered).to_arrow_reader(BATCH_ROWS)))]
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
@@ -86,13 +89,13 @@ class Local:
         with self._database.cursor() as session:
             self.warehouse.register(session, recordings, tables_of(text, inputs))
             for name, given in inputs.items():
-                if isinstance(given, ParquetFiles) and given.paths:
+                if isinstance(given, ParquetFiles) and given.paths and not is_uri(given.paths[0]):
                     paths = ", ".join(map(sql_text, given.paths))
                     files = f"read_parquet([{paths}], filename = true)"
                     session.execute(f"CREATE TEMP VIEW {name} AS FROM {files}")
                     continue
                 if isinstance(given, ParquetFiles):
-                    given = given.schema.append(pa.field("filename", pa.string())).empty_table()
+                    given = _of_store(given)
                 if isinstance(given, TableSlice):
                     named = {file["path"] for file in given.files}
                     given = self.warehouse.dataset(given.table, named)
@@ -100,3 +103,14 @@ class Local:
             for macro in text.macros:
                 session.execute(macro)
             yield session
+
+
+def _of_store(given: ParquetFiles) -> "pa.Table | ds.Scanner":
+    """Files of a store, which DuckDB would need an extension for; no rows without any."""
+    if not given.paths:
+        return given.schema.append(pa.field("filename", pa.string())).empty_table()
+    filesystem = filesystem_of(given.paths[0])[0]
+    paths = [filesystem_of(path)[1] for path in given.paths]
+    files = ds.dataset(paths, given.schema, ds.ParquetFileFormat(CHECKED), filesystem)
+    columns = {name: ds.field(name) for name in given.schema.names}
+    return files.scanner(columns | {"filename": ds.field("__filename")})

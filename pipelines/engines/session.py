@@ -30,6 +30,7 @@ from kip_replay.pipelines.errors import SparkStartError
 from kip_replay.pipelines.folders import ROOT, conf_dir
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.scratch import run_folder
+from kip_replay.pipelines.storage import is_uri
 
 SPARK_HOME = Path(pyspark.__file__).parent
 # Made at set-up by tools/class_archive.py; where it is missing, starting takes longer.
@@ -52,7 +53,7 @@ def spark_session(
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     overrides = {**(conf_overrides or {})}
-    if warehouse is not None:
+    if warehouse is not None and not is_uri(str(warehouse)):
         overrides["spark.sql.warehouse.dir"] = str(Path(warehouse).absolute())
     overrides["spark.app.name"] = app_name
     settings = read_settings()
@@ -141,13 +142,13 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def java_options(settings: Mapping[str, str]) -> str:
+def java_options(settings: Mapping[str, str], is_driver: bool = True) -> str:
     """The options that need a path of this machine, before those that the settings have."""
     options = [
         f"-Dlog4j2.configurationFile={(conf_dir() / 'log4j2.properties').as_uri()}",
-        f'"-Djava.io.tmpdir={run_folder()}"',
         "-XX:-UsePerfData",  # a file for each JVM, in a place of its own
     ]
+    options += [f'"-Djava.io.tmpdir={run_folder()}"'] if is_driver else []
     if CLASS_ARCHIVE.is_file():
         # auto: an archive of another Java or of other jars is ignored, and -Xlog: without a word.
         options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds*=off"]

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -25,10 +26,11 @@ from kip_replay.pipelines.engines import (
     Work,
     tables_of,
 )
-from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.engines.local import BATCH_ROWS, Local
 from kip_replay.pipelines.engines.session import spark_session
 from kip_replay.pipelines.engines.text import Text, spark_sql
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.storage import filesystem_of, is_store
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 
@@ -40,6 +42,10 @@ _TASKS_PER_CORE_MAX = 16
 #: it before Spark has planned its jobs.
 DUCKDB_BYTES_MAX = 64 << 20
 _RESULT = pa.schema([("result", pa.binary())])
+_FILENAME = pa.field("filename", pa.string())
+_PARTS = pa.schema(
+    [("uri", pa.string()), ("name", pa.string()), ("part", pa.int32()), ("parts", pa.int32())]
+)
 
 
 @dataclass
@@ -145,7 +151,23 @@ class Spark:
         return self._slice(given) if isinstance(given, TableSlice) else self._files(given)
 
     def _slice(self, given: TableSlice) -> DataFrame:
+        rows = self._of_files(given)
+        for name, moment in self.warehouse.seen_from(given.table).items():
+            is_seen = F.col(str(given.table.time)) >= moment
+            rows = rows.where((F.col("recording") != name) | is_seen)
+        return rows
+
+    def _of_files(self, given: TableSlice) -> DataFrame:
         uri, schema = self.warehouse.uri_of(given.table), given.table.arrow_schema
+        if is_store(uri):
+            return self._of_store(
+                [
+                    (f"{uri}/{f['path']}", f["size_bytes"], f["partition.recording"])
+                    for f in given.files
+                ],
+                schema,
+                "recording",
+            )
         paths: dict[str, list[str]] = {}
         for file in given.files:
             name = file["partition.recording"]
@@ -159,23 +181,55 @@ class Spark:
         ]
         if not frames:
             return self._local(schema.empty_table())
-        rows = reduce(DataFrame.unionByName, frames).select(*schema.names)
-        for name, moment in self.warehouse.seen_from(given.table).items():
-            rows = rows.where(
-                (F.col("recording") != name) | (F.col(str(given.table.time)) >= moment)
-            )
-        return rows
+        return reduce(DataFrame.unionByName, frames).select(*schema.names)
 
     def _files(self, given: ParquetFiles) -> DataFrame:
         if not given.paths:
             return self._local(given.schema.empty_table()).withColumn("filename", F.lit(""))
+        if is_store(given.paths[0]):
+            mean_bytes = given.size_bytes // len(given.paths)
+            files = [(path, mean_bytes, path) for path in given.paths]
+            return self._of_store(files, given.schema.append(_FILENAME), _FILENAME.name)
         rows = self.session.read.schema(from_arrow_schema(given.schema)).parquet(*given.paths)
         return rows.select("*", F.col("_metadata.file_path").alias("filename"))
+
+    def _of_store(
+        self, files: Iterable[tuple[str, int, str]], schema: pa.Schema, named: str
+    ) -> DataFrame:
+        """Parquet files of a store (URI, bytes, what the column ``named`` is), read by Arrow.
+
+        Spark has no client of stores, and the tasks, which write there, have one.
+        """
+        parts = [
+            {"uri": uri, "name": name, "part": part, "parts": parts}
+            for uri, size, name in files
+            for parts in [ceil(size / _TASK_BYTES)]
+            for part in range(parts)
+        ]
+        found = self._local(pa.Table.from_pylist(parts, _PARTS))
+        return found.mapInArrow(partial(_scanned, schema, named), from_arrow_schema(schema))
 
     def _local(self, table: pa.Table) -> DataFrame:
         """A small table as a relation that Spark can fold away where it is empty."""
         frame = self.session.createDataFrame(table, from_arrow_schema(table.schema))
         return frame if table.num_rows else frame.where(F.lit(False))
+
+
+def _scanned(
+    schema: pa.Schema, named: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of parts of files: every so many row groups."""
+    for part in (part for batch in batches for part in batch.to_pylist()):
+        filesystem, path = filesystem_of(part["uri"])
+        with pq.ParquetFile(
+            path, filesystem=filesystem, pre_buffer=True, page_checksum_verification=True
+        ) as file:
+            groups = range(part["part"], file.num_row_groups, part["parts"])
+            columns = [name for name in schema.names if name != named]
+            for batch in file.iter_batches(BATCH_ROWS, [*groups], columns):
+                names = pa.repeat(part["name"], batch.num_rows)
+                arrays = [names if n == named else batch.column(n) for n in schema.names]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _tried(work: Callable[[In], Out], part: In) -> Out | UserError:

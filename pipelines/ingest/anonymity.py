@@ -6,9 +6,8 @@ the key's fingerprint before anything is read, and each later one must have that
 is nowhere in the warehouse.
 """
 
-from pathlib import Path
-
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.storage import place_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.log_tables import INGESTED_FILES
@@ -21,7 +20,8 @@ def require_key(warehouse: Warehouse, pseudonyms: Pseudonyms | None) -> None:
     wanted = pseudonyms.fingerprint if pseudonyms else None
     found = _fingerprint(warehouse)
     # Files of rows, also such as no table knows of (any more, or yet).
-    if wanted == found or (found is None and not any(Path(warehouse.path).glob("*/recording=*"))):
+    written = place_of(warehouse.path).glob("*/recording=*")
+    if wanted == found or (found is None and not any(written)):
         return
     where = f"the warehouse {warehouse.path}"
     if found is None:

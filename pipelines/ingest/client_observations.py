@@ -12,13 +12,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
@@ -51,7 +51,7 @@ def ingest_client_observations(
         warehouse.replace(STEP, {recording.name: follows_from}, rows)
 
 
-def _files(recording: Recording) -> list[Path]:
+def _files(recording: Recording) -> list[Place]:
     """Files of the recording's folder; where links may lead out of it, so may these."""
     folder = recording.path
     if folder is None:
@@ -61,14 +61,14 @@ def _files(recording: Recording) -> list[Path]:
     return sorted(
         file
         for file in wanted
-        if file.is_file() and (is_anywhere or file.resolve().is_relative_to(folder.resolve()))
+        if file.is_file() and (is_anywhere or name_within(file.resolve(), folder.resolve()))
     )
 
 
 def _rows_of(
     table: Table,
-    read: Callable[[Path], Iterator[dict[str, Any]]],
-    files: Iterable[Path],
+    read: Callable[[Place], Iterator[dict[str, Any]]],
+    files: Iterable[Place],
     recording: str,
 ) -> pa.Table:
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -99,7 +99,7 @@ class _Operation(msgspec.Struct):
     responded_at: float | None = None
 
 
-def _seen(file: Path) -> Iterator[dict[str, Any]]:
+def _seen(file: Place) -> Iterator[dict[str, Any]]:
     """Of client_observations: one per operation and broker at which it was seen."""
     if file.name != CLIENT_OPS:
         return
@@ -115,11 +115,11 @@ def _seen(file: Path) -> Iterator[dict[str, Any]]:
             yield {**named, **at, "visible_at": visible_at}
 
 
-def _applied(file: Path) -> Iterator[dict[str, Any]]:
+def _applied(file: Place) -> Iterator[dict[str, Any]]:
     """Of applied_observations, without a line that was cut."""
     broker = APPLIED.fullmatch(file.name)
     if broker is not None:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = file.read_bytes().decode(errors="replace")
         for offset, at in re.findall(r"^(\d{1,18}) (\d{16})$", text, re.MULTILINE):
             applied_at = moment(int(at))
             of = {"broker_id": int(broker[1]), "metadata_offset": int(offset)}

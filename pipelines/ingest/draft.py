@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.unread import what_they_are
+from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
 from kip_replay.replay.kafka.request_log.layouts.labels import Labels, labels
 from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
@@ -28,7 +29,7 @@ _IDS = re.compile(r"[_-](?:[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32,64})(?![0-9a-f]
 _RESTARTS = re.compile(r"\d+\.log")
 
 
-def drafted(place: Path, timezone: str) -> tuple[Recording, list[str]]:
+def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
     """The logs below a folder as a recording, and sentences on what its names do not show.
 
     ``place`` may be a single log, or an archive. Raises UserError where there is no request log.
@@ -115,12 +116,13 @@ def manifest_text(manifest: dict[str, Any]) -> str:
     return f'{{\n{head}  "nodes": [\n{nodes}\n  ]\n}}\n'
 
 
-def _files(place: Path, folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+def _files(place: Place, folder: Place) -> Iterator[tuple[str, str]]:
+    below: Iterable[Place] = place.rglob("*") if place.is_dir() else [place]
+    for path in sorted(below, key=str):
+        name = name_within(path, folder) or ""
+        is_hidden = any(part.startswith(".") for part in name.split("/"))
         if is_hidden or not path.is_file() or path.name == MANIFEST:
             continue
-        name = str(path.relative_to(folder))
         try:
             inside = members(path)
         except OSError:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.replay.kafka.request_log.layouts import LongLine
 
 #: Bytes per read; what is in memory is one chunk and the line under way.
@@ -43,16 +44,16 @@ _MAGIC_BYTES_MAX = 6
 _UNPACKED_FREE_BYTES = 1 << 20
 
 
-def is_compressed(path: str | Path) -> bool:
+def is_compressed(path: str) -> bool:
     """Whether a part of the file can only be read through all before it."""
-    return _archive_of(str(path)) is not None or _magic(path).startswith(tuple(_UNPACKERS))
+    return _archive_of(path) is not None or _magic(place_of(path)).startswith(tuple(_UNPACKERS))
 
 
-def members(path: Path) -> list[str] | None:
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+def members(path: Place) -> list[str] | None:
     magic = _magic(path)
+    if _is_zip(path, magic):
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
     if not (".tar" in path.name or path.suffix in (".tgz", ".tzst") or magic[:1] == b"\0"):
         return None
     try:
@@ -64,21 +65,26 @@ def members(path: Path) -> list[str] | None:
         raise OSError(f"its archive is damaged: {error}") from None
 
 
-def _magic(path: str | Path) -> bytes:
-    with Path(path).open("rb") as file:
+def _magic(path: Place) -> bytes:
+    with path.open("rb", buffering=0) as file:
         return file.read(_MAGIC_BYTES_MAX)
 
 
-def _archive_of(path: str) -> tuple[str, str] | None:
+def _is_zip(path: Place, magic: bytes) -> bool:
+    """Of a store by its beginning: its end would be a request more for each file."""
+    return zipfile.is_zipfile(path) if isinstance(path, Path) else magic.startswith(b"PK")
+
+
+def _archive_of(path: str) -> tuple[Place, str] | None:
     """An archive and the name of a file in it."""
     archive, within, name = path.partition(WITHIN)
-    return (archive, name) if within and not Path(path).exists() else None
+    return (place_of(archive), name) if within and not place_of(path).exists() else None
 
 
 @contextmanager
-def _tar(path: str | Path) -> Iterator[tarfile.TarFile]:
+def _tar(path: Place) -> Iterator[tarfile.TarFile]:
     with ExitStack() as stack:
-        file: Any = stack.enter_context(Path(path).open("rb"))
+        file: Any = stack.enter_context(path.open("rb"))
         if _magic(path).startswith(b"\x28\xb5\x2f\xfd"):
             unpacked = stack.enter_context(tempfile.TemporaryFile())  # tarfile goes back and forth
             shutil.copyfileobj(pa.CompressedInputStream(file, "zstd"), unpacked, CHUNK_BYTES)
@@ -92,9 +98,10 @@ def _opened(path: str) -> Iterator[BinaryIO]:
     inside = _archive_of(path)
     with ExitStack() as stack:
         if inside is None:
-            yield stack.enter_context(Path(path).open("rb"))
-        elif zipfile.is_zipfile(inside[0]):
-            archive = stack.enter_context(zipfile.ZipFile(inside[0]))
+            yield stack.enter_context(place_of(path).open("rb"))
+        elif _is_zip(inside[0], _magic(inside[0])):
+            file = stack.enter_context(inside[0].open("rb"))
+            archive = stack.enter_context(zipfile.ZipFile(file))
             yield stack.enter_context(archive.open(inside[1]))  # type: ignore[misc]
         else:
             tar = stack.enter_context(_tar(inside[0]))

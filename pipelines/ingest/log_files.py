@@ -10,10 +10,12 @@ otherwise. What is no regular file is never opened: a FIFO has no end, and readi
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -21,9 +23,12 @@ from zoneinfo import ZoneInfo
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
 from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.storage import Place, is_uri, joined, name_within, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.replay.kafka.request_log.layouts import Framing, NodeBy
 
+#: Files looked at by as many threads: a store takes its time for each.
+AT_ONCE = 32
 _GLOB_CHARACTERS = frozenset("*?[")
 #: What the kernel makes up as it is read, also where it looks like a regular file.
 _OF_THE_KERNEL = (Path("/proc"), Path("/sys"))
@@ -33,7 +38,10 @@ _FOLDER_GLOBS = ("kafka-request.log*", "*.log*")
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log file of a node. ``source_file`` is its name within its recording."""
+    """A log file of a node. ``source_file`` is its name within its recording.
+
+    ``listed``: of a store, what listing it said of the file.
+    """
 
     recording: str
     node_id: int
@@ -45,6 +53,7 @@ class LogFile:
     line_field: tuple[str, ...] | None = None
     since: datetime | None = None
     until: datetime | None = None
+    listed: "OnDisk | None" = field(default=None, compare=False)
 
     def framing(self, head: bytes) -> Framing:
         since, until = (self._stamp(at) for at in (self.since, self.until))
@@ -82,14 +91,15 @@ def find_log_files(*recordings: Recording) -> list[LogFile]:
 
 def files_of(node: Node, recording: Recording) -> list[LogFile]:
     """The files of one node, by name. Raises UserError where it has none."""
-    found: dict[str, str] = {}
+    found: dict[tuple[str, str], Place] = {}
     base = recording.path if recording.path is not None else Path.cwd()
     root = base.resolve()
     for log in node.log:
         who = f"node {node.node_id} of recording {recording.name!r}"
-        if not node.is_anywhere and not _absolute(base / log).is_relative_to(_absolute(base)):
+        named = joined(base, log)
+        if not node.is_anywhere and name_within(_absolute(named), _absolute(base)) is None:
             # Before a folder elsewhere is listed.
-            _require_within(root, Path(os.path.realpath(base / log)), f"{who} has a log {log!r}")
+            _require_within(root, named.resolve(), f"{who} has a log {log!r}")
         try:
             matches = list(_matches(base, log))
         except (OSError, ValueError) as error:  # no rights, too long a name, no pattern
@@ -97,29 +107,40 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
                 f"the log {log!r} of {who} cannot be read ({error}): correct its rights or its name"
             ) from None
         if not matches:
-            is_special = not _is_glob(log) and (base / log).exists()
+            is_special = not _is_glob(log) and named.exists()
             why = "this is no regular file" if is_special else "nothing there"
             raise UserError(
                 f"{who} has no log: {why} matches {log!r}, correct its 'log' in the manifest or "
                 f"pass --node {node.node_id}=PATH"
             )
+        archive, _, pattern = log.partition(WITHIN)
+
         for path in matches:
-            place = path.resolve()
             if not node.is_anywhere:
-                _require_within(root, place, f"{who} has a log {str(path)!r}")
-            _require_readable(place, who)
-            name = _name_within(path, base, log.partition(WITHIN)[0])
-            found.update(_in_archive(place, name, log.partition(WITHIN)[2], who))
+                _require_within(root, path.resolve(), f"{who} has a log {str(path)!r}")
+            _require_readable(path.resolve(), who)
+        names = [_name_within(path, base, archive) for path in matches]
+        look = partial(_in_archive, pattern=pattern, who=who)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for path, inside in zip(matches, pool.map(look, matches, names), strict=True):
+                found.update(dict.fromkeys(inside.items(), path))
     ahead_ms = node.clock_offset_ms
     part = _node_by(node, recording), node.line_field, recording.since, recording.until
     return [
-        LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part)
-        for path, name in sorted(found.items(), key=lambda item: item[1])
+        LogFile(
+            recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part, _listed(place)
+        )
+        for (path, name), place in sorted(found.items(), key=lambda item: item[0][1])
     ]
 
 
-def _in_archive(place: Path, name: str, pattern: str, who: str) -> dict[str, str]:
+def _listed(place: Place) -> "OnDisk | None":
+    return None if isinstance(place, Path) else _on_disk(place)
+
+
+def _in_archive(path: Place, name: str, pattern: str, who: str) -> dict[str, str]:
     """A file's path and name; of an archive those of its files, which ``pattern`` may choose."""
+    place = path.resolve()
     try:
         inside = members(place)
     except OSError as error:
@@ -141,15 +162,17 @@ def _node_by(node: Node, recording: Recording) -> NodeBy | None:
     return NodeBy(*node.node_by, others, counts_rest=node.node_id == min(labels))
 
 
-def _require_within(root: Path, place: Path, subject: str) -> None:
-    if not place.is_relative_to(root):
+def _require_within(root: Place, place: Place, subject: str) -> None:
+    if name_within(place, root) is None:
         raise UserError(
             f"{subject}, which leads out of the recording's folder to {place}: move the log there, "
             "name it with --node ID=PATH, or add --allow-outside if this manifest is yours"
         )
 
 
-def _require_readable(place: Path, who: str) -> None:
+def _require_readable(place: Place, who: str) -> None:
+    if not isinstance(place, Path):
+        return  # a store says so when it is read
     if any(place.is_relative_to(folder) for folder in _OF_THE_KERNEL):
         wrong = "is no file of a disk"
     elif any("\ud800" <= c <= "\udfff" for c in str(place)):
@@ -161,14 +184,14 @@ def _require_readable(place: Path, who: str) -> None:
     raise UserError(f"the log {str(place)!r} of {who} {wrong}: name another, or correct it")
 
 
-def _absolute(path: Path) -> Path:
+def _absolute(path: Place) -> Place:
     """Without ``..``, links as they are."""
-    return Path(os.path.normpath(path.absolute()))
+    return Path(os.path.normpath(path.absolute())) if isinstance(path, Path) else path.resolve()
 
 
-def _matches(base: Path, log: str) -> Iterator[Path]:
+def _matches(base: Place, log: str) -> Iterator[Place]:
     """Files for a name, a glob or a folder, relative to ``base`` or absolute."""
-    path = base / log.partition(WITHIN)[0]
+    path = joined(base, log.partition(WITHIN)[0])
     if path.is_file():
         yield path
     elif path.is_dir():
@@ -178,12 +201,12 @@ def _matches(base: Path, log: str) -> Iterator[Path]:
                 yield from in_folder
                 return
     elif _is_glob(log):
-        absolute = Path(log).is_absolute()
-        root = Path(path.anchor) if absolute else base
-        yield from _globbed(root, str(path.relative_to(root)) if absolute else log)
+        is_absolute = is_uri(log) or Path(log).is_absolute()
+        root = place_of(path.anchor) if is_absolute else base
+        yield from _globbed(root, name_within(path, root) or log)
 
 
-def _globbed(folder: Path, pattern: str) -> list[Path]:
+def _globbed(folder: Place, pattern: str) -> list[Place]:
     return sorted(
         path for path in folder.glob(pattern) if path.is_file() and not path.name.startswith(".")
     )
@@ -193,15 +216,16 @@ def _is_glob(text: str) -> bool:
     return not _GLOB_CHARACTERS.isdisjoint(text)
 
 
-def _name_within(path: Path, base: Path, log: str) -> str:
+def _name_within(path: Place, base: Place, log: str) -> str:
     """Relative to the recording's folder, or to the folder that ``log`` names outside of it."""
-    if path.is_relative_to(base):
-        return path.relative_to(base).as_posix()
-    folder = base / log
+    if (name := name_within(path, base)) is not None:
+        return name
+    folder = joined(base, log)
     if not folder.is_dir():
-        fixed = [part for part in Path(log).parts[:-1] if not _is_glob(part)]
-        folder = base.joinpath(*fixed) if fixed else base
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+        folder = folder.parent
+        while _is_glob(folder.name):
+            folder = folder.parent
+    return name_within(path, folder) or path.name
 
 
 class OnDisk(NamedTuple):
@@ -211,8 +235,14 @@ class OnDisk(NamedTuple):
 
 def on_disk(file: LogFile) -> OnDisk:
     """The file as it is now. Raises UserError where it cannot be found."""
+    if file.listed is not None:
+        return file.listed
     with readable(file):
-        found = Path(file.path.partition(WITHIN)[0]).stat()
+        return _on_disk(place_of(file.path.partition(WITHIN)[0]))
+
+
+def _on_disk(place: Place) -> OnDisk:
+    found = place.stat()
     return OnDisk(found.st_size, moment(found.st_mtime_ns // 1000))
 
 

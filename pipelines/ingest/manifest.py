@@ -10,12 +10,12 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.data_files import partition_folder
 
 MANIFEST = "recording.json"
@@ -88,12 +88,12 @@ _VERSION = re.compile(r"\d+(\.\d+)+([-.+_][\w.+-]+)?", re.ASCII)
 _MANIFEST_BYTES_MAX = 64 << 20
 
 
-def read_manifest(path: str | Path | None, needed: bool) -> tuple[Path | None, dict[str, Any]]:
+def read_manifest(path: str | Place | None, needed: bool) -> tuple[Place | None, dict[str, Any]]:
     """A recording's folder, and what its manifest holds. Raises UserError."""
     if path is None:
         return None, {}
     try:
-        return _folder_and_manifest(Path(path), needed)
+        return _folder_and_manifest(place_of(path), needed)
     except OSError as error:
         raise UserError(
             f"the recording at {path} cannot be read ({error.strerror}): correct its rights or its "
@@ -101,7 +101,7 @@ def read_manifest(path: str | Path | None, needed: bool) -> tuple[Path | None, d
         ) from None
 
 
-def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]]:
+def _folder_and_manifest(path: Place, needed: bool) -> tuple[Place, dict[str, Any]]:
     folder, file = path, path / MANIFEST
     if path.is_file():
         folder, file = path.parent, path
@@ -130,11 +130,11 @@ def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]
     return folder, manifest
 
 
-def recordings_below(folder: Path) -> list[Path]:
+def recordings_below(folder: Place) -> list[Place]:
     return sorted(file.parent for file in folder.glob(f"*/{MANIFEST}"))
 
 
-def _without_manifest(folder: Path) -> str:
+def _without_manifest(folder: Place) -> str:
     below = recordings_below(folder)
     if below:
         names = " ".join(shlex.quote(str(each)) for each in below[:3])

@@ -29,6 +29,7 @@ from kip_replay.pipelines.ingest.manifest import (
     require_name,
     version,
 )
+from kip_replay.pipelines.storage import Place, place_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Recording:
     name: str
     timezone: str
     nodes: tuple[Node, ...]
-    path: Path | None = None
+    path: Place | None = None
     kafka_version: str | None = None
     voters: tuple[int, ...] | None = None
     min_insync_replicas: int | None = None
@@ -112,7 +113,7 @@ class RecordingOptions:
 
 
 def load_recordings(
-    paths: Sequence[str | Path], options: RecordingOptions = RecordingOptions()
+    paths: Sequence[str | Place], options: RecordingOptions = RecordingOptions()
 ) -> list[Recording]:
     """The recordings at ``paths``, or the one of ``options.nodes``. Raises UserError."""
     if not paths and not options.nodes:
@@ -136,7 +137,7 @@ def load_recordings(
 
 
 def load_recording(
-    path: str | Path | None, options: RecordingOptions = RecordingOptions()
+    path: str | Place | None, options: RecordingOptions = RecordingOptions()
 ) -> Recording:
     """The recording of a folder or a manifest, options applied. Raises UserError."""
     folder, whole = read_manifest(path, needed=not options.nodes)
@@ -258,7 +259,8 @@ def _nodes_of_options(
                 f"--node names node {node_id} twice: pass a glob or a folder for several files"
             )
         # Absolute, so that it is not looked for in the recording's folder.
-        log = (str(Path(path).expanduser().absolute()),)
+        place = place_of(path)
+        log = (str(place.expanduser().absolute() if isinstance(place, Path) else place),)
         before = known.get(node_id) or Node(node_id, None, log, timezone or "")
         zone = options.timezone or before.timezone
         nodes[node_id] = replace(before, log=log, timezone=zone, is_anywhere=True)

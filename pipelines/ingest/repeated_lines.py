@@ -26,6 +26,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
 from kip_replay.pipelines.ingest.overlaps import Span
 from kip_replay.pipelines.ingest.parse_task import Parsed
+from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -182,8 +183,8 @@ def _without(
     for file in files:
         table = TABLES[file.table]
         line_id = next(column for column in table.key if column in ("request_id", "line_id"))
-        path = f"{root}/{table.name}/{file.path}"
-        parquet = pq.ParquetFile(path, page_checksum_verification=True)
+        filesystem, path = filesystem_of(f"{root}/{table.name}/{file.path}")
+        parquet = pq.ParquetFile(path, page_checksum_verification=True, filesystem=filesystem)
         if not pc.any(pc.is_in(parquet.read([line_id]).column(line_id), gone)).as_py():
             left.append(file)
             continue

@@ -5,11 +5,12 @@ and what is wrong already; never enough for a number that ends in a table.
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from kip_replay.pipelines.ingest.log_bytes import GZIP_MAGIC, WITHIN, LogBytes, is_compressed
-from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
+from kip_replay.pipelines.ingest.log_files import AT_ONCE, LogFile, on_disk
+from kip_replay.pipelines.storage import place_of
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.kafka.request_log import LocalTime, stamp_of
 from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
@@ -83,11 +84,14 @@ def sampled(file: LogFile, sample_bytes: int, inflated_bytes_max: int) -> Sample
 
 
 def log_bytes_of(files: Iterable[LogFile]) -> int:
-    total = 0
-    for file in files:
-        size = on_disk(file).bytes
-        total += _unpacked_bytes(file.path, size) if size and is_compressed(file.path) else size
-    return total
+    """Uncompressed bytes, about."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return sum(pool.map(_log_bytes, files))
+
+
+def _log_bytes(file: LogFile) -> int:
+    size = on_disk(file).bytes
+    return _unpacked_bytes(file.path, size) if size and is_compressed(file.path) else size
 
 
 def _of_file(path: str, size: int, sample_bytes: int) -> Iterator[list[bytes]]:
@@ -145,7 +149,7 @@ def _unpacked_bytes(path: str, disk_bytes: int) -> int:
     guess = disk_bytes * _GZIP_RATIO
     if WITHIN in path:
         return guess
-    with Path(path).open("rb") as file:
+    with place_of(path).open("rb", buffering=0) as file:
         if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
             return guess
         file.seek(-min(4, disk_bytes), 2)

@@ -65,12 +65,8 @@ from kip_replay.pipelines.ingest.survey_checks import (
 )
 from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
 from kip_replay.pipelines.ingest.whose_log import same_contents, wrong_logs
-from kip_replay.pipelines.warehouse.data_files import (
-    DataFile,
-    TableFiles,
-    filesystem_of,
-    microseconds,
-)
+from kip_replay.pipelines.storage import filesystem_of
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log import Pseudonyms

@@ -34,7 +34,8 @@ import pyarrow.dataset as ds
 from kip_replay.pipelines.ingest.line_accounting import FileKey, file_of
 from kip_replay.pipelines.ingest.parse_task import ParseTask
 from kip_replay.pipelines.scratch import run_folder
-from kip_replay.pipelines.warehouse.data_files import DataFile, filesystem_of
+from kip_replay.pipelines.storage import filesystem_of
+from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.replay.log_tables import REQUESTS
 
 _SQL = files(__package__) / "stray_stamps.sql"

@@ -12,24 +12,28 @@ from kip_replay.pipelines.report import charts, words
 from kip_replay.pipelines.report.formats import as_json, as_markdown
 from kip_replay.pipelines.report.marks import Bars, Chart, Slowest
 from kip_replay.pipelines.report.pages import Page
+from kip_replay.pipelines.storage import Place
 
 #: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"
 TITLE = "What a protocol change would do to your Kafka cluster"
 
 
-def is_current(path: Path, fingerprint: str | None) -> bool:
+def is_current(path: Place, fingerprint: str | None) -> bool:
     """Whether the page there was written with this fingerprint; of None, none was."""
     if fingerprint is None or not path.is_file():
         return False
     return path.read_text(encoding="utf-8").endswith(_end(fingerprint))
 
 
-def write_page(path: Path, text: str, fingerprint: str | None = None) -> None:
+def write_page(path: Place, text: str, fingerprint: str | None = None) -> None:
     """Writes a report; the file is there whole or not at all.
 
     ``fingerprint``: of all that the page follows from, for ``is_current``.
     """
+    if not isinstance(path, Path):
+        path.write_text(text + _end(fingerprint))
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -43,7 +43,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kip_replay.pipelines.errors import WriteConflictError
-from kip_replay.pipelines.warehouse.data_files import DataFile, filesystem_of, stats_columns
+from kip_replay.pipelines.storage import filesystem_of, is_store
+from kip_replay.pipelines.warehouse.data_files import DataFile, stats_columns
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
 
@@ -73,7 +74,8 @@ def exists(uri: str) -> bool:
 def create(uri: str, table: Table) -> None:
     """Makes an empty table, unless it is there."""
     filesystem, path = filesystem_of(uri)
-    filesystem.create_dir(path, recursive=True)
+    if not is_store(uri):
+        filesystem.create_dir(path, recursive=True)
     try:
         DeltaTable.create(
             uri,

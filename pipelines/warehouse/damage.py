@@ -10,21 +10,22 @@ in its middle. Hence each job first looks whether
 * a recording has as many rows in each table as the step that wrote them left there (``lineage``):
   a log that lost its last commits, or a table that is gone, would otherwise be believed.
 
-That takes milliseconds a table, without Spark. A warehouse in an object store is not looked at:
-stores lose and cut no objects, and asking for each would take long. What the bytes of a file are
-shows when they are read, by the checksums of its pages; where a job fails, ``require_readable``
-finds the file that it failed at.
+That takes milliseconds a table, without Spark: names and sizes come of one listing, which a store
+gives 1,000 of at a time. What the bytes of a file are shows when they are read, by the checksums of
+its pages; where a job fails, ``require_readable`` finds the file of a disk that it failed at.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
+from kip_replay.pipelines.storage import filesystem_of, is_uri, place_of
 from kip_replay.pipelines.warehouse.commits import dataset, files_of, rows_of_step
 from kip_replay.pipelines.warehouse.data_files import SchemaError, fitting
 from kip_replay.pipelines.warehouse.tables import made_anew
@@ -41,29 +42,27 @@ class DamagedTableError(Exception):
 
 
 def require_whole(warehouse_path: str) -> None:
-    """Raises DamagedTableError for the first damaged table of a local warehouse."""
-    if "://" not in warehouse_path:
-        _require_whole(Path(warehouse_path))
+    """Raises DamagedTableError for the first damaged table of a warehouse."""
+    _require_whole(str(place_of(warehouse_path)))
 
 
 def require_readable(warehouse_path: str) -> None:
     """The same, and every file of a local warehouse is read from beginning to end."""
-    if "://" in warehouse_path:
-        return
-    for name, files in _require_whole(Path(warehouse_path)).items():
-        folder = Path(warehouse_path, name)
-        for file in files:
-            if found := _content_damage(folder / file["path"], TABLES[name]):
+    warehouse = str(place_of(warehouse_path))
+    live = _require_whole(warehouse)
+    for name, files in live.items():
+        folder = f"{warehouse}/{name}"
+        for file in () if is_uri(warehouse) else files:
+            if found := _content_damage(f"{folder}/{file['path']}", TABLES[name]):
                 raise _damaged(TABLES[name], folder, found)
 
 
-def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
+def _require_whole(warehouse: str) -> dict[str, list[dict[str, Any]]]:
     """The live files of each table. Raises DamagedTableError."""
     left = _rows_left(warehouse)
-    files = {
-        name: _live_files(warehouse / name, table) if _was_made(warehouse / name) else []
-        for name, table in TABLES.items()
-    }
+    # After what was left in them: so whatever that names can be in the listing.
+    listed = _listed(warehouse)
+    files = {name: _live_files(warehouse, table, listed) for name, table in TABLES.items()}
     wrong = []
     for (recording, step), stated in left.items():
         for name, wanted in stated[1].items():
@@ -73,7 +72,7 @@ def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
             if rows != wanted:
                 there = f"{rows:,} rows" if rows >= 0 else "an unknown number of rows"
                 found = f"recording {recording!r} has {there} in it where {wanted:,} were written"
-                damage = _damaged(table, warehouse / name, found)
+                damage = _damaged(table, f"{warehouse}/{name}", found)
                 wrong.append(((recording, step), stated, damage))
     if wrong:
         # Another job that writes a step has first taken its row out of lineage.
@@ -84,17 +83,18 @@ def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
     return files
 
 
-def _rows_left(warehouse: Path) -> dict[tuple[str, str], tuple[datetime | None, dict[str, int]]]:
+def _rows_left(warehouse: str) -> dict[tuple[str, str], tuple[datetime | None, dict[str, int]]]:
     """When each (recording, step) was done, and its rows by table. Raises DamagedTableError."""
-    folder = warehouse / LINEAGE.name
-    if not _was_made(folder):
+    uri = f"{warehouse}/{LINEAGE.name}"
+    listed = {f"{LINEAGE.name}/{path}": size for path, size in _listed(uri).items()}
+    if not _was_made(LINEAGE.name, listed):
         return {}
-    _live_files(folder, LINEAGE)
-    delta = deltalake.DeltaTable(str(folder))
+    _live_files(warehouse, LINEAGE, listed)
+    delta = deltalake.DeltaTable(uri)
     if "row_counts" not in {field.name for field in delta.schema().fields}:
         return {}  # of another version of this program: whoever opens the table says so
     try:
-        rows = dataset(delta, str(folder)).to_table().to_pylist()
+        rows = dataset(delta, uri).to_table().to_pylist()
     except (pa.ArrowException, OSError, ValueError):
         rows = []
     found = {}
@@ -105,44 +105,62 @@ def _rows_left(warehouse: Path) -> dict[tuple[str, str], tuple[datetime | None, 
     return found
 
 
-def _was_made(folder: Path) -> bool:
+def _listed(uri: str) -> dict[str, int | None]:
+    """Bytes of the files in a folder and below, None of folders, by path within it."""
+    filesystem, path = filesystem_of(uri)
+    if filesystem.get_file_info(path).type is not pafs.FileType.Directory:
+        return {}
+    found = filesystem.get_file_info(pafs.FileSelector(path, recursive=True))
+    return {each.path[len(path) + 1 :]: each.size for each in found}
+
+
+def _was_made(name: str, listed: Mapping[str, int | None]) -> bool:
     """Whether there is a table: a killed job may leave an empty log; files without one lost it."""
-    log = folder / "_delta_log"
-    if any(place.exists() and not place.is_dir() for place in (folder, log)):
-        return True
-    return log.is_dir() and (any(log.glob("*.json")) or any(folder.glob("recording=*/*.parquet")))
+    log, rows = f"{name}/_delta_log/", f"{name}/recording="
+    return any(
+        (path.startswith(log) and path.endswith(".json"))
+        or (path.startswith(rows) and path.endswith(".parquet"))
+        or (size is not None and path in (name, log[:-1]))
+        for path, size in listed.items()
+    )
 
 
-def _damaged(table: Table, folder: Path, found: str) -> DamagedTableError:
-    way_on = made_anew(table, str(folder))
+def _damaged(table: Table, folder: str, found: str) -> DamagedTableError:
+    way_on = made_anew(table, folder)
     if table in (*LOG_TABLES, *OBSERVATIONS):  # read from logs
         way_on = f"restore the warehouse from a copy, or {way_on}"
     return DamagedTableError(f"the table {table.name} is damaged, {found}: {way_on}")
 
 
-def _live_files(folder: Path, table: Table) -> list[dict[str, Any]]:
+def _live_files(
+    warehouse: str, table: Table, listed: Mapping[str, int | None]
+) -> list[dict[str, Any]]:
     """The files of the current version (``commits.files_of``). Raises DamagedTableError."""
-    log = folder / "_delta_log"
-    for place in (folder, log):
-        if place.exists() and not place.is_dir():
-            raise _damaged(table, folder, f"{place} is no folder")
+    uri = f"{warehouse}/{table.name}"
+    if not _was_made(table.name, listed):
+        return []
+    for name in (table.name, f"{table.name}/_delta_log"):
+        if listed.get(name) is not None:
+            raise _damaged(table, uri, f"{warehouse}/{name} is no folder")
     try:
-        files = files_of(deltalake.DeltaTable(str(folder)))
+        files = files_of(deltalake.DeltaTable(uri))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0].removeprefix("Kernel error: ").rstrip(".")
-        raise _damaged(table, folder, f"its log cannot be read ({reason})") from None
-    for file, size_bytes in ((folder / of_log["path"], of_log["size_bytes"]) for of_log in files):
-        try:
-            there = file.stat().st_size
-        except OSError:
-            raise _damaged(table, folder, f"its file {file} is not there") from None
+        raise _damaged(table, uri, f"its log cannot be read ({reason})") from None
+    filesystem, folder = filesystem_of(uri)
+    for path, size_bytes in ((file["path"], file["size_bytes"]) for file in files):
+        there = listed.get(f"{table.name}/{path}")
+        if there != size_bytes:  # since the listing, another job may have written it
+            there = filesystem.get_file_info(f"{folder}/{path}").size
+        if there is None:
+            raise _damaged(table, uri, f"its file {uri}/{path} is not there")
         if there != size_bytes:
-            found = f"its file {file} has {there:,} bytes where {size_bytes:,} were written"
-            raise _damaged(table, folder, found)
+            found = f"its file {uri}/{path} has {there:,} bytes where {size_bytes:,} were written"
+            raise _damaged(table, uri, found)
     return files
 
 
-def _content_damage(file: Path, table: Table) -> str | None:
+def _content_damage(file: str, table: Table) -> str | None:
     """What is the matter with the bytes of a file; None if all its rows can be read."""
     schema = table.without(*table.partitioned_by)
     try:

@@ -20,9 +20,9 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kip_replay.pipelines.storage import filesystem_of, is_store
 from kip_replay.replay.table import Table
 
 #: Rows of a row group, held back until it is full.
@@ -59,14 +59,6 @@ class DataFile:
 
 def partition_folder(recording: str) -> str:
     return f"recording={quote(recording, safe='')}"
-
-
-def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
-    """The file system of a URI or absolute path, and the path in it."""
-    if "://" in uri:
-        filesystem, path = pafs.FileSystem.from_uri(uri)
-        return filesystem, path
-    return pafs.LocalFileSystem(), uri
 
 
 def stats_columns(table: Table) -> list[str]:
@@ -140,7 +132,8 @@ class _OpenFile:
         self._table, self._recording = table, recording
         self._path = f"{partition_folder(recording)}/{name}-{uuid.uuid4()}.{_COMPRESSION}.parquet"
         filesystem, place = filesystem_of(f"{folder}/{self._path}")
-        filesystem.create_dir(str(Path(place).parent), recursive=True)
+        if not is_store(folder):
+            filesystem.create_dir(str(Path(place).parent), recursive=True)
         self._schema = table.without(*table.partitioned_by).remove_metadata()
         self._metadata: list[pq.FileMetaData] = []
         self._sink = filesystem.open_output_stream(place)

@@ -31,7 +31,7 @@ def is_memory_full(error: BaseException) -> bool:
         isinstance(cause, MemoryError | ConnectionRefusedError)
         or _is_java_gone(cause)
         or any(words in str(cause) for words in _WORDS_OF_MEMORY)
-        for cause in _causes(error)
+        for cause in causes(error)
     )
 
 
@@ -45,11 +45,12 @@ def is_disk_full(error: BaseException) -> bool:
     return any(
         (isinstance(cause, OSError) and cause.errno in _ERRNOS)
         or any(words in str(cause) for words in _WORDS)
-        for cause in _causes(error)
+        for cause in causes(error)
     )
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those that led to it."""
     seen: set[int] = set()
     next_one: BaseException | None = error
     while next_one is not None and id(next_one) not in seen:

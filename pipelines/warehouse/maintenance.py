@@ -24,8 +24,8 @@ from deltalake import WriterProperties
 from deltalake.exceptions import CommitFailedError
 from pyarrow.fs import FileType
 
+from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import filesystem_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, REPLAY_STATE

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.storage import Remote, place_of
 from kip_replay.replay.tables import TABLES
 
 #: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
@@ -16,10 +17,11 @@ _PROBE_BYTES = 1 << 12
 
 
 def require_named(warehouse_path: str) -> None:
-    """Raises UserError for a local path that would be read as another one."""
-    if "://" in warehouse_path:
-        return
-    misread = _MISREAD.search(os.path.abspath(warehouse_path))  # noqa: PTH100  links stay
+    """Raises UserError for a path or URI that would be read as another one."""
+    place = place_of(warehouse_path)
+    # Links stay.
+    whole = os.path.abspath(place) if isinstance(place, Path) else place.uri  # noqa: PTH100
+    misread = _MISREAD.search(whole)
     if misread:
         raise UserError(
             f"the warehouse {warehouse_path!r} has {misread[0]!r} in its path, which Delta "
@@ -30,9 +32,11 @@ def require_named(warehouse_path: str) -> None:
 def require_writable(warehouse_path: str) -> None:
     """Raises UserError unless a local warehouse, which may not be there yet, can be written to."""
     require_named(warehouse_path)
-    if "://" in warehouse_path:
+    place = place_of(warehouse_path)
+    if not isinstance(place, Path):
+        if not Remote(place.anchor).exists():
+            raise UserError(f"there is no {place.anchor} for the warehouse: correct it, or make it")
         return
-    place = Path(warehouse_path)
     try:
         there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
         with TemporaryFile(dir=there) as probe:

@@ -22,6 +22,7 @@ from deltalake import DeltaTable, Schema
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
+from kip_replay.pipelines.storage import place_of
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
@@ -38,8 +39,7 @@ class Warehouse:
     """The Delta tables under ``path``, which the first write creates."""
 
     def __init__(self, path: str | Path) -> None:
-        is_uri = "://" in str(path)
-        self.path = str(path).rstrip("/") if is_uri else str(Path(path).absolute())
+        self.path = str(place_of(path).absolute())
         self._opened: dict[str, DeltaTable] = {}
         #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
         self.written: dict[tuple[str, str], int] = {}

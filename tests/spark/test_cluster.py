@@ -1,73 +1,106 @@
 """A real cluster: a master, two workers and two executors, each a process of its own.
 
 What runs there must not find the clone by accident: the workers' Python has the packages of this
-one and nothing else, so that only what the job sends makes ``kip_replay`` importable.
+one and nothing else, so that only what the job sends makes ``kip_replay`` importable. Nor the
+driver's files: they run as a user who may not read them, and logs and warehouse are in a bucket.
 """
 
+import os
+import shutil
+import signal
 import subprocess
 import sys
-import venv
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from object_store import SECRET, assert_no_secret, assert_same, job, served, uploaded
+from recorded_logs import folder_of
 
-from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import TABLES
 from tools import cluster
 
-RECORDING = "failover-4.0"
-FOLDER = Path(__file__).resolve().parents[1] / "recordings" / RECORDING
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+FOLDER = folder_of("failover-4.0")
+LOGS = "s3a://bucket/logs/failover-4.0"
+NOBODY = 65534
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
 
 @pytest.fixture(scope="module")
-def worker_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def worker_python() -> Iterator[Path]:
     """An interpreter with this one's packages, but not with what is installed from the clone."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, symlinks=True)
-    [packages] = folder.glob("lib/python*/site-packages")
-    # Folders named in a .pth file are searched, the .pth files in them are not read.
-    own = [place for place in sys.path if place.endswith("site-packages")]
-    (packages / "packages.pth").write_text("".join(f"{place}\n" for place in own))
-    return folder / "bin" / "python"
+    version = f"python3.{sys.version_info.minor}"
+    found = (Path(sys.base_prefix) / "bin" / version, shutil.which(version, path="/usr/bin"))
+    base = next((each for each in found if each and _runs_as_nobody(each, "--version")), None)
+    if base is None:
+        pytest.skip("needs root, and a Python that every user may run")
+    with tempfile.TemporaryDirectory(prefix="environment-") as name:
+        Path(name).chmod(0o755)
+        subprocess.run([base, "-m", "venv", "--without-pip", name], check=True)
+        [packages] = Path(name).glob("lib/python*/site-packages")
+        # Folders named in a .pth file are searched, the .pth files in them are not read.
+        own = [place for place in sys.path if place.endswith("site-packages")]
+        (packages / "packages.pth").write_text("".join(f"{place}\n" for place in own))
+        yield Path(name) / "bin" / "python"
 
 
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory, worker_python: Path) -> Iterator[str]:
-    with cluster.standalone(tmp_path_factory.mktemp("cluster")) as url:
+def _runs_as_nobody(*command: object) -> bool:
+    tried = [*AS_NOBODY, *map(str, command)]
+    with suppress(OSError):
+        return not subprocess.run(tried, capture_output=True, check=False).returncode
+    return False
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Of the cluster's logs and work, which belong to its user; pytest's folders are closed."""
+    with tempfile.TemporaryDirectory(prefix="cluster-") as name:
+        Path(name).chmod(0o755)
+        os.chown(name, NOBODY, NOBODY)
+        yield Path(name)
+
+
+@pytest.fixture
+def master(worker_python: Path, folder: Path) -> Iterator[str]:
+    with served(folder), cluster.standalone(folder, *AS_NOBODY) as url:
+        uploaded(FOLDER, LOGS.replace("s3a", "s3"))
         yield url
 
 
-def submit(master: str, worker_python: Path, folder: Path, *job: str) -> str:
-    """Runs a job from ``folder``; returns what it prints."""
-    environment = cluster.submit_environment() | {"PYSPARK_PYTHON": str(worker_python)}
-    done = subprocess.run(
-        cluster.submit_command(master, job, "--conf", "spark.sql.shuffle.partitions=3"),
-        cwd=folder,
+def submit(
+    master: str, python: Path, folder: Path, happens: Callable[[], object], *job: str
+) -> str:
+    """Runs a job from a private ``folder``; something happens when replays begin."""
+    private = folder / "private"
+    private.mkdir(mode=0o700)
+    environment = cluster.submit_environment()
+    environment |= {"PYSPARK_PYTHON": str(python), "TMPDIR": str(private)}
+    settings = ["--conf", "spark.sql.shuffle.partitions=3"]
+    with subprocess.Popen(
+        cluster.submit_command(master, job, *settings),
+        cwd=private,
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    ) as process:
+        said = ""
+        for line in process.stdout:
+            said += line
+            if line.startswith("replay hwm_parking"):
+                happens()
+    assert process.returncode == 0, said
+    assert SECRET not in said
+    return said
 
 
-def rows(warehouse: str, table: str) -> list[dict[str, object]]:
-    """Rows of the recording, those of pairs with others left out, in an order of their own."""
-    found = DeltaTable(f"{warehouse}/{table}").to_pyarrow_table().to_pylist()
-    mine = [
-        row for row in found if {row["recording"], row.get("recorded_in", RECORDING)} == {RECORDING}
-    ]
-    return sorted(mine, key=repr)
-
-
-def test_workers_do_not_find_the_code_by_themselves(worker_python: Path) -> None:
-    """The test below proves something only if this holds."""
+def test_workers_find_neither_the_code_nor_the_logs_by_themselves(worker_python: Path) -> None:
+    """The tests below prove something only if this holds."""
     tried = subprocess.run(
-        [str(worker_python), "-c", "import pyarrow, msgspec, kip_replay.replay"],
+        [*AS_NOBODY, str(worker_python), "-c", "import pyarrow, msgspec, kip_replay.replay"],
         env={},
         cwd=worker_python.parent,
         capture_output=True,
@@ -77,19 +110,32 @@ def test_workers_do_not_find_the_code_by_themselves(worker_python: Path) -> None
     assert "No module named 'kip_replay'" in tried.stderr
 
 
-@pytest.mark.slow
-def test_tables_of_a_cluster_are_those_of_one_process(
-    master: str, worker_python: Path, finished: Warehouse, tmp_path: Path
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("disk") / "warehouse"
+    done = job("run", FOLDER, "--warehouse", path, "--engine", "local")
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def kill_worker(folder: Path) -> None:
+    """Kills a worker and its executor, with the Python processes of its tasks."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+            place = str((process / "cwd").readlink())
+            if str(folder) in place or f"--work-dir\0{folder}" in command:
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["whole", "a-worker-is-killed"])
+def test_tables_of_a_cluster_in_a_bucket_are_those_of_one_process_on_a_disk(
+    master: str, worker_python: Path, folder: Path, on_disk: Path, is_killed: bool
 ) -> None:
-    warehouse = tmp_path / "warehouse"
-    job = ("run", str(FOLDER), "--warehouse", str(warehouse))
-
-    said = submit(master, worker_python, tmp_path, *job)
-
-    assert f"report: {warehouse}/report.html" in said
-    for name in TABLES:
-        there = (Path(finished.path) / name).is_dir()
-        assert (warehouse / name).is_dir() == there, name
-        if there:
-            assert rows(str(warehouse), name) == rows(finished.path, name), name
-    assert rows(str(warehouse), "fetch_parking_outcomes")
+    warehouse = "s3a://bucket/warehouse"
+    happens = partial(kill_worker, folder / "worker-1") if is_killed else str
+    said = submit(master, worker_python, folder, happens, "run", LOGS, "--warehouse", warehouse)
+    assert "report: s3://bucket/warehouse/report.html" in said
+    assert not _runs_as_nobody("ls", folder / "private")
+    assert_same(on_disk, warehouse)
+    assert_no_secret(folder)

@@ -1,0 +1,278 @@
+"""Files, local or at a URI: how they are named, listed, looked at, opened and written.
+
+A local path is a ``pathlib.Path``; a URI is a ``Remote``, which has those of its methods that are
+called here, so that callers need not know which they have. Arrow's file systems are beneath.
+
+Credentials are what the environment has for the store's own tools (docs/object-stores.md). No URI
+holds them, so none can reach a table, a log or a setting.
+"""
+
+import io
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any, BinaryIO, TypeAlias
+
+import pyarrow.fs as pafs
+
+from kip_replay.pipelines.errors import UserError
+
+#: Hadoop's names of S3: the store is the same.
+_S3 = frozenset({"s3a", "s3n"})
+_SCHEMES = ("s3", "hdfs", "gs", "abfs", "abfss")
+#: Bytes of a request to a store: each takes as long as some megabytes do.
+_REQUEST_BYTES = 8 << 20
+#: What stores, and libraries about them, say; and what to say instead.
+_REASONS = {
+    r"NO_SUCH_BUCKET|NoSuchBucket|Bucket '.*' not found": "there is no such bucket: correct its "
+    "name, or make it",
+    r"ACCESS_DENIED|AccessDenied|HTTP 403|403 Forbidden|INVALID_ACCESS_KEY_ID|InvalidAccessKeyId|"
+    r"SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|ExpiredToken|EXPIRED_TOKEN|HTTP status 403": (
+        "the store refuses access: give it rights, or other credentials in the environment "
+        "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE)"
+    ),
+    r"NETWORK_CONNECTION|error sending request|dns error|Couldn't resolve host": "the store cannot "
+    "be reached: correct AWS_ENDPOINT_URL or AWS_REGION, or try again when it is back",
+    r"Unable to load libhdfs|Unable to load libjvm|libhdfs": "the Hadoop client is missing: set "
+    "HADOOP_HOME, CLASSPATH and ARROW_LIBHDFS_DIR",
+}
+
+
+def is_uri(text: str) -> bool:
+    return "://" in text
+
+
+def normal(text: str) -> str:
+    """A path as it is, a URI in the form that all here take. Raises UserError for one of no use."""
+    scheme, there, rest = text.partition("://")
+    if not there:
+        return text
+    scheme = "s3" if scheme.lower() in _S3 else scheme.lower()
+    authority = rest.partition("/")[0]
+    # A secret may have slashes in it. A port is none, and abfs has CONTAINER@ACCOUNT.
+    if re.search(r":(?!\d+$)", authority) or ("@" in authority and not scheme.startswith("abfs")):
+        raise UserError(
+            f"a URI with credentials was given, of {scheme}://: anyone could read them, so set "
+            "them in the environment instead"
+        )
+    if scheme == "file":
+        raise UserError(f"{text} is a local file: write its path, {rest}")
+    if scheme not in _SCHEMES:
+        known = ", ".join(f"{name}://" for name in _SCHEMES)
+        raise UserError(f"{text!r} is at no store that is known: name one of {known} or a path")
+    if scheme == "s3" and os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        # delta-rs, which takes the endpoint from there too, wants to be told that this is meant.
+        os.environ.setdefault("AWS_ALLOW_HTTP", "true")
+    return f"{scheme}://{rest}".rstrip("/")
+
+
+def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
+    """The file system of a URI or absolute path, and the path in it."""
+    if not is_uri(uri):
+        return pafs.LocalFileSystem(), uri
+    scheme, _, rest = uri.partition("://")
+    authority, slash, path = rest.partition("/")
+    filesystem, base = _root(f"{scheme}://{authority}")
+    return filesystem, f"{base.rstrip('/')}{slash}{path}"
+
+
+@cache
+def _root(root: str) -> tuple[pafs.FileSystem, str]:
+    scheme, _, authority = root.partition("://")
+    if scheme != "s3":
+        return pafs.FileSystem.from_uri(root)  # type: ignore[no-any-return]
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    # Delayed: what is small is one request, and leaves nothing where a writer is killed.
+    return pafs.S3FileSystem(endpoint_override=endpoint, allow_delayed_open=True), authority
+
+
+def is_store(uri: str) -> bool:
+    """Whether it is at a store of objects, which has no folders to be made."""
+    return is_uri(uri) and not uri.startswith("hdfs://")
+
+
+def reason_of(*errors: BaseException) -> str | None:
+    """What a store's error says, as the end of a sentence that says what to do; None of others."""
+    said = " ".join(map(str, errors))
+    return next((then for words, then in _REASONS.items() if re.search(words, said)), None)
+
+
+@contextmanager
+def _reached(uri: str, is_read: bool = False) -> Iterator[None]:
+    """Raises UserError for what a store refuses; where a file ``is_read``, for any failure.
+
+    Or what reads it would take the failure for damage of what the file holds.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = reason_of(error)
+        if reason or is_read:
+            raise UserError(f"{uri} cannot be used, {reason or error}") from error
+        raise
+
+
+class _Reader(io.RawIOBase):
+    """A file of a store, for Python's buffers."""
+
+    def __init__(self, uri: str, file: BinaryIO) -> None:
+        self._uri, self._file = uri, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _reached(self._uri, is_read=True):
+            return self._file.readinto(buffer)  # type: ignore[attr-defined,no-any-return]
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@dataclass(frozen=True, order=True)
+class Remote:
+    """A file or folder at a URI. What was listed is not asked for again."""
+
+    uri: str
+    _listed: pafs.FileInfo | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def __truediv__(self, name: "str | PurePosixPath") -> "Remote":
+        return Remote(f"{self.uri}/{name}")
+
+    @property
+    def anchor(self) -> str:
+        scheme, _, rest = self.uri.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
+    @property
+    def name(self) -> str:
+        return self.uri.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.name).suffix
+
+    @property
+    def parent(self) -> "Remote":
+        return self if self.uri == self.anchor else Remote(self.uri.rpartition("/")[0])
+
+    def absolute(self) -> "Remote":
+        return self
+
+    def resolve(self) -> "Remote":
+        """Without ``..``."""
+        rest = posixpath.normpath(self.uri[len(self.anchor) :] or "/").rstrip("/")
+        return Remote(self.anchor + rest)
+
+    @property
+    def listed(self) -> pafs.FileInfo:
+        if self._listed is not None:
+            return self._listed
+        filesystem, path = filesystem_of(self.uri)
+        with _reached(self.uri):
+            return filesystem.get_file_info(path)
+
+    def is_file(self) -> bool:
+        return bool(self.listed.type is pafs.FileType.File)
+
+    def is_dir(self) -> bool:
+        return bool(self.listed.type is pafs.FileType.Directory)
+
+    def exists(self) -> bool:
+        return bool(self.listed.type is not pafs.FileType.NotFound)
+
+    def stat(self) -> Any:
+        found = self.listed
+        if found.type is pafs.FileType.NotFound:
+            raise FileNotFoundError(2, "nothing there", self.uri)
+        return SimpleNamespace(st_size=found.size, st_mtime_ns=found.mtime_ns)
+
+    def iterdir(self, recursive: bool = False) -> "Iterator[Remote]":
+        filesystem, path = filesystem_of(self.uri)
+        selector = pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
+        with _reached(self.uri):
+            found = filesystem.get_file_info(selector)
+        for info in found:
+            yield Remote(self.uri + info.path[len(path) :], info)
+
+    def glob(self, pattern: str) -> "Iterator[Remote]":
+        """As pathlib's, but for ``**``."""
+        name, _, rest = pattern.partition("/")
+        if any(of in name for of in "*?["):
+            places = [place for place in self.iterdir() if fnmatchcase(place.name, name)]
+        else:
+            places = [self / name]
+        for place in places:
+            if rest:
+                yield from place.glob(rest)
+            elif place.exists():
+                yield place
+
+    def rglob(self, pattern: str) -> "Iterator[Remote]":
+        return (each for each in self.iterdir(recursive=True) if fnmatchcase(each.name, pattern))
+
+    def open(self, mode: str = "rb", buffering: int = _REQUEST_BYTES) -> BinaryIO:
+        """A file to be read by seeking, ``_REQUEST_BYTES`` at a time unless ``buffering`` is 0."""
+        filesystem, path = filesystem_of(self.uri)
+        with _reached(self.uri):
+            raw = _Reader(self.uri, filesystem.open_input_file(path))
+        return io.BufferedReader(raw, buffering) if buffering else raw  # type: ignore
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        return self.read_bytes().decode(encoding)
+
+    def read_bytes(self) -> bytes:
+        with self.open() as file:
+            return file.read()
+
+    def write_text(self, text: str, encoding: str = "utf-8", newline: str | None = None) -> None:
+        """Writes a file, which is there whole or not at all."""
+        filesystem, path = filesystem_of(self.uri)
+        if not is_store(self.uri):
+            filesystem.create_dir(posixpath.dirname(path), recursive=True)
+        with _reached(self.uri), filesystem.open_output_stream(path) as file:
+            file.write(text.encode(encoding))
+
+
+Place: TypeAlias = Path | Remote
+
+
+def place_of(text: "str | Place") -> Place:
+    """What a path or a URI names. Raises UserError."""
+    if isinstance(text, Remote):
+        return text
+    return Remote(normal(text)) if isinstance(text, str) and is_uri(text) else Path(text)
+
+
+def name_within(place: Place, folder: Place) -> str | None:
+    """A place's path within a folder, with slashes; None where it is elsewhere."""
+    if isinstance(place, Path):
+        is_there = isinstance(folder, Path) and place.is_relative_to(folder)
+        return place.relative_to(str(folder)).as_posix() if is_there else None
+    whole = f"{folder}/"
+    return place.uri[len(whole) :] if f"{place}/".startswith(whole) else None
+
+
+def joined(base: Place, name: str) -> Place:
+    """What a name means that is relative to a folder, or absolute, or a URI."""
+    return place_of(name) if is_uri(name) or Path(name).is_absolute() else base / name
