@@ -77,8 +77,8 @@ picture: ## take the picture in README.md of a recording in ./warehouse (needs C
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
 		--screenshot=docs/report.png "file://$$page" 2>/dev/null; rm "$$page"
 
-bench: setup ## measure speed beside DuckDB, and print docs/performance.md
-	@PYTHONPATH=tests $(BIN)/python -m benchmarks
+bench: setup ## measure runs of 21 MB to 1.3 GB, print docs/performance.md and docs/scaling.md (25 min)
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scale --out docs
 
 wheel: setup ## build dist/*.whl
 	@rm -rf build dist

@@ -1,7 +1,7 @@
-"""Benchmarks: ``make bench`` (or ``PYTHONPATH=tests .venv/bin/python -m benchmarks``).
+"""Benchmarks: ``make bench`` (or ``PYTHONPATH=tests python -m benchmarks.scale --help``).
 
-``real_lines`` and ``kip_227`` write request logs, ``contenders`` are programs that read them, each
-run in a process of its own (``processes``), ``engines`` times the rules on Arrow batches,
-and ``page`` prints docs/performance.md. None of it is a test;
-``tests/unit/test_benchmark_logs.py`` tests what the generators write.
+``cluster`` simulates brokers and controllers that log requests, ``long_recording`` writes their
+logs, ``scale`` measures runs on these (each in ``processes`` of its own), and ``pages`` prints
+docs/performance.md and docs/scaling.md of the figures. None of it is a test;
+``tests/unit/test_benchmark_logs.py`` tests what is generated.
 """

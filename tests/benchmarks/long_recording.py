@@ -1,114 +1,152 @@
-"""A recording of any size: a real one, gone through over and over, as if it had gone on.
+"""Write a recording of any size from a simulated cluster, seamless: ``cluster`` has the model.
 
-Each time through it is one *repetition*: all nodes' lines in the order of their stamps, moved on by
-the span of the recording, with offsets, epochs, session and correlation ids moved on as well. Lines
-of one repetition fit each other as they did; where one ends and the next begins, offsets jump. So
-the rules work as hard as on a real log of that length, and what they predict means nothing.
+    PYTHONPATH=tests python -m benchmarks.long_recording OUT --mb 84
+    PYTHONPATH=tests python -m benchmarks.long_recording OUT --hours 24 --mb 6
+
+With ``--hours``, OUT has a folder for each hour, ``hour-001`` and on, with what each log grew by: a
+growing recording is what appending them in turn makes (``append``). An hour is a step, of
+``--hour-s`` seconds of the cluster's clock.
 """
 
-import gzip
+import argparse
+import dataclasses
 import json
-import re
-from collections.abc import Iterator
-from contextlib import ExitStack
+import shutil
+import sys
+from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from .cluster import CLUSTER_ID, SECOND, Cluster, Load
 
-_STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
-#: Of the text before the JSON: ``[``, then the stamp.
-_STAMP_END = 24
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BETWEEN_MS = 1000
-#: Session ids are of 31 bits, from 1.
-_SESSION_IDS = 2**31 - 2
-#: By how much a repetition moves a number on.
-_STEPS = {
-    b"correlationId": 10_000,
-    b"sessionId": 7_919,
-    b"fetchOffset": 100_000,
-    b"baseOffset": 100_000,
-    b"highWatermark": 100_000,
-    b"lastStableOffset": 100_000,
-    b"currentMetadataOffset": 100_000,
-    b"partitionEpoch": 1_000,
-}
-# No session stays none.
-_NUMBER = re.compile(b'"(?!sessionId":0[,}])(' + b"|".join(_STEPS) + rb')":(\d+)(?=[,}])')
+MB = 1_000_000
+_BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
+#: Lines are in order of their stamps; none is completed so long after the event that writes it.
+_BEHIND_US = SECOND
+_BEFORE, _AFTER = b"] DEBUG Completed request:", b" (kafka.request.logger)\n"
 
 
-class _Line(NamedTuple):
-    """A line with holes for its stamp and for ``numbers``, which move on by ``steps``."""
+class Recorder:
+    """Writes on what a cluster logs, in the order of completion; its bytes and lines until now.
 
-    at_ms: int
-    node: int
-    text: bytes
-    numbers: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    are_sessions: NDArray[np.bool_]
+    Logs are rotated where they have ``file_bytes``.
+    """
 
-    @classmethod
-    def of(cls, at_ms: int, node: int, line: bytes) -> Self:
-        rest = line[_STAMP_END:].replace(b"%", b"%%")
-        names = [match[1] for match in _NUMBER.finditer(rest)]
-        return cls(
-            at_ms,
-            node,
-            _NUMBER.sub(rb'"\1":%d', rest),
-            np.array([int(match[2]) for match in _NUMBER.finditer(rest)], np.int64),
-            np.array([_STEPS[name] for name in names], np.int64),
-            np.array([name == b"sessionId" for name in names], np.bool_),
-        )
+    def __init__(self, load: Load, file_bytes: int = 0) -> None:
+        self.bytes = self.lines = self.until_us = self._files = 0
+        self._file_bytes, self._buffer = file_bytes, list[tuple[int, int, bytes]]()
+        self._cluster = Cluster(load, lambda *line: self._buffer.append(line))
 
-    def repeated(self, repetition: int, span_ms: int) -> bytes:
-        """The line of a repetition."""
-        at_ms = self.at_ms + repetition * span_ms
-        numbers = self.numbers + self.steps * repetition
-        numbers[self.are_sessions] = (numbers[self.are_sessions] - 1) % _SESSION_IDS + 1
-        stamp = b"[%b,%03d" % (_second(at_ms // 1000), at_ms % 1000)
-        return stamp + self.text % tuple(numbers.tolist()) + b"\n"
+    def record(self, folder: Path, more_bytes: int, until_us: int = 0) -> None:
+        """Writes as many bytes more into a new folder, or until a time of the cluster's clock."""
+        folder.mkdir(parents=True)
+        self._write_manifest(folder)
+        end, load = self.bytes + more_bytes, self._cluster.load
+        while self.until_us < until_us if until_us else self.bytes < end:
+            self.until_us += SECOND // (1 + load.brokers // 20)
+            self._cluster.run(self.until_us + _BEHIND_US)
+            self._flush(folder)
+
+    def _flush(self, folder: Path) -> None:
+        self._buffer.sort()
+        place = bisect_left(self._buffer, (self.until_us,))
+        texts: dict[int, list[bytes]] = {}
+        for at, node, text in self._buffer[:place]:
+            head = b"[%b,%03d" % (_second(at // SECOND), at // 1000 % 1000)
+            texts.setdefault(node, []).append(head + _BEFORE + text + _AFTER)
+        del self._buffer[:place]
+        self.lines += place
+        for node, lines in texts.items():
+            data = b"".join(lines)
+            self.bytes += len(data)
+            while data:
+                name, end = f"node-{node}.log", len(data)
+                if self._file_bytes:
+                    self._files += 1
+                    name = f"{name}.{self._files:06d}"
+                    end = data.find(b"\n", self._file_bytes) + 1 or end
+                with (folder / name).open("ab") as log:
+                    log.write(data[:end])
+                data = data[end:]
+
+    def _write_manifest(self, folder: Path) -> None:
+        cluster, behind = self._cluster, "*" if self._file_bytes else ""
+        roles = dict.fromkeys(cluster.controllers, "controller")
+        roles |= dict.fromkeys(cluster.broker_ids, "broker")
+        manifest = {
+            "name": folder.name,
+            "kafka_version": "4.2.0",
+            "cluster_id": CLUSTER_ID,
+            "timezone": "UTC",
+            "nodes": [
+                {"node_id": node, "role": role, "log": f"node-{node}.log{behind}"}
+                for node, role in roles.items()
+            ],
+            "voters": cluster.controllers,
+            "min_insync_replicas": 2,
+            "broker_heartbeat_interval_ms": cluster.load.heartbeat_ms,
+        }
+        (folder / "recording.json").write_text(json.dumps(manifest))
 
 
-def write_recording(folder: Path, source: Path, size_bytes: int) -> tuple[int, int]:
-    """Write a recording of at least ``size_bytes`` into ``folder``; its bytes and its lines."""
-    manifest = json.loads((source / "recording.json").read_text())
-    logs = [node["log"] for node in manifest["nodes"]]
-    lines = sorted(
-        (line for node, log in enumerate(logs) for line in _lines(source / log, node)),
-        key=lambda line: line.at_ms,
-    )
-    span_ms = lines[-1].at_ms - lines[0].at_ms + _BETWEEN_MS
-    folder.mkdir(parents=True)
-    for node in manifest["nodes"]:
-        node["log"] = node["log"].removesuffix(".gz")
-    (folder / "recording.json").write_text(json.dumps(manifest | {"name": folder.name}))
-    written = count = 0
-    with ExitStack() as stack:
-        paths = [folder / node["log"] for node in manifest["nodes"]]
-        files = [stack.enter_context(path.open("wb", buffering=1 << 20)) for path in paths]
-        while written < size_bytes:
-            repetition, place = divmod(count, len(lines))
-            line = lines[place]
-            written += files[line.node].write(line.repeated(repetition, span_ms))
-            count += 1
-    return written, count
-
-
-@lru_cache(1)
+@lru_cache(4)
 def _second(at_s: int) -> bytes:
-    return (_EPOCH + timedelta(seconds=at_s)).isoformat(" ").encode()[:19]
+    return (_BEGIN + timedelta(seconds=at_s)).isoformat(" ")[:19].encode()
 
 
-def _lines(path: Path, node: int) -> Iterator[_Line]:
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as log:
-        for line in log:
-            stamp = _STAMP.match(line)
-            if stamp:
-                # In the recording's own zone; only distances matter.
-                local = datetime.fromisoformat(stamp[1].decode()).replace(tzinfo=UTC)
-                at_ms = (local - _EPOCH) // timedelta(seconds=1) * 1000 + int(stamp[2])
-                yield _Line.of(at_ms, node, line.rstrip(b"\r\n"))
+def write_recording(
+    folder: Path, size_bytes: int, load: Load | None = None, files: int = 0
+) -> tuple[int, int, float]:
+    """Writes a recording, rotated into about so many files; its bytes, lines and seconds."""
+    recorder = Recorder(load or Load(), size_bytes // files if files else 0)
+    recorder.record(folder, size_bytes)
+    return recorder.bytes, recorder.lines, recorder.until_us / SECOND
+
+
+def write_hours(folder: Path, hours: int, hour_bytes: int, load: Load, hour_s: int = 0) -> int:
+    """Writes what logs grow by in each of ``hours``, into a folder each; returns all their bytes.
+
+    Without ``hour_s``, hours are as long as their size takes.
+    """
+    recorder = Recorder(load)
+    for hour in range(1, hours + 1):
+        recorder.record(folder / f"hour-{hour:03d}", hour_bytes, hour * hour_s * SECOND)
+    return recorder.bytes
+
+
+def append(hour: Path, recording: Path) -> None:
+    """Lets a recording grow by an hour."""
+    recording.mkdir(parents=True, exist_ok=True)
+    for part in sorted(hour.iterdir()):
+        if part.suffix == ".json":
+            manifest = json.loads(part.read_text()) | {"name": recording.name}
+            (recording / part.name).write_text(json.dumps(manifest))
+        else:
+            with part.open("rb") as new, (recording / part.name).open("ab") as log:
+                shutil.copyfileobj(new, log, 1 << 20)
+
+
+def main() -> int:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("long_recording", None, __doc__, formatter_class=form)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--mb", type=float, default=21, help="of the recording, or of each hour")
+    parser.add_argument("--hours", type=int, help="a folder for each, with what logs grow by")
+    parser.add_argument("--hour-s", type=int, default=0, help="of the cluster's clock (or by --mb)")
+    parser.add_argument("--files", type=int, default=0, help="rotate logs, into about so many")
+    for option in dataclasses.fields(Load):
+        parser.add_argument(f"--{option.name.replace('_', '-')}", type=int, default=option.default)
+    arguments = parser.parse_args()
+    names = [option.name for option in dataclasses.fields(Load)]
+    load = Load(**{name: getattr(arguments, name) for name in names})
+    size = int(arguments.mb * MB)
+    if arguments.hours:
+        print(write_hours(arguments.out, arguments.hours, size, load, arguments.hour_s), "bytes")
+    else:
+        print(*write_recording(arguments.out, size, load, arguments.files), "bytes, lines, seconds")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,31 +1,54 @@
-"""Logs that benchmarks generate are whole, and no line comes twice."""
+"""Logs that benchmarks generate are whole: no line comes twice, and none is missing."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.long_recording import write_recording
+import pytest
+from benchmarks.cluster import Load
+from benchmarks.long_recording import append, write_hours, write_recording
+from golden.recorded import ENGINE, quiet
 from parsed_lines import parsed
-from recorded_logs import folder_of
+
+from kip_replay.pipelines.ingest.recording import load_recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.log_gaps import gaps_in
+
+LOAD = Load(consumers=1)
 
 
-def test_a_long_recording_goes_on_where_the_real_one_ended(tmp_path: Path) -> None:
-    source = folder_of("failover-4.0")
-    # A bit more than twice: five MB are one repetition.
-    size_bytes, lines = write_recording(tmp_path / "long", source, 11_000_000)
+def test_a_generated_recording_has_each_line_once_and_no_gap(tmp_path: Path) -> None:
+    recording = tmp_path / "long"
+    size_bytes, lines, _ = write_recording(recording, 8_000_000, LOAD)
 
-    manifest = json.loads((tmp_path / "long" / "recording.json").read_text())
-    assert manifest["name"] == "long"
-    logs = {node["node_id"]: tmp_path / "long" / node["log"] for node in manifest["nodes"]}
-    assert sum(log.stat().st_size for log in logs.values()) == size_bytes >= 11_000_000
-    ids: set[str] = set()
-    total = 0
+    manifest = json.loads((recording / "recording.json").read_text())
+    logs = {node["node_id"]: recording / node["log"] for node in manifest["nodes"]}
+    assert sum(log.stat().st_size for log in logs.values()) == size_bytes >= 8_000_000
+    ids: list[str] = []
     for node_id, log in logs.items():
+        stamps = [line[1:24] for line in log.read_bytes().splitlines()]
+        assert all(before <= after for before, after in pairwise(stamps))
         with log.open("rb") as file:
-            stamps = [line[1:24] for line in file]
-            assert stamps == sorted(stamps)
-            file.seek(0)
             batch = parsed(file, node_id)
-            assert batch.column("rejected").null_count == batch.num_rows
-            ids.update(batch.column("line_id").to_pylist())
-            total += batch.num_rows
-    assert total == lines == len(ids)
+        assert batch.column("rejected").null_count == batch.num_rows
+        ids += batch.column("line_id").to_pylist()
+    assert len(ids) == len(set(ids)) == lines
+
+    ingest([load_recording(recording)], ENGINE, say=quiet)
+    assert not gaps_in(ENGINE, {"long": manifest["voters"]})
+
+
+@pytest.mark.parametrize("files", [0, 40])
+def test_hours_in_turn_and_rotated_files_have_the_same_lines(tmp_path: Path, files: int) -> None:
+    write_hours(tmp_path / "hours", 3, 500_000, LOAD)
+    for hour in sorted((tmp_path / "hours").iterdir()):
+        append(hour, tmp_path / "grown")
+    size_bytes = sum(log.stat().st_size for log in (tmp_path / "grown").glob("*.log"))
+    write_recording(tmp_path / "whole", size_bytes, LOAD, files)
+
+    manifest = json.loads((tmp_path / "whole" / "recording.json").read_text())
+    for node in manifest["nodes"]:
+        parts = sorted((tmp_path / "whole").glob(node["log"]))
+        whole = b"".join(part.read_bytes() for part in parts)
+        assert whole == (tmp_path / "grown" / f"node-{node['node_id']}.log").read_bytes()
+        assert (len(parts) > 1) == bool(files) or len(whole) < size_bytes // 40
