@@ -23,7 +23,8 @@ _READ = Text("""
 
 def is_growing(follows_from: str | None) -> bool:
     """Whether a rule has replayed no more than an increment, by what its lineage states."""
-    return follows_from is not None and len(follows_from.split(" ")) >= len(FollowsFrom._fields)
+    parts = (follows_from or "").split(" ")
+    return parts[0].isdigit() and len(parts) == len(FollowsFrom._fields)
 
 
 def recent_of(warehouse: Warehouse, recordings: Collection[str], minutes: float) -> Warehouse:

@@ -322,7 +322,7 @@ def test_sizes_are_bounded_by_what_is_carried(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("follows_from", "success"),
-    [(str(FollowsFrom(1, 1, "rule", "dependencies")), True), (fingerprint("all of it"), False)],
+    [(str(FollowsFrom(1, 1, 0, "rule", "dependencies")), True), (fingerprint("all of it"), False)],
 )
 def test_what_is_not_complete_yet_lacks_no_outcomes(
     tmp_path: Path, follows_from: str, success: bool
@@ -356,7 +356,7 @@ def test_a_run_checks_what_is_new_and_its_keys_against_older_rows(tmp_path: Path
         logged = [row("requests", request_id=n, received_at=t) for n, t in at.items()]
         read = {"first_received_at": min(at.values()), "last_completed_at": max(at.values())}
         read |= {"ingest_epoch": hour, "requests": len(at), "content_hash": str(hour)}
-        until = FollowsFrom(microseconds(max(at.values())), hour, "rule", "dependencies")
+        until = FollowsFrom(microseconds(max(at.values())), hour, 0, "rule", "dependencies")
         warehouse.replace("hwm_parking", {"r": str(until)}, {})
         files = [row("ingested_files", **read)]
         put(warehouse, "ingest", {REQUESTS: logged, INGESTED_FILES: files})
