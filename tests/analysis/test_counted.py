@@ -134,7 +134,7 @@ def replaced(growing: Growing) -> None:
 
 def merged(growing: Growing) -> None:
     for table in (LAGS, PARKED):
-        optimize(growing.warehouse.path, table)
+        optimize(growing.warehouse, table, lambda name: True)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
 )
-from kip_replay.replay.log_tables import CONFIGS, FETCHES, INGESTED_FILES, REQUESTS
+from kip_replay.replay.log_tables import CONFIGS, FETCHES, REQUESTS
 from kip_replay.replay.log_tables import PRODUCES as PRODUCE_LINES
 from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
@@ -27,17 +27,9 @@ from kip_replay.replay.tables import TABLES
 VIEWS = in_order(read_views(), TABLES)
 
 
-def ingested(recording: str, span_s: float, first_s: float = 0.0) -> Row:
-    return row(
-        INGESTED_FILES,
-        recording=recording,
-        node_id=1,
-        source_file="request.log",
-        content_hash=recording,
-        requests=1,
-        first_received_at=at(first_s),
-        last_completed_at=at(first_s + span_s),
-    )
+def logged(recording: str, span_s: float, first_s: float = 0.0) -> Row:
+    times = {"received_at": at(first_s), "completed_at": at(first_s + span_s)}
+    return row(REQUESTS, recording=recording, node_id=1, **times)
 
 
 def rows_of(tables: Mapping[Table, Sequence[Row]], query: str) -> list[Row]:
@@ -49,8 +41,8 @@ def rows_of(tables: Mapping[Table, Sequence[Row]], query: str) -> list[Row]:
 
 
 def spans(rows: Sequence[Row], span_s: float) -> list[Row]:
-    """Files of the recordings of rows."""
-    return [ingested(name, span_s) for name in sorted({r["recording"] for r in rows})]
+    """A request as long as each recording of rows."""
+    return [logged(name, span_s) for name in sorted({r["recording"] for r in rows})]
 
 
 # --- buckets --------------------------------------------------------------------------------------
@@ -66,8 +58,8 @@ def test_the_least_width_that_240_buckets_are_enough_for() -> None:
         for first in (0.0, 0.999_999, 1234.5)
         for span in SPANS
     }
-    files = [ingested(name, *map(float, reversed(name.split()))) for name in bounds]
-    found = rows_of({INGESTED_FILES: files}, "FROM time_buckets")
+    requests = [logged(name, *map(float, reversed(name.split()))) for name in bounds]
+    found = rows_of({REQUESTS: requests}, "FROM time_buckets")
     assert len(found) == len(bounds)
     for r in found:
         begin, end = bounds[r["recording"]]
@@ -80,11 +72,6 @@ def test_the_least_width_that_240_buckets_are_enough_for() -> None:
             if tried < r["bucket_s"]:
                 begun, ended = (moment.timestamp() // tried for moment in (begin, end))
                 assert ended - begun + 1 > 240
-
-
-def test_a_recording_without_requests_has_no_buckets() -> None:
-    empty = ingested("r", 5) | {"requests": 0, "first_received_at": None}
-    assert rows_of({INGESTED_FILES: [empty]}, "FROM time_buckets") == []
 
 
 # --- what is in them ------------------------------------------------------------------------------
@@ -126,8 +113,8 @@ def lags() -> list[Row]:
     ],
 )
 def test_view_is_the_reviewed_one(tmp_path: Path, view: str, tables: Any) -> None:
-    files = spans([r for rows in tables.values() for r in rows], 2400)
-    found = rows_of({**tables, INGESTED_FILES: files}, f"FROM {view} ORDER BY ALL")
+    requests = spans([r for rows in tables.values() for r in rows], 2400)
+    found = rows_of({**tables, REQUESTS: requests}, f"FROM {view} ORDER BY ALL")
     assert_reviewed(found, "views", view, tmp_path)
 
 
@@ -149,7 +136,7 @@ def test_bytes_a_second_of_a_few_requests() -> None:
     produce = request(
         0.9, api_name="PRODUCE", client_id=None, request_bytes=500, has_response=False
     )
-    other = request(1.0, api_name="METADATA", client_id="c")
+    other = request(1.0, api_name="METADATA", client_id="c", completed_at=at(470))
     tables = {
         REQUESTS: [fetch, more, produce, other],
         FETCHES: [
@@ -162,7 +149,6 @@ def test_bytes_a_second_of_a_few_requests() -> None:
         PRODUCE_LINES: [
             row(PRODUCE_LINES, request_id=produce["request_id"], partitions=[{"record_bytes": 400}])
         ],
-        INGESTED_FILES: [ingested("r", 470)],
     }
     found = {
         (r["client_id"], r["api_name"], r["direction"]): r
