@@ -238,7 +238,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     put(made, "all", rows)
     growing = made.writing(METADATA, ["growing"], [])
     growing.begin()
-    growing.end({"growing": "code inputs until state"})
+    growing.end({"growing": "1 1 0 rule state"})
     decide(Local(made), [*CASES], RULES, CONFIG)
     return made
 
@@ -281,9 +281,9 @@ def test_a_headline_names_its_limit_and_its_self_check(cards: Any) -> None:
     ]
 
 
-def test_decisions_follow_from_their_limits() -> None:
+def test_decisions_follow_from_their_limits(tmp_path: Path) -> None:
     def made(config: Any) -> str:
-        return follows_from({}, ["r"], RULES, config)["r"]
+        return follows_from(Warehouse(tmp_path), ["r"], RULES, config)["r"]
 
     limited = [
         (name, key) for name in ("report", *(rule.name for rule in RULES)) for key in CONFIG[name]

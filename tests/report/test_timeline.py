@@ -14,7 +14,7 @@ from kip_replay.pipelines.report.marks import Chart, Line
 from kip_replay.pipelines.report.timeline import marks, timelines
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
-from kip_replay.replay.log_tables import CONFIGS, INGESTED_FILES, ISR_CHANGES, LOG_GAPS, REQUESTS
+from kip_replay.replay.log_tables import CONFIGS, ISR_CHANGES, LOG_GAPS, REQUESTS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -28,9 +28,8 @@ def session(
     tables: Mapping[Table, Sequence[Row]], span_s: float = 200
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A recording r of some length with these rows."""
-    ingested = row(INGESTED_FILES, node_id=1, source_file="x", content_hash="x", requests=1)
-    ingested |= {"first_received_at": at(0), "last_completed_at": at(span_s)}
-    with database({INGESTED_FILES: [ingested], **tables}) as connection:
+    long = row(REQUESTS, node_id=1, received_at=at(0), completed_at=at(span_s))
+    with database({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
         create_views(connection, VIEWS)
         yield connection
 
