@@ -1,7 +1,7 @@
 """Files, local or at a URI: how they are named, listed, looked at, opened and written.
 
-A local path is a ``pathlib.Path``; a URI is a ``Remote``, which has those of its methods that are
-called here, so that callers need not know which they have. Arrow's file systems are beneath.
+A local path is a ``pathlib.Path``, a URI a ``Remote``, so that callers need not know which they
+have. Arrow's file systems are beneath.
 
 Credentials are what the environment has for the store's own tools (docs/object-stores.md). No URI
 holds them, so none can reach a table, a log or a setting.
@@ -13,8 +13,6 @@ import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
@@ -119,138 +117,99 @@ def _reached(uri: str, is_read: bool = False) -> Iterator[None]:
         raise
 
 
-class _Reader(io.RawIOBase):
-    """A file of a store, for Python's buffers."""
-
-    def __init__(self, uri: str, file: BinaryIO) -> None:
-        self._uri, self._file = uri, file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with _reached(self._uri, is_read=True):
-            return self._file.readinto(buffer)  # type: ignore[attr-defined,no-any-return]
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-@dataclass(frozen=True, order=True)
-class Remote:
-    """A file or folder at a URI. What was listed is not asked for again."""
+class _Reader(io.BufferedReader):
+    """A file of a store, read by large requests, of which each may fail."""
 
     uri: str
-    _listed: pafs.FileInfo | None = field(default=None, compare=False, repr=False)
+
+    def read(self, size: int | None = -1) -> bytes:
+        with _reached(self.uri, is_read=True):
+            return super().read(size)
+
+
+class Remote(PurePosixPath):
+    """A file or folder at a URI, with those methods of ``Path`` that are called here."""
+
+    #: What listing its folder said, which is not asked for again.
+    _listed: pafs.FileInfo | None = None
 
     def __str__(self) -> str:
-        return self.uri
-
-    def __truediv__(self, name: "str | PurePosixPath") -> "Remote":
-        return Remote(f"{self.uri}/{name}")
+        return super().__str__().replace(":/", "://", 1)
 
     @property
     def anchor(self) -> str:
-        scheme, _, rest = self.uri.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}"
-
-    @property
-    def name(self) -> str:
-        return self.uri.rpartition("/")[2]
-
-    @property
-    def suffix(self) -> str:
-        return PurePosixPath(self.name).suffix
-
-    @property
-    def parent(self) -> "Remote":
-        return self if self.uri == self.anchor else Remote(self.uri.rpartition("/")[0])
+        return f"{self.parts[0]}//{self.parts[1]}"
 
     def absolute(self) -> "Remote":
         return self
 
     def resolve(self) -> "Remote":
         """Without ``..``."""
-        rest = posixpath.normpath(self.uri[len(self.anchor) :] or "/").rstrip("/")
-        return Remote(self.anchor + rest)
+        return Remote(posixpath.normpath(PurePosixPath(*self.parts)))
 
-    @property
-    def listed(self) -> pafs.FileInfo:
+    def _info(self) -> pafs.FileInfo:
         if self._listed is not None:
             return self._listed
-        filesystem, path = filesystem_of(self.uri)
-        with _reached(self.uri):
+        filesystem, path = filesystem_of(str(self))
+        with _reached(str(self)):
             return filesystem.get_file_info(path)
 
     def is_file(self) -> bool:
-        return bool(self.listed.type is pafs.FileType.File)
+        return bool(self._info().type is pafs.FileType.File)
 
     def is_dir(self) -> bool:
-        return bool(self.listed.type is pafs.FileType.Directory)
+        return bool(self._info().type is pafs.FileType.Directory)
 
     def exists(self) -> bool:
-        return bool(self.listed.type is not pafs.FileType.NotFound)
+        return bool(self._info().type is not pafs.FileType.NotFound)
 
     def stat(self) -> Any:
-        found = self.listed
+        found = self._info()
         if found.type is pafs.FileType.NotFound:
-            raise FileNotFoundError(2, "nothing there", self.uri)
+            raise FileNotFoundError(2, "nothing there", str(self))
         return SimpleNamespace(st_size=found.size, st_mtime_ns=found.mtime_ns)
 
     def iterdir(self, recursive: bool = False) -> "Iterator[Remote]":
-        filesystem, path = filesystem_of(self.uri)
+        filesystem, path = filesystem_of(str(self))
         selector = pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
-        with _reached(self.uri):
+        with _reached(str(self)):
             found = filesystem.get_file_info(selector)
         for info in found:
-            yield Remote(self.uri + info.path[len(path) :], info)
+            place = self / info.path[len(path) :].lstrip("/")
+            place._listed = info
+            yield place
 
     def glob(self, pattern: str) -> "Iterator[Remote]":
         """As pathlib's, but for ``**``."""
         name, _, rest = pattern.partition("/")
-        if any(of in name for of in "*?["):
-            places = [place for place in self.iterdir() if fnmatchcase(place.name, name)]
-        else:
-            places = [self / name]
-        for place in places:
+        is_glob = any(of in name for of in "*?[")
+        for place in self.iterdir() if is_glob else [self / name]:
+            if is_glob and not place.match(name):
+                continue
             if rest:
                 yield from place.glob(rest)
             elif place.exists():
                 yield place
 
     def rglob(self, pattern: str) -> "Iterator[Remote]":
-        return (each for each in self.iterdir(recursive=True) if fnmatchcase(each.name, pattern))
+        return (each for each in self.iterdir(recursive=True) if each.match(pattern))
 
     def open(self, mode: str = "rb", buffering: int = _REQUEST_BYTES) -> BinaryIO:
         """A file to be read by seeking, ``_REQUEST_BYTES`` at a time unless ``buffering`` is 0."""
-        filesystem, path = filesystem_of(self.uri)
-        with _reached(self.uri):
-            raw = _Reader(self.uri, filesystem.open_input_file(path))
-        return io.BufferedReader(raw, buffering) if buffering else raw  # type: ignore
-
-    def read_text(self, encoding: str = "utf-8") -> str:
-        return self.read_bytes().decode(encoding)
+        filesystem, path = filesystem_of(str(self))
+        with _reached(str(self)):
+            file = _Reader(filesystem.open_input_file(path), buffering or 1)
+        file.uri = str(self)
+        return file
 
     def read_bytes(self) -> bytes:
         with self.open() as file:
             return file.read()
 
-    def write_text(self, text: str, encoding: str = "utf-8", newline: str | None = None) -> None:
+    def write_text(self, text: str, encoding: str = "utf-8") -> None:
         """Writes a file, which is there whole or not at all."""
-        filesystem, path = filesystem_of(self.uri)
-        if not is_store(self.uri):
-            filesystem.create_dir(posixpath.dirname(path), recursive=True)
-        with _reached(self.uri), filesystem.open_output_stream(path) as file:
+        filesystem, path = filesystem_of(str(self))
+        with _reached(str(self)), filesystem.open_output_stream(path) as file:
             file.write(text.encode(encoding))
 
 
@@ -266,11 +225,9 @@ def place_of(text: "str | Place") -> Place:
 
 def name_within(place: Place, folder: Place) -> str | None:
     """A place's path within a folder, with slashes; None where it is elsewhere."""
-    if isinstance(place, Path):
-        is_there = isinstance(folder, Path) and place.is_relative_to(folder)
-        return place.relative_to(str(folder)).as_posix() if is_there else None
-    whole = f"{folder}/"
-    return place.uri[len(whole) :] if f"{place}/".startswith(whole) else None
+    if not place.is_relative_to(folder):
+        return None
+    return "/".join(place.relative_to(folder).parts) or "."
 
 
 def joined(base: Place, name: str) -> Place:

@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.storage import Place, is_uri, joined, name_within, place_of
+from kip_replay.pipelines.storage import Place, joined, name_within, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.replay.kafka.request_log.layouts import Framing, NodeBy
 
@@ -201,8 +201,7 @@ def _matches(base: Place, log: str) -> Iterator[Place]:
                 yield from in_folder
                 return
     elif _is_glob(log):
-        is_absolute = is_uri(log) or Path(log).is_absolute()
-        root = place_of(path.anchor) if is_absolute else base
+        root = base if path.is_relative_to(base) else place_of(path.anchor)
         yield from _globbed(root, name_within(path, root) or log)
 
 

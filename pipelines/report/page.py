@@ -23,7 +23,7 @@ def is_current(path: Place, fingerprint: str | None) -> bool:
     """Whether the page there was written with this fingerprint; of None, none was."""
     if fingerprint is None or not path.is_file():
         return False
-    return path.read_text(encoding="utf-8").endswith(_end(fingerprint))
+    return path.read_bytes().endswith(_end(fingerprint).encode())
 
 
 def write_page(path: Place, text: str, fingerprint: str | None = None) -> None:

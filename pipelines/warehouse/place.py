@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.storage import Remote, place_of
+from kip_replay.pipelines.storage import place_of
 from kip_replay.replay.tables import TABLES
 
 #: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
@@ -20,7 +20,7 @@ def require_named(warehouse_path: str) -> None:
     """Raises UserError for a path or URI that would be read as another one."""
     place = place_of(warehouse_path)
     # Links stay.
-    whole = os.path.abspath(place) if isinstance(place, Path) else place.uri  # noqa: PTH100
+    whole = os.path.abspath(place) if isinstance(place, Path) else str(place)  # noqa: PTH100
     misread = _MISREAD.search(whole)
     if misread:
         raise UserError(
@@ -34,7 +34,7 @@ def require_writable(warehouse_path: str) -> None:
     require_named(warehouse_path)
     place = place_of(warehouse_path)
     if not isinstance(place, Path):
-        if not Remote(place.anchor).exists():
+        if not place_of(place.anchor).exists():
             raise UserError(f"there is no {place.anchor} for the warehouse: correct it, or make it")
         return
     try:
