@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ LONG_LINE_HEAD_BYTES = 1000
 #: Between an archive and the name of a file in it.
 WITHIN = "!/"
 GZIP_MAGIC = b"\x1f\x8b"
+_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 #: Compressions by their first bytes: their names, and what unpacks them.
 _UNPACKERS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     GZIP_MAGIC: ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
@@ -51,12 +51,14 @@ def is_compressed(path: str) -> bool:
 
 def members(path: Place) -> list[str] | None:
     magic = _magic(path)
-    if _is_zip(path, magic):
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-    if not (".tar" in path.name or path.suffix in (".tgz", ".tzst") or magic[:1] == b"\0"):
+    is_zip = magic.startswith(_ZIP_MAGIC)
+    is_tar = ".tar" in path.name or path.suffix in (".tgz", ".tzst") or magic[:1] == b"\0"
+    if not (is_zip or is_tar):
         return None
     try:
+        if is_zip:
+            with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+                return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
         with _tar(path) as archive:
             return [entry.name for entry in archive if entry.isfile()]
     except tarfile.TarError:
@@ -68,11 +70,6 @@ def members(path: Place) -> list[str] | None:
 def _magic(path: Place) -> bytes:
     with path.open("rb", buffering=0) as file:
         return file.read(_MAGIC_BYTES_MAX)
-
-
-def _is_zip(path: Place, magic: bytes) -> bool:
-    """Of a store by its beginning: its end would be a request more for each file."""
-    return zipfile.is_zipfile(path) if isinstance(path, Path) else magic.startswith(b"PK")
 
 
 def _archive_of(path: str) -> tuple[Place, str] | None:
@@ -99,7 +96,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         if inside is None:
             yield stack.enter_context(place_of(path).open("rb"))
-        elif _is_zip(inside[0], _magic(inside[0])):
+        elif _magic(inside[0]).startswith(_ZIP_MAGIC):
             file = stack.enter_context(inside[0].open("rb"))
             archive = stack.enter_context(zipfile.ZipFile(file))
             yield stack.enter_context(archive.open(inside[1]))  # type: ignore[misc]

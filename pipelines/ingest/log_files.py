@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatch
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -29,7 +30,6 @@ from kip_replay.replay.kafka.request_log.layouts import Framing, NodeBy
 
 #: Files looked at by as many threads: a store takes its time for each.
 AT_ONCE = 32
-_GLOB_CHARACTERS = frozenset("*?[")
 #: What the kernel makes up as it is read, also where it looks like a regular file.
 _OF_THE_KERNEL = (Path("/proc"), Path("/sys"))
 #: What a folder stands for: Kafka's own name first, else whatever looks like a log.
@@ -107,7 +107,7 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
                 f"the log {log!r} of {who} cannot be read ({error}): correct its rights or its name"
             ) from None
         if not matches:
-            is_special = not _is_glob(log) and named.exists()
+            is_special = not has_magic(log) and named.exists()
             why = "this is no regular file" if is_special else "nothing there"
             raise UserError(
                 f"{who} has no log: {why} matches {log!r}, correct its 'log' in the manifest or "
@@ -127,15 +127,10 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
     ahead_ms = node.clock_offset_ms
     part = _node_by(node, recording), node.line_field, recording.since, recording.until
     return [
-        LogFile(
-            recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part, _listed(place)
-        )
+        LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part, listed)
         for (path, name), place in sorted(found.items(), key=lambda item: item[0][1])
+        for listed in [None if isinstance(place, Path) else _on_disk(place)]
     ]
-
-
-def _listed(place: Place) -> "OnDisk | None":
-    return None if isinstance(place, Path) else _on_disk(place)
 
 
 def _in_archive(path: Place, name: str, pattern: str, who: str) -> dict[str, str]:
@@ -200,7 +195,7 @@ def _matches(base: Place, log: str) -> Iterator[Place]:
             if in_folder:
                 yield from in_folder
                 return
-    elif _is_glob(log):
+    elif has_magic(log):
         root = base if path.is_relative_to(base) else place_of(path.anchor)
         yield from _globbed(root, name_within(path, root) or log)
 
@@ -211,10 +206,6 @@ def _globbed(folder: Place, pattern: str) -> list[Place]:
     )
 
 
-def _is_glob(text: str) -> bool:
-    return not _GLOB_CHARACTERS.isdisjoint(text)
-
-
 def _name_within(path: Place, base: Place, log: str) -> str:
     """Relative to the recording's folder, or to the folder that ``log`` names outside of it."""
     if (name := name_within(path, base)) is not None:
@@ -222,7 +213,7 @@ def _name_within(path: Place, base: Place, log: str) -> str:
     folder = joined(base, log)
     if not folder.is_dir():
         folder = folder.parent
-        while _is_glob(folder.name):
+        while has_magic(folder.name):
             folder = folder.parent
     return name_within(path, folder) or path.name
 

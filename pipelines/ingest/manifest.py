@@ -51,34 +51,12 @@ class Manifest(msgspec.Struct):
 
 
 ENTRIES, NODE_ENTRIES = (frozenset(of.__struct_fields__) for of in (Manifest, NodeEntry))
+_OF_CLUSTER = {"broker_configs", "broker_session_timeout_ms", "cluster_id", "configs", "patched"}
+_OF_CLUSTER |= {"replica_fetch_min_bytes", "replica_fetch_wait_max_ms", "replica_lag_time_max_ms"}
+_OF_CLUSTER |= {"quorum_status", "quorum_status_end", "replication_factor", "session_slots"}
+_OF_LOAD = {"delays_ms", "duration_s", "partitions", "producers", "scenario", "seed", "topics"}
 #: How a recording was made: load, patches, settings of the brokers.
-FACTS = frozenset(
-    {
-        "broker_configs",
-        "broker_session_timeout_ms",
-        "cluster_id",
-        "configs",
-        "delays_ms",
-        "description",
-        "duration_s",
-        "facts",
-        "notes",
-        "partitions",
-        "patched",
-        "producers",
-        "quorum_status",
-        "quorum_status_end",
-        "recorded_at",
-        "replica_fetch_min_bytes",
-        "replica_fetch_wait_max_ms",
-        "replica_lag_time_max_ms",
-        "replication_factor",
-        "scenario",
-        "seed",
-        "session_slots",
-        "topics",
-    }
-)
+FACTS = _OF_CLUSTER | _OF_LOAD | {"description", "facts", "notes", "recorded_at"}
 #: What Spark and Hive call a folder without a value.
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: A path, where a name becomes a file's: of separators, of dots alone, with a drive.

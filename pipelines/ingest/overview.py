@@ -7,7 +7,7 @@ spent on a log that lacks what was wanted of it.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +23,7 @@ from kip_replay.pipelines.ingest.log_files import LogFile, files_of, find_log_fi
 from kip_replay.pipelines.ingest.parse_task import Unread
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.sample import Sample, sampled
-from kip_replay.pipelines.ingest.survey_checks import Span, check_spans, shown_span
+from kip_replay.pipelines.ingest.survey_checks import Span, check_spans, shown_span, some
 from kip_replay.pipelines.ingest.unread import unread_sentence, what_they_are
 from kip_replay.pipelines.ingest.whose_log import (
     OF_BROKERS,
@@ -253,7 +253,7 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
     silent = sorted(seen - {*recording.node_ids})
     if silent:
         found.problems.append(
-            f"no log of node {_some(map(str, silent), 10)}, which the logs of others or 'voters' "
+            f"no log of node {some(map(str, silent), 10)}, which the logs of others or 'voters' "
             "name: what only it logged stays unknown"
         )
     return found
@@ -272,7 +272,7 @@ def _other_role(each: NodeOverview) -> list[str]:
 def _of_files(each: NodeOverview, rows: pa.Table) -> list[str]:
     who = f"node {each.node.node_id}"
     empty = [s.file.source_file for s in each.samples if not s.disk_bytes]
-    said = [f"{who}: empty: {_some(empty)}"] if empty else []
+    said = [f"{who}: empty: {some(empty)}"] if empty else []
     said += [f"{who}: {s.file.source_file} {s.damage}" for s in each.samples if s.damage]
     rejected = pc.drop_null(rows.column("rejected"))
     if len(rejected) > _REJECTED_SHARE * len(rows):
@@ -309,9 +309,3 @@ def _not_together(found: Overview) -> list[str]:
         if each.span and "broker" in each.role
         if whole_us - (each.span[1] - each.span[0]) > max(_OUTSIDE_SHARE * whole_us, _OUTSIDE_US)
     ]
-
-
-def _some(names: Iterable[str], most: int = 3) -> str:
-    every = [*names]
-    more = f" and {len(every) - most:,} more" if len(every) > most else ""
-    return ", ".join(every[:most]) + more

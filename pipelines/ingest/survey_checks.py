@@ -5,7 +5,7 @@ numbers that look real. So nodes must have logged at the same time.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
@@ -116,8 +116,13 @@ def notes_of(surveys: Sequence[Survey]) -> list[str]:
         if survey.left_bytes and survey.damage is None
     ]
     empty = [s.file.source_file for s in surveys if not s.end + s.left_bytes]
-    more = f" and {len(empty) - 3:,} more" if len(empty) > 3 else ""
-    return [*halves, f"empty: {', '.join(empty[:3])}{more}"] if empty else halves
+    return [*halves, f"empty: {some(empty)}"] if empty else halves
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    every = [*names]
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
 
 
 def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:
