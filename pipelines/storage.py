@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from glob import has_magic
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeAlias
@@ -103,27 +104,23 @@ def reason_of(*errors: BaseException) -> str | None:
 
 
 @contextmanager
-def _reached(uri: str, is_read: bool = False) -> Iterator[None]:
-    """Raises UserError for what a store refuses; where a file ``is_read``, for any failure.
-
-    Or what reads it would take the failure for damage of what the file holds.
-    """
+def _reached(place: "Remote") -> Iterator[None]:
+    """Raises UserError for what fails, or a reader would take it for damage of the file."""
     try:
         yield
     except OSError as error:
-        reason = reason_of(error)
-        if reason or is_read:
-            raise UserError(f"{uri} cannot be used, {reason or error}") from error
-        raise
+        raise UserError(f"{place} cannot be used, {reason_of(error) or error}") from error
 
 
 class _Reader(io.BufferedReader):
     """A file of a store, read by large requests, of which each may fail."""
 
-    uri: str
+    def __init__(self, place: "Remote", file: Any, buffering: int) -> None:
+        super().__init__(file, buffering)
+        self._place = place
 
     def read(self, size: int | None = -1) -> bytes:
-        with _reached(self.uri, is_read=True):
+        with _reached(self._place):
             return super().read(size)
 
 
@@ -145,13 +142,13 @@ class Remote(PurePosixPath):
 
     def resolve(self) -> "Remote":
         """Without ``..``."""
-        return Remote(posixpath.normpath(PurePosixPath(*self.parts)))
+        return Remote(posixpath.normpath(self))
 
     def _info(self) -> pafs.FileInfo:
         if self._listed is not None:
             return self._listed
         filesystem, path = filesystem_of(str(self))
-        with _reached(str(self)):
+        with _reached(self):
             return filesystem.get_file_info(path)
 
     def is_file(self) -> bool:
@@ -172,7 +169,7 @@ class Remote(PurePosixPath):
     def iterdir(self, recursive: bool = False) -> "Iterator[Remote]":
         filesystem, path = filesystem_of(str(self))
         selector = pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
-        with _reached(str(self)):
+        with _reached(self):
             found = filesystem.get_file_info(selector)
         for info in found:
             place = self / info.path[len(path) :].lstrip("/")
@@ -182,9 +179,8 @@ class Remote(PurePosixPath):
     def glob(self, pattern: str) -> "Iterator[Remote]":
         """As pathlib's, but for ``**``."""
         name, _, rest = pattern.partition("/")
-        is_glob = any(of in name for of in "*?[")
-        for place in self.iterdir() if is_glob else [self / name]:
-            if is_glob and not place.match(name):
+        for place in self.iterdir() if has_magic(name) else [self / name]:
+            if not place.match(name):
                 continue
             if rest:
                 yield from place.glob(rest)
@@ -197,10 +193,8 @@ class Remote(PurePosixPath):
     def open(self, mode: str = "rb", buffering: int = _REQUEST_BYTES) -> BinaryIO:
         """A file to be read by seeking, ``_REQUEST_BYTES`` at a time unless ``buffering`` is 0."""
         filesystem, path = filesystem_of(str(self))
-        with _reached(str(self)):
-            file = _Reader(filesystem.open_input_file(path), buffering or 1)
-        file.uri = str(self)
-        return file
+        with _reached(self):
+            return _Reader(self, filesystem.open_input_file(path), buffering or 1)
 
     def read_bytes(self) -> bytes:
         with self.open() as file:
@@ -209,7 +203,7 @@ class Remote(PurePosixPath):
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
         """Writes a file, which is there whole or not at all."""
         filesystem, path = filesystem_of(str(self))
-        with _reached(str(self)), filesystem.open_output_stream(path) as file:
+        with _reached(self), filesystem.open_output_stream(path) as file:
             file.write(text.encode(encoding))
 
 

@@ -85,11 +85,9 @@ def _require_whole(warehouse: str) -> dict[str, list[dict[str, Any]]]:
 
 def _rows_left(warehouse: str) -> dict[tuple[str, str], tuple[datetime | None, dict[str, int]]]:
     """When each (recording, step) was done, and its rows by table. Raises DamagedTableError."""
-    uri = f"{warehouse}/{LINEAGE.name}"
-    listed = {f"{LINEAGE.name}/{path}": size for path, size in _listed(uri).items()}
-    if not _was_made(LINEAGE.name, listed):
+    if not _live_files(warehouse, LINEAGE, _listed(warehouse, LINEAGE.name)):
         return {}
-    _live_files(warehouse, LINEAGE, listed)
+    uri = f"{warehouse}/{LINEAGE.name}"
     delta = deltalake.DeltaTable(uri)
     if "row_counts" not in {field.name for field in delta.schema().fields}:
         return {}  # of another version of this program: whoever opens the table says so
@@ -105,12 +103,13 @@ def _rows_left(warehouse: str) -> dict[tuple[str, str], tuple[datetime | None, d
     return found
 
 
-def _listed(uri: str) -> dict[str, int | None]:
-    """Bytes of the files in a folder and below, None of folders, by path within it."""
-    filesystem, path = filesystem_of(uri)
-    if filesystem.get_file_info(path).type is not pafs.FileType.Directory:
+def _listed(warehouse: str, name: str = "") -> dict[str, int | None]:
+    """Bytes of the files in a folder and below, None of folders, by path within the warehouse."""
+    filesystem, path = filesystem_of(warehouse)
+    folder = f"{path}/{name}".rstrip("/")
+    if filesystem.get_file_info(folder).type is not pafs.FileType.Directory:
         return {}
-    found = filesystem.get_file_info(pafs.FileSelector(path, recursive=True))
+    found = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
     return {each.path[len(path) + 1 :]: each.size for each in found}
 
 
