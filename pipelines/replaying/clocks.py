@@ -5,11 +5,10 @@ new lines show. When it is closed, all of its lines are looked at once more.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,17 +19,17 @@ from kip_replay.pipelines.replaying.clock_words import Row, is_apart
 from kip_replay.pipelines.replaying.kept import (
     CLOCKS,
     HEARTBEATS,
+    SUMS_OF_CLOCKS,
     Kept,
     added,
     heartbeats_of,
     packed,
-    state_row,
+    write_states,
 )
 from kip_replay.pipelines.replaying.log_gaps import voters_table
 from kip_replay.pipelines.replaying.states import FollowsFrom, is_late
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
-from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.clocks import Clocks, Order, off_from_all, offsets
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US
 from kip_replay.replay.log_tables import INGESTED_FILES
@@ -61,73 +60,25 @@ def find_clock_bounds(
     stale = {n: t for n, t in wanted.items() if lineage.get((n, CLOCKS)) not in (t, closed[n])}
     if not stale:
         return
-    rows: list[Row] = []
-    states: list[Row] = []
-    for name in stale:
-        files = [row for row in ingested if row["recording"] == name]
-        if complete is None:
-            sums = _summed(engine, name, voters[name], None)
-        else:
-            identity = fingerprint(code, voters[name])
-            kept = Kept.of(engine, name, CLOCKS)
-            if kept and (kept.saved.identity != identity or is_late(files, kept.saved)):
-                kept = None
-            sums = _summed(engine, name, voters[name], complete[name] - 2 * _REACH_US, kept)
-            epoch = max(file["ingest_epoch"] for file in files)
-            follows_from = str(FollowsFrom(sums.until_us, epoch, 0, identity, ""))
-            states += (
-                {"recording": name}
-                | state_row(follows_from, CLOCKS, key, sums.until_us, packed(getattr(sums, key)))
-                for key in ("pairs", "heartbeats")
-            )
-        rows += _bounds(engine, name, files, sums)
-    _write(warehouse, stale, rows, states)
-
-
-class _Sums(NamedTuple):
-    """What bounds follow from; ``pairs``: those until ``until_us``, ``later``: those after it."""
-
-    until_us: int
-    pairs: pa.Table
-    later: pa.Table
-    heartbeats: pa.Table
-
-
-def _summed(
-    engine: Engine,
-    recording: str,
-    voters: Sequence[int],
-    until_us: int | None,
-    kept: Kept | None = None,
-) -> _Sums:
-    """Adds what new lines show to what was kept; ``until_us``: None where the log is closed."""
-    since_us = kept.saved.until_us if kept else ALWAYS_SINCE_US
-    reach_us = ALWAYS_UNTIL_US if until_us is None else _REACH_US
-    until_us = max(since_us, until_us or ALWAYS_SINCE_US)
-    text = Text.read(
-        _PAIRS,
-        since_at=moment(since_us - 2 * reach_us) if kept else _BEGINNING,
-        since_us=since_us,
-        until_us=until_us,
-        reach_us=reach_us,
-        voters_from=min(voters, default=0),
-        voters_to=max(voters, default=0),
-    )
-    found = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
-    is_kept = pc.field("is_kept")
-    pairs, later = (found.filter(which).drop_columns("is_kept") for which in (is_kept, ~is_kept))
-    if kept:
-        pairs = added([kept.sums["pairs"], pairs])
-    return _Sums(until_us, pairs, later, heartbeats_of(engine, recording, kept))
-
-
-def _write(
-    warehouse: Warehouse, stale: Mapping[str, str], rows: Sequence[Row], states: Sequence[Row]
-) -> None:
     writing = warehouse.writing(CLOCKS, stale, (CLOCK_BOUNDS, REPLAY_STATE))
     files = writing.files()
-    for table, of in ((CLOCK_BOUNDS, rows), (REPLAY_STATE, states)):
-        files.write(table, pa.RecordBatch.from_pylist(of, schema=table.arrow_schema))
+    for name in stale:
+        readings = [row for row in ingested if row["recording"] == name]
+        if complete is None:
+            sums, later = _summed(engine, name, voters[name])
+        else:
+            identity = fingerprint(code, voters[name])
+            kept = Kept.of(engine, name, CLOCKS, SUMS_OF_CLOCKS)
+            if kept and (kept.saved.identity != identity or is_late(readings, kept.saved)):
+                kept = None
+            until_us = max(complete[name] - 2 * _REACH_US, kept.saved.until_us if kept else 0)
+            sums, later = _summed(engine, name, voters[name], until_us, kept)
+            epoch = max(reading["ingest_epoch"] for reading in readings)
+            follows_from = str(FollowsFrom(until_us, epoch, 0, identity, ""))
+            write_states(files, name, CLOCKS, follows_from, until_us, packed(sums))
+        rows = [*_bounds(engine, name, readings, sums, later)]
+        schema = CLOCK_BOUNDS.arrow_schema
+        files.write(CLOCK_BOUNDS, pa.RecordBatch.from_pylist(rows, schema))
     written = files.closed()
     writing.begin()
     writing.replace(CLOCK_BOUNDS, written)
@@ -135,35 +86,48 @@ def _write(
     writing.end(stale)
 
 
-def _bounds(
-    engine: Engine, recording: str, files: Iterable[Row], sums: _Sums
-) -> Iterable[dict[str, Any]]:
-    inputs = {"clock_sums": pa.concat_tables([sums.pairs, sums.later])}
-    orders = engine.rows(Text.read(_ORDERS), [recording], inputs).drop_columns("recording")
-    nodes = _nodes(files, sums.heartbeats.to_pylist())
-    return _bounds_of(recording, nodes, orders.to_pylist()) if nodes else ()
+def _summed(
+    engine: Engine,
+    recording: str,
+    voters: Sequence[int],
+    until_us: int | None = None,
+    kept: Kept | None = None,
+) -> tuple[dict[str, pa.Table], pa.Table]:
+    """What was kept and what lines until a time add, by name; and the pairs after it.
 
-
-def _nodes(files: Iterable[Row], heartbeats: Sequence[Row]) -> list[Row]:
-    """Nodes that have a log, the active controller first: who responded to most heartbeats.
-
-    Clocks are compared of those that send heartbeats or respond to them.
+    ``until_us``: None where the log is closed.
     """
-    responded: Counter[int] = Counter()
-    for row in heartbeats:
-        responded[row["node_id"]] += row["responded"]
-    compared = {*(+responded), *(row["broker_id"] for row in heartbeats)}
-    logged = {file["node_id"] for file in files if file["requests"]}
-    return [
-        {"node_id": node, "is_compared": node in compared}
-        for node in sorted(logged, key=lambda node: (-responded[node], node))
-    ]
+    since_us = kept.saved.until_us if kept else ALWAYS_SINCE_US
+    reach_us = ALWAYS_UNTIL_US if until_us is None else _REACH_US
+    text = Text.read(
+        _PAIRS,
+        since_at=moment(since_us - 2 * reach_us) if kept else _BEGINNING,
+        since_us=since_us,
+        until_us=ALWAYS_SINCE_US if until_us is None else until_us,
+        reach_us=reach_us,
+        voters_from=min(voters, default=0),
+        voters_to=max(voters, default=0),
+    )
+    found = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
+    is_kept = pc.field("is_kept")
+    pairs, later = (found.filter(which).drop_columns("is_kept") for which in (is_kept, ~is_kept))
+    pairs = added([kept.sums["pairs"], pairs]) if kept else pairs
+    return {"pairs": pairs, "heartbeats": heartbeats_of(engine, recording, kept)}, later
 
 
-def _bounds_of(
-    recording: str, nodes: Sequence[Row], order_rows: Iterable[dict[str, Any]]
-) -> Iterable[dict[str, Any]]:
-    orders = [Order(**row) for row in order_rows]
+def _bounds(
+    engine: Engine,
+    recording: str,
+    files: Iterable[Row],
+    sums: Mapping[str, pa.Table],
+    later: pa.Table,
+) -> Iterator[Row]:
+    inputs = {"clock_sums": pa.concat_tables([sums["pairs"], later])}
+    rows = engine.rows(Text.read(_ORDERS), [recording], inputs).drop_columns("recording")
+    orders = [Order(**row) for row in rows.to_pylist()]
+    nodes = _nodes(files, sums["heartbeats"].to_pylist())
+    if not nodes:
+        return
     reference = nodes[0]["node_id"]
     bounds = offsets(reference, [node["node_id"] for node in nodes], orders)
     is_reference_off = off_from_all(bounds.values()) is not None
@@ -185,6 +149,22 @@ def _bounds_of(
             "is_compared": is_compared,
             **{f"{kind}_pairs": pairs[kind] for kind in ("forwarded", "image", "topic")},
         }
+
+
+def _nodes(files: Iterable[Row], heartbeats: Sequence[Row]) -> list[Row]:
+    """Nodes that have a log, the active controller first: who responded to most heartbeats.
+
+    Clocks are compared of those that send heartbeats or respond to them.
+    """
+    responded: Counter[int] = Counter()
+    for row in heartbeats:
+        responded[row["node_id"]] += row["responded"]
+    compared = {*(+responded), *(row["broker_id"] for row in heartbeats)}
+    logged = {file["node_id"] for file in files if file["requests"]}
+    return [
+        {"node_id": node, "is_compared": node in compared}
+        for node in sorted(logged, key=lambda node: (-responded[node], node))
+    ]
 
 
 def _ms(us: int | None) -> float | None:

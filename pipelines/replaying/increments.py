@@ -26,23 +26,18 @@ What makes it safe:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
-from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.line_accounting import read_spans
-from kip_replay.pipelines.replaying.kept import NOTHING, packed, state_row, summed, unpacked
+from kip_replay.pipelines.replaying.kept import Kept, packed, summed, write_states
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
-from kip_replay.pipelines.replaying.states import FollowsFrom, is_late, saved_by
+from kip_replay.pipelines.replaying.states import FollowsFrom, is_late
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.replay.tables import REPLAY_STATE
 
@@ -176,28 +171,18 @@ class GrowingReplay:
 
     def _resumable(self, states: TableSlice) -> tuple[FollowsFrom, Inputs] | None:
         """What states follow from, if it is as it was, and what the rule's texts are given."""
-        given, query = {REPLAY_STATE.name: states}, Text(f"SELECT * FROM {REPLAY_STATE.name}")
-        rows = self._engine.rows(query, [self._recording], given).to_pylist()
-        saved = saved_by(rows, self._steps.name)
-        if saved is None or is_late(self._files, saved):
+        of, given = (self._steps.name, self._steps.sums), {REPLAY_STATE.name: states}
+        kept = Kept.of(self._engine, self._recording, *of, given)
+        if kept is None or is_late(self._files, kept.saved):
             return None
-        sums = self._sums(saved, {row["state_key"]: row["state"] for row in rows})
+        saved, sums = kept.saved, self._sums(kept)
         is_as_it_was = self._follows_from(saved.until_us, sums, saved) == str(saved)
         return (saved, sums) if is_as_it_was else None
 
-    def _sums(
-        self, saved: FollowsFrom | None = None, states: Mapping[str, bytes] = MappingProxyType({})
-    ) -> Inputs:
+    def _sums(self, kept: Kept | None = None) -> Inputs:
         """What the rule's texts are given: what was kept and what later ingests add."""
-        kept = {
-            name: (saved.ingest_epoch, unpacked(states[name]))
-            for name in self._steps.sums
-            if saved and name in states
-        }
         return {
-            name: summed(
-                self._engine, self._steps.sum(name), self._recording, *kept.get(name, NOTHING)
-            )
+            name: summed(self._engine, self._steps.sum(name), self._recording, name, kept)
             for name in self._steps.sums
         }
 
@@ -267,8 +252,11 @@ def write_outcomes(
     inputs = {**sums, REPLAY_STATE.name: saved.files[0]} if saved else sums
     files = replayed(engine, steps, rules.settings, wanted, writing.files(), increment, inputs)
     is_growing = increment.until_us is not None
-    if is_growing and any(file.table == REPLAY_STATE.name for file in files):
-        files += _kept(steps, writing.files(), wanted, increment, sums)
+    if increment.until_us is not None and any(file.table == REPLAY_STATE.name for file in files):
+        of_sums, (recording,) = writing.files(), wanted
+        as_of = increment.follows_from, increment.until_us
+        write_states(of_sums, recording, steps.name, *as_of, packed(sums))
+        files += of_sums.closed()
     writing.begin({REPLAY_STATE: dict.fromkeys(wanted, saved.states_epoch)} if saved else {})
     is_anew = saved is None or not saved.is_last
     if is_anew:
@@ -282,22 +270,3 @@ def write_outcomes(
         stay = saved.paths(_OLDER_STATES) if saved and is_growing else ()
         writing.replace_states(files, is_anew, stay)
     writing.end(wanted)
-
-
-def _kept(
-    steps: RuleTexts,
-    files: TableFiles,
-    recordings: Collection[str],
-    increment: Increment,
-    sums: Inputs,
-) -> list[DataFile]:
-    """Files with a rule's sums, beside those of its states."""
-    (recording,) = recordings
-    until_us = increment.until_us or 0
-    rows = [
-        state_row(increment.follows_from, steps.name, name, until_us, packed(of))
-        for name, of in sums.items()
-    ]
-    schema = REPLAY_STATE.without("recording")
-    files.write(REPLAY_STATE, pa.RecordBatch.from_pylist(rows, schema), recording)
-    return files.closed()

@@ -3,23 +3,24 @@
 They stand in ``replay_state`` beside the states of rules, each table of sums as an Arrow stream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
-from kip_replay.pipelines.engines import NO_INPUTS, Engine, TableSlice, tables_of
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice, tables_of
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.states import FollowsFrom, checksum, saved_by
 from kip_replay.pipelines.warehouse.commits import of_epochs_after
+from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.table import Table
+from kip_replay.replay.tables import REPLAY_STATE
 
-#: The step that keeps what orders of events and heartbeats show.
+#: The step that keeps what orders of events and heartbeats show, and its sums.
 CLOCKS = "clocks"
-#: Of no ingest: also files that maintenance has put together are new then.
-NOTHING = (-1, None)
+SUMS_OF_CLOCKS = ("pairs", "heartbeats")
 HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
 #: How columns of sums add up; all others are their key.
 _HOW = {
@@ -36,32 +37,47 @@ class Kept(NamedTuple):
     sums: Mapping[str, pa.Table]
 
     @classmethod
-    def of(cls, engine: Engine, recording: str, step: str) -> Self | None:
-        """What a step has kept of a recording; None where it is not as it was kept."""
+    def of(
+        cls,
+        engine: Engine,
+        recording: str,
+        step: str,
+        names: Collection[str],
+        inputs: Inputs = NO_INPUTS,
+    ) -> Self | None:
+        """What a step has kept of a recording; None where its states are not as they were saved."""
         query = f"SELECT * FROM replay_state WHERE rule = {sql_text(step)}"
-        rows = engine.rows(Text(query), [recording]).to_pylist()
-        saved = saved_by(rows, step)
-        return saved and cls(saved, {row["state_key"]: unpacked(row["state"]) for row in rows})
+        rows = engine.rows(Text(query), [recording], inputs).to_pylist()
+        saved, states = saved_by(rows, step), {row["state_key"]: row["state"] for row in rows}
+        return saved and cls(saved, {n: unpacked(states[n]) for n in names if n in states})
 
 
-def state_row(fingerprint: str, rule: str, key: str, as_of: int, state: bytes) -> dict[str, Any]:
-    """A row of ``replay_state``, without its recording."""
-    row = {
-        "rule": rule,
-        "state_key": key,
-        "as_of": as_of,
-        "state": state,
-        "fingerprint": fingerprint,
-    }
-    return row | {"checksum": checksum(row)}
+def write_states(
+    files: TableFiles,
+    recording: str,
+    step: str,
+    fingerprint: str,
+    as_of: int,
+    states: Mapping[str, bytes],
+) -> None:
+    """Writes a recording's rows of ``replay_state``, given states by key."""
+    rows = []
+    for key, state in states.items():
+        row = {"rule": step, "state_key": key, "fingerprint": fingerprint, "state": state}
+        rows.append(row | {"as_of": as_of, "checksum": checksum(row)})
+    schema = REPLAY_STATE.without("recording")
+    files.write(REPLAY_STATE, pa.RecordBatch.from_pylist(rows, schema), recording)
 
 
-def packed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
+def packed(sums: Mapping[str, pa.Table]) -> dict[str, bytes]:
     options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
+    states = {}
+    for name, table in sums.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+            stream.write_table(table)
+        states[name] = bytes(sink.getvalue())
+    return states
 
 
 def unpacked(state: bytes) -> pa.Table:
@@ -79,20 +95,17 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
 
 def heartbeats_of(engine: Engine, recording: str, kept: Kept | None) -> pa.Table:
     """What all heartbeats of a recording show, given what was kept of them."""
-    since = (kept.saved.ingest_epoch, kept.sums["heartbeats"]) if kept else NOTHING
-    return summed(engine, Text.read(HEARTBEATS), recording, *since)
+    return summed(engine, Text.read(HEARTBEATS), recording, "heartbeats", kept)
 
 
-def summed(
-    engine: Engine, text: Text, recording: str, epoch: int, kept: pa.Table | None
-) -> pa.Table:
-    """The sums of a text on all ingests, given those until an epoch."""
-    inputs = {
-        table.name: new_files(engine, table, recording, epoch)
-        for table in tables_of(text, NO_INPUTS)
-    }
-    new = engine.rows(text, [recording], inputs)
-    return added([new] if kept is None else [kept, new])
+def summed(engine: Engine, text: Text, recording: str, name: str, kept: Kept | None) -> pa.Table:
+    """The sums of a text on all ingests, given those that are kept under a name."""
+    before = [kept.sums[name]] if kept and name in kept.sums else []
+    # Of no ingest: also files that maintenance has put together are new then.
+    epoch = kept.saved.ingest_epoch if kept and before else -1
+    tables = tables_of(text, NO_INPUTS)
+    inputs = {table.name: new_files(engine, table, recording, epoch) for table in tables}
+    return added([*before, engine.rows(text, [recording], inputs)])
 
 
 def new_files(engine: Engine, table: Table, recording: str, epoch: int) -> TableSlice:

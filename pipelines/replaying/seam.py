@@ -24,12 +24,11 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.kept import state_row
+from kip_replay.pipelines.replaying.kept import write_states
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, moment
 from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.rule import Replay, Rule, Settings
-from kip_replay.replay.tables import REPLAY_STATE
 
 _STATE = "replay_state"
 #: State key of a rule that is replayed for a whole cluster at once.
@@ -150,9 +149,14 @@ class _Feeding:
             self._write(key, replay.finish())
             return
         state_key = str(self._named(key).get("node_id", _CLUSTER))
-        row = state_row(self.follows_from, self.rule.name, state_key, self.until_us, replay.saved())
-        schema = REPLAY_STATE.without("recording")
-        self.files.write(REPLAY_STATE, pa.RecordBatch.from_pylist([row], schema), str(key[0]))
+        write_states(
+            self.files,
+            str(key[0]),
+            self.rule.name,
+            self.follows_from,
+            self.until_us,
+            {state_key: replay.saved()},
+        )
 
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
         for table, rows in zip(self.rule.tables, emitted, strict=True):
