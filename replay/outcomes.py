@@ -48,6 +48,12 @@ def made_unknown(
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
+def batch_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 class Rows:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -59,12 +65,8 @@ class Rows:
         self._rows.append(tuple(map(values.get, self._names)))
 
     def take(self) -> pa.RecordBatch:
-        columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)
-        self._rows = []
-        return pa.RecordBatch.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)],
-            schema=self._schema,
-        )
+        rows, self._rows = self._rows, []
+        return batch_of(rows, self._schema)
 
 
 class Advice(StrEnum):

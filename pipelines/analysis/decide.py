@@ -109,7 +109,7 @@ def follows_from(
     limits = {name: config.get(name) for name in ("report", *(rule.name for rule in rules))}
     steps = ("clocks", "log_gaps", "quality", SUMMARIES)
     lineage = warehouse.lineage(recordings)
-    since = _recent(warehouse, recordings, config).recent
+    since = recent_of(warehouse, recordings, config["replay"]["recent_minutes"]).recent
     return {
         name: fingerprint(
             code,
@@ -126,7 +126,9 @@ def decided(
     engine: Engine, recordings: Sequence[str], rules: Sequence[SummedRule], config: Config
 ) -> tuple[pa.Table, pa.Table]:
     """Rows of ``headlines`` and of ``decisions``."""
-    recent = engine.of(_recent(engine.warehouse, recordings, config))
+    # Facts are of the recent part of recordings that grow.
+    minutes = config["replay"]["recent_minutes"]
+    recent = engine.of(recent_of(engine.warehouse, recordings, minutes))
     facts = {
         rule.name: _facts(engine, recent, rule, recordings, config[rule.name]) for rule in rules
     }
@@ -175,11 +177,6 @@ def _facts(
     if quiet:  # what was counted before holds where nothing was logged of late
         rows += engine.rows(text, quiet).to_pylist()
     return {row["recording"]: row for row in rows}
-
-
-def _recent(warehouse: Warehouse, recordings: Sequence[str], config: Config) -> Warehouse:
-    """What facts are of: the recent part of recordings that grow."""
-    return recent_of(warehouse, recordings, config["replay"]["recent_minutes"])
 
 
 def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:

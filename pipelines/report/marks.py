@@ -242,18 +242,12 @@ def _slowest(spec: Spec, found: Sequence[Row]) -> Slowest:
     def text(value: object) -> str:
         return "" if value is None else str(value)
 
-    of = [
-        Slow(
-            row["ms"],
-            text(row["node"]),
-            text(row["client"]),
-            text(row["topic"]),
-            text(row["why"]),
-            f"{row['source_file']}:{row['line_number']}",
-        )
-        for row in found
-        if row["ms"] is not None
-    ]
+    of = []
+    for row in found:
+        if row["ms"] is not None:
+            node, client, topic, why = map(text, map(row.get, ("node", "client", "topic", "why")))
+            source = f"{row['source_file']}:{row['line_number']}"
+            of.append(Slow(row["ms"], node, client, topic, why, source))
     return Slowest(spec["name"], spec.get("note", ""), of)
 
 

@@ -96,9 +96,8 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
 
     def handled(self, completion: Completion, cause_us: int, built_us: int) -> None:
         """The Raft thread built a response after an append or a move of the high watermark."""
-        if completion not in self.handling:
-            self.handling[completion] = Samples()
-        self.handling[completion].add(cause_us, max(0, built_us - cause_us))
+        samples = self.handling.setdefault(completion, Samples())
+        samples.add(cause_us, max(0, built_us - cause_us))
 
     def handling_us(self, completion: Completion, at: int) -> int | None:
         """How long it took from such a cause to the response, nearest in time; None if unknown."""
@@ -109,7 +108,7 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
         """The replica is frozen, restarting or cut off at a time."""
         if at - self.heard_until_us > ABSENCE_US:
             return True
-        return bool(self.absences) and any(
+        return any(
             a.since_us < at < a.until_us and a.until_us - a.since_us > ABSENCE_US
             for a in self.absences
         )
@@ -177,9 +176,7 @@ class Evidence(msgspec.Struct, array_like=True):
                 # A replica that continues the previous epoch fetches at most the first record of
                 # this one, so the largest such offset is where the epoch starts.
                 self.epoch_start_offset = max(self.epoch_start_offset, row.fetch_offset)
-            wake = self.wakes.get(row.fetch_offset)
-            if wake is None:
-                wake = self.wakes[row.fetch_offset] = Wake(built, built)
+            wake = self.wakes.setdefault(row.fetch_offset, Wake(built, built))
             if row.dequeued_us <= wake.first_us and built <= wake.first_us + WAKE_SPREAD_US:
                 wake.last_us = built
                 wake.responses += 1

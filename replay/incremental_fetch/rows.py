@@ -10,7 +10,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from ..outcomes import RECORDED, WHAT_IF, Variant, Verdict
+from ..outcomes import RECORDED, WHAT_IF, Variant, Verdict, batch_of
 from .recorded import SESSION_ERRORS, RecordedFetch, filled
 from .sizes import Sent, counted_version
 from .step import Replayed
@@ -41,6 +41,7 @@ _OF_ROW = (
     *("verdict", "reason"),
     *Sent._fields,
 )
+_PLACES = pa.schema([(name, pa.int64()) for name in ("fetch", "outcome", "variant", "attempt")])
 _NOTHING_SENT = (None,) * len(Sent._fields)
 #: Places of variants; those of ``variants`` follow.
 _RECORDED, _FULL, _DRAFT, _FIRST_INCREMENTAL = range(4)
@@ -151,8 +152,7 @@ class OutcomeRows:
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows since the last call; their FETCHes are in ``batch``."""
-        numbers = (pa.array(of, pa.int64()) for of in _transposed(self._rows, 4))
-        at, outcome, variant, attempt = numbers
+        at, outcome, variant, attempt = batch_of(self._rows, _PLACES).columns
         of_batch = pa.array(self._fetches, pa.int64()).take(at)
         columns = {"node_id": pa.repeat(self._node_id, len(self._rows)), "attempt": attempt}
         for name, of_input in _OF_INPUT.items():
@@ -162,20 +162,14 @@ class OutcomeRows:
         columns |= _taken(WHAT_IF, what_if, variant)
         columns |= _taken(_OF_ROW, self._outcomes, outcome)
         self._fetches, self._streams, self._outcomes, self._rows = [], [], [], []
-        return pa.RecordBatch.from_arrays(
-            [columns[field.name].cast(field.type) for field in OUTCOME_SCHEMA],
-            schema=OUTCOME_SCHEMA,
-        )
-
-
-def _transposed(rows: Sequence[tuple[object, ...]], width: int) -> Sequence[Sequence[object]]:
-    return list(zip(*rows, strict=True)) or [()] * width
+        arrays = [columns[field.name].cast(field.type) for field in OUTCOME_SCHEMA]
+        return pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_SCHEMA)
 
 
 def _taken(
     names: Sequence[str], rows: Sequence[tuple[object, ...]], at: pa.Array
 ) -> dict[str, pa.Array]:
     """Columns of rows, each of the row that ``at`` has."""
-    columns = zip(names, _transposed(rows, len(names)), strict=True)
-    types = {name: OUTCOME_SCHEMA.field(name).type for name in names}
-    return {name: pa.array(column, types[name]).take(at) for name, column in columns}
+    schema = pa.schema([OUTCOME_SCHEMA.field(name) for name in names])
+    columns = batch_of(rows, schema).columns
+    return {name: column.take(at) for name, column in zip(names, columns, strict=True)}

@@ -119,9 +119,7 @@ class BrokerRecord(msgspec.Struct):
         """The broker learned a high watermark, and is due to have applied it at a later time."""
         if variant == RECORDED:
             self.learned.add(at, high_watermark - 1)
-        if variant not in self.due:
-            self.due[variant] = Rising()
-        self.due[variant].add(due, high_watermark - 1)
+        self.due.setdefault(variant, Rising()).add(due, high_watermark - 1)
 
     def heartbeat(self, at: int, offset: int, delay: ApplyDelay) -> list[int]:
         """A recorded heartbeat measures delay and slowness. -> when a slow broker caught up."""

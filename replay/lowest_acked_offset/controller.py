@@ -117,8 +117,7 @@ class HeartbeatManager(msgspec.Struct):
 
     def apply(self, at: int, broker_id: int, offset: int) -> None:
         """ "How caught up every other broker is": one has surely applied an offset."""
-        if self.responses:
-            self.advance(at)
+        self.advance(at)
         if offset > self.has_applied.get(broker_id, RESET_OFFSET):
             self.has_applied[broker_id] = offset
             if broker_id in self.applied.by_node:
@@ -159,8 +158,7 @@ class HeartbeatManager(msgspec.Struct):
             # Of two at one time the session ends first.
             self.advance(ends - 1)
             self._fence(ends, self.sessions.end_first())
-        if self.responses:
-            self.advance(at)
+        self.advance(at)
 
     def _activate(self, at: int, controller_id: int) -> None:
         """``activate``: another controller knows who is unfenced; all sessions begin anew."""

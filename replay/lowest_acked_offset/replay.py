@@ -3,9 +3,8 @@
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from itertools import repeat
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -274,11 +273,9 @@ class LowestAckedOffset:
 _NONE = {name: Event._field_defaults.get(name) for name in Event._fields}
 
 
-def _values(column: pa.Array, none: Any) -> Iterable[Any]:
+def _values(column: pa.Array, none: Any) -> list[Any]:
     """The values of a column, ``none`` where it has none."""
-    if column.null_count == len(column):
-        return repeat(none, len(column))
-    values = column.to_pylist()
+    values: list[Any] = column.to_pylist()
     if column.null_count and none is not None:
-        return [none if value is None else value for value in values]
-    return cast(list[Any], values)
+        values = [none if value is None else value for value in values]
+    return values

@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..outcomes import Variant, Verdict, made_unknown
+from ..outcomes import Variant, Verdict, batch_of, made_unknown
 from . import tables
 from .closed_loop import LOOPS, OWN_US, Alone, ClosedLoop, Group, Logged, LoopState, Produce, Sent
 from .events import NEVER, Kind
@@ -121,7 +121,7 @@ class ProducersReact:
         rows: list[_Row] = []
         if any(cycles.number >= WARM for cycles in state.cycles.values()):
             rows, state.held = state.held, []
-        return acks, _batch_of(rows)
+        return acks, batch_of(rows, _SCHEMA)
 
     def finish(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         acks = self._open_loop.finish()
@@ -134,7 +134,7 @@ class ProducersReact:
                 self._emit(produce)
         rows, state.held = state.held, []
         fetches = max((cycles.number for cycles in state.cycles.values()), default=0)
-        return acks, _without_cold(_batch_of(rows), fetches)
+        return acks, _without_cold(batch_of(rows, _SCHEMA), fetches)
 
     def _fetched(self, line: Logged, replica_id: int) -> None:
         state, noted_us = self._state, line.at_us
@@ -275,12 +275,6 @@ class ProducersReact:
             what_if = Variant(variant).what_if(tables.RULE).values()
             row = (*what_if, *of_line, arrived_us, recorded_ms, *outcome, verdict, reason)
             self._state.held.append(row)
-
-
-def _batch_of(rows: Sequence[_Row]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
 def _lines_of(batch: pa.RecordBatch) -> Iterator[Logged]:

@@ -151,8 +151,6 @@ class Holes:
     def before(self, at_us: int, seen: Seen) -> Iterator[Doubted]:
         """What may have happened since the event before, at a time."""
         since_us, seen.at_us = seen.at_us, at_us
-        if not self._marks:
-            return
         first, last = (bisect_right(self._marks, us, key=itemgetter(0)) for us in (since_us, at_us))
         for us, what in sorted(self._marks[first:last], key=itemgetter(1)):
             yield Doubted(what, NOBODY, us)
@@ -170,8 +168,6 @@ class Holes:
             yield Doubted(What.RETURNED, follower, before_us)
         elif self.of_controllers and epoch >= 0 <= before_epoch != epoch:
             yield Doubted(What.ABSENT, follower, before_us)
-        if not self._marks:
-            return
         for what, gaps, later_us in (
             (What.JOINED, self.of_controllers, TICK_US),
             (What.JOINING, self.own, LAG_US_MAX),
@@ -186,8 +182,6 @@ class Holes:
 
     def quiet_since(self, responses: Sequence[Response], seen: Seen) -> bool:
         """Whether gaps turn out to be quiet: only idle records came over them."""
-        if not self.of_controllers:
-            return False
         steps = [
             one
             for one in responses
