@@ -19,10 +19,10 @@ from kip_replay.pipelines.replaying.clock_words import Row, is_apart
 from kip_replay.pipelines.replaying.kept import (
     CLOCKS,
     HEARTBEATS,
-    SUMS_OF_CLOCKS,
     Kept,
     added,
     heartbeats_of,
+    kept_of_clocks,
     packed,
     write_states,
 )
@@ -68,7 +68,7 @@ def find_clock_bounds(
             sums, later = _summed(engine, name, voters[name])
         else:
             identity = fingerprint(code, voters[name])
-            kept = Kept.of(engine, name, CLOCKS, SUMS_OF_CLOCKS)
+            kept = kept_of_clocks(engine, name)
             if kept and (kept.saved.identity != identity or is_late(readings, kept.saved)):
                 kept = None
             until_us = max(complete[name] - 2 * _REACH_US, kept.saved.until_us if kept else 0)

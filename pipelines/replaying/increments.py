@@ -200,8 +200,8 @@ class GrowingReplay:
             for rule in self._rules.followed(self._steps)
             for table in rule.outcomes
         }
-        epochs = [commits.epoch_in_name(f["path"]) for files in followed.values() for f in files]
-        followed_epoch = seen.followed_epoch if seen else max(epochs, default=0)
+        last = max(map(commits.last_epoch, followed.values()), default=0)
+        followed_epoch = seen.followed_epoch if seen else last
         later = {
             table.name: TableSlice(table, commits.of_epochs_after(files, followed_epoch))
             for table, files in followed.items()

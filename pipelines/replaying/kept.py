@@ -18,9 +18,8 @@ from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
 
-#: The step that keeps what orders of events and heartbeats show, and its sums.
+#: The step that keeps what orders of events and heartbeats show.
 CLOCKS = "clocks"
-SUMS_OF_CLOCKS = ("pairs", "heartbeats")
 HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
 #: How columns of sums add up; all others are their key.
 _HOW = {
@@ -50,6 +49,10 @@ class Kept(NamedTuple):
         rows = engine.rows(Text(query), [recording], inputs).to_pylist()
         saved, states = saved_by(rows, step), {row["state_key"]: row["state"] for row in rows}
         return saved and cls(saved, {n: unpacked(states[n]) for n in names if n in states})
+
+
+def kept_of_clocks(engine: Engine, recording: str) -> Kept | None:
+    return Kept.of(engine, recording, CLOCKS, ("pairs", "heartbeats"))
 
 
 def write_states(

@@ -8,13 +8,7 @@ import pyarrow as pa
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.kept import (
-    CLOCKS,
-    HEARTBEATS,
-    SUMS_OF_CLOCKS,
-    Kept,
-    heartbeats_of,
-)
+from kip_replay.pipelines.replaying.kept import HEARTBEATS, heartbeats_of, kept_of_clocks
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import LONG, TEXT
 
@@ -30,7 +24,7 @@ STEADY_PHASES = Text.read(_STEADY_PHASES, {"heartbeat_sums": HEARTBEATS})
 
 def steady_phases(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:
     """The phases of recordings; of one that grows, heartbeats are read that no run has seen."""
-    kept = {name: Kept.of(engine, name, CLOCKS, SUMS_OF_CLOCKS) for name in recordings}
+    kept = {name: kept_of_clocks(engine, name) for name in recordings}
     if not any(kept.values()):
         return _spans(engine, STEADY_PHASES, recordings)
     sums = pa.concat_tables(heartbeats_of(engine, name, of) for name, of in kept.items())

@@ -149,14 +149,8 @@ class _Feeding:
             self._write(key, replay.finish())
             return
         state_key = str(self._named(key).get("node_id", _CLUSTER))
-        write_states(
-            self.files,
-            str(key[0]),
-            self.rule.name,
-            self.follows_from,
-            self.until_us,
-            {state_key: replay.saved()},
-        )
+        of, states = (self.rule.name, self.follows_from, self.until_us), {state_key: replay.saved()}
+        write_states(self.files, str(key[0]), *of, states)
 
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
         for table, rows in zip(self.rule.tables, emitted, strict=True):
