@@ -2,7 +2,7 @@
 
 Simulated is what rules read: the metadata quorum (appends, a NoOp record when idle, FETCHes that
 park and what completes them, the high watermark of KIP-1166), heartbeats, PRODUCEs with acks=-1, 1
-and 0, followers' and consumers' FETCHes in incremental sessions, and a metadata write now and then.
+and 0, followers' FETCHes in incremental sessions, and a metadata write now and then.
 Nothing fails, and every counter goes on, so a log of any length has no gap.
 
 Times are microseconds of the cluster's clock. An event is the moment at which a request is handled;
@@ -12,10 +12,10 @@ when it arrived lies a little before. The same load gives the same bytes.
 import base64
 import json
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import chain, groupby, zip_longest
+from itertools import chain, count, groupby, zip_longest
 from operator import attrgetter
 from pathlib import Path
 from random import Random
@@ -46,6 +46,8 @@ _RAFT_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 _LEADER = 1
 #: controller.quorum.append.linger.ms, and how long FETCHes may be parked.
 _LINGER_US, _MAX_WAIT_US = 25 * MS, 500 * MS
+#: Between heartbeats, records of an idle controller, and metadata writes.
+HEARTBEAT_MS, _IDLE_US, _WRITE_US = 2_000, 500 * MS, 10 * SECOND
 #: From a response to the same replica's next FETCH: brokers are near or far.
 _ROUND_TRIPS_US = (22_000, 30_000, 85_000)
 _encode = msgspec.json.Encoder().encode
@@ -56,8 +58,6 @@ Body = dict[str, Any]
 class Load:
     """How large the cluster is, and what its clients do."""
 
-    seed: int = 1
-    controllers: int = 3
     brokers: int = 3
     #: Of topics of at most a thousand; the first ``leaders`` brokers lead them all, and the first
     #: ``busy`` of them have all the traffic.
@@ -67,29 +67,17 @@ class Load:
     #: Each writes to every leader: one of five with acks=0, two with acks=1.
     producers: int = 5
     produce_ms: int = 140
-    consumers: int = 0
-    heartbeat_ms: int = 2_000
-    idle_ms: int = 500
-    write_ms: int = 10_000
 
 
 class Connection:
     """A client's connection to a node, and the ids of its requests."""
 
     def __init__(
-        self,
-        cluster: "Cluster",
-        node: int,
-        sender: int,
-        client: str,
-        listener: str,
-        software: dict[str, str],
-        ids: list[int] | None = None,
+        self, cluster: "Cluster", node: int, sender: int, client: str, listener: str, software: Body
     ) -> None:
         self.cluster, self.node, self.client, self.software = cluster, node, client, software
         number = cluster.connections = cluster.connections + 1
-        #: The next id; a NetworkClient's connections share them. librdkafka's begin with 1.
-        self.ids = [int(software is _RDKAFKA)] if ids is None else ids
+        self.ids = count(int(software is _RDKAFKA))  # librdkafka's begin with 1
         to, by = f"{_host(node)}:{_PORTS[listener]}", f"{_host(sender)}:{20_000 + number % 40_000}"
         self.line = _BODIES["line"] | {
             "connection": f"{to}-{by}-{number % 6}-{number}",
@@ -97,39 +85,8 @@ class Connection:
             "clientInformation": software,
         }
 
-    def next_id(self) -> int:
-        self.ids[0] += 1
-        return self.ids[0] - 1
-
     def take(self, api: str, request: Body, dequeued_us: int, handled_us: int) -> "Pending":
-        return Pending(self, api, self.next_id(), request, dequeued_us, handled_us)
-
-    def log(self, of: "Pending", response: Any, built_us: int) -> None:
-        """Writes a request's line."""
-        random = self.cluster.random.random
-        queued, waited, sent = (int(50 + 300 * random() ** 4) for _ in range(3))
-        local, taken = min(of.handled_us, built_us) - of.dequeued_us, built_us - of.dequeued_us
-        key, version = _APIS[of.api]
-        header = {
-            "requestApiKey": key,
-            "requestApiVersion": version - (key == 18 and self.software is _RDKAFKA),
-            "correlationId": of.number,
-            "clientId": of.sender or self.client,
-            "requestApiKeyName": of.api,
-        }
-        line = self.line | {
-            "isForwarded": of.sender is not None,
-            "requestHeader": header,
-            "request": of.request,
-            "response": response,
-            "totalTimeMs": (queued + taken + waited + sent) / MS,
-            "requestQueueTimeMs": queued / MS,
-            "localTimeMs": local / MS,
-            "remoteTimeMs": (taken - local) / MS,
-            "responseQueueTimeMs": waited / MS,
-            "sendTimeMs": sent / MS,
-        }
-        self.cluster.write(built_us + waited + sent, self.node, _encode(line))
+        return Pending(self, api, next(self.ids), request, dequeued_us, handled_us)
 
     def open(self, broker: "Broker | None" = None) -> None:
         """Logs the API_VERSIONS that opens it; a broker returns its metadata offset."""
@@ -154,7 +111,32 @@ class Pending:
     sender: str | None = None
 
     def respond(self, response: Any, built_us: int) -> None:
-        self.connection.log(self, response, built_us)
+        """Writes the request's line."""
+        to = self.connection
+        queued, waited, sent = (int(50 + 300 * to.cluster.random.random() ** 4) for _ in range(3))
+        taken = built_us - self.dequeued_us
+        local = min(self.handled_us - self.dequeued_us, taken)
+        key, version = _APIS[self.api]
+        header = {
+            "requestApiKey": key,
+            "requestApiVersion": version - (key == 18 and to.software is _RDKAFKA),
+            "correlationId": self.number,
+            "clientId": self.sender or to.client,
+            "requestApiKeyName": self.api,
+        }
+        line = to.line | {
+            "isForwarded": self.sender is not None,
+            "requestHeader": header,
+            "request": self.request,
+            "response": response,
+            "totalTimeMs": (queued + taken + waited + sent) / MS,
+            "requestQueueTimeMs": queued / MS,
+            "localTimeMs": local / MS,
+            "remoteTimeMs": (taken - local) / MS,
+            "responseQueueTimeMs": waited / MS,
+            "sendTimeMs": sent / MS,
+        }
+        to.cluster.write(built_us + waited + sent, to.node, _encode(line))
 
 
 @dataclass(slots=True, eq=False)
@@ -169,9 +151,6 @@ class Partition:
     end: int = 0
     high_watermark: int = 0
     bytes: int = 0
-    readable_bytes: int = 0
-    #: Ends of batches above the high watermark, with the bytes until there.
-    batches: deque[tuple[int, int]] = field(default_factory=deque)
     #: PRODUCEs that wait for the high watermark, by the end of their batch.
     waiting: deque[tuple[int, "Produce"]] = field(default_factory=deque)
     fetched: list["Fetched"] = field(default_factory=list)
@@ -191,15 +170,19 @@ class Fetched:
     high_watermark: int = -1
 
 
+@dataclass(slots=True, eq=False)
 class Session:
-    """A client's FETCHes of a leader's partitions, one at a time."""
+    """A follower's FETCHes of a leader's partitions, one at a time."""
 
-    def __init__(self, connection: Connection, broker: "Broker | None", gap_us: int) -> None:
-        self.connection, self.broker, self.gap_us = connection, broker, gap_us
-        self.id = self.epoch = self.last_place = 0
-        self.changed: set[Fetched] = set()
-        self.listed: list[Fetched] = []
-        self.parked: Pending | None = None
+    connection: Connection
+    broker: "Broker"
+    gap_us: int
+    id: int = 0
+    epoch: int = 0
+    last_place: int = 0
+    changed: set[Fetched] = field(default_factory=set)
+    listed: list[Fetched] = field(default_factory=list)
+    parked: Pending | None = None
 
     def add(self, partition: Partition) -> None:
         number = self.last_place = len(self.listed)
@@ -207,11 +190,6 @@ class Session:
         partition.fetched.append(fetched)
         self.listed.append(fetched)
         self.changed.add(fetched)
-
-    def has_records(self) -> bool:
-        if self.broker:
-            return any(f.partition.end > f.offset for f in self.changed)
-        return any(f.partition.high_watermark > f.offset for f in self.changed)
 
 
 @dataclass(slots=True)
@@ -268,10 +246,10 @@ class Cluster:
 
     def __init__(self, load: Load, write: Callable[[int, int, bytes], None]) -> None:
         self.load, self.write = load, write
-        self.random = Random(load.seed)
+        self.random = Random(1)
         self.connections = self.writes = self.now_us = self._count = 0
         self._events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
-        self.controllers = [*range(1, load.controllers + 1)]
+        self.controllers = [1, 2, 3]
         self.broker_ids = [*range(11, 11 + load.brokers)]
         self.quorum = Quorum(self)
         self.brokers = [Broker(self, node) for node in self.broker_ids]
@@ -320,7 +298,7 @@ class Cluster:
         }
         state = {"isCaughtUp": is_caught_up, "isFenced": not is_caught_up}
         response = _BODIES["beaten"] | state
-        pause_us = self.load.heartbeat_ms * MS if is_caught_up else 200 * MS
+        pause_us = HEARTBEAT_MS * MS if is_caught_up else 200 * MS
         self._await_commit(broker, "BROKER_HEARTBEAT", request, response, pause_us)
 
     def _await_commit(
@@ -365,7 +343,7 @@ class Cluster:
         response = {"throttleTimeMs": 0, "responses": [result]}
         broker = self.brokers[self.writes % len(self.brokers)]
         self._forward(broker, "INCREMENTAL_ALTER_CONFIGS", request, response, 1)
-        self.at(self.now_us + self.load.write_ms * MS, self._alter_config)
+        self.at(self.now_us + _WRITE_US, self._alter_config)
 
     def _create_topics(self) -> None:
         """Creates topics, one after the other, and then starts clients."""
@@ -402,8 +380,11 @@ class Cluster:
                 name = f"broker-{broker.node}-fetcher-0"
                 if followed:
                     to = Connection(self, leader.node, broker.node, name, "REPL", _UNKNOWN)
-                    gap_us = _ROUND_TRIPS_US[broker.place % 3]
-                    self._start_session(Session(to, broker, gap_us), followed, SECOND // 2)
+                    session = Session(to, broker, _ROUND_TRIPS_US[broker.place % 3])
+                    for partition in followed:
+                        session.add(partition)
+                    begin_us = now + SECOND // 2 + self.random.randrange(SECOND // 4)
+                    self.at(begin_us, self._fetch, session)
         in_turn = chain(*zip_longest(*(broker.partitions for broker in self.brokers)))
         busy = {*[partition for partition in in_turn if partition][: load.busy]}
         for leader in self.brokers:
@@ -411,20 +392,6 @@ class Cluster:
             if partitions:
                 for number in range(load.producers):
                     self._start_producer(number, leader, partitions)
-        for number in range(load.consumers):
-            ids = [0]
-            for leader in self.brokers:
-                client = leader.node, 3000 + number, f"consumer-{number}", "CLIENT", _JAVA
-                connection = Connection(self, *client, ids)
-                connection.open(leader)
-                partitions = [partition for partition in leader.partitions if partition in busy]
-                self._start_session(Session(connection, None, 4_000), partitions, SECOND)
-
-    def _start_session(self, session: Session, partitions: list[Partition], in_us: int) -> None:
-        for partition in partitions:
-            session.add(partition)
-        if partitions:
-            self.at(self.now_us + in_us + self.random.randrange(SECOND // 4), self._fetch, session)
 
     def _start_producer(self, number: int, leader: Broker, partitions: list[Partition]) -> None:
         acks = (-1, -1, 1, 1, 0)[number % 5]
@@ -473,15 +440,14 @@ class Cluster:
             returned.append((partition.topic, _appended(partition)))
             partition.end += records
             partition.bytes += size
-            partition.batches.append((partition.end, partition.bytes))
             if not partition.followers:
-                self._advance(partition, partition.end, woken, [])
+                partition.high_watermark = partition.end
             elif acks == -1:
                 done.missing += 1
                 partition.waiting.append((partition.end, done))
             for fetched in partition.fetched:
                 fetched.session.changed.add(fetched)
-                if fetched.session.parked and fetched.session.broker:
+                if fetched.session.parked:
                     woken[fetched.session] = None
         request["topicData"] = _grouped("name", "partitionData", sent)
         if acks:
@@ -509,58 +475,40 @@ class Cluster:
         topics = [(f.partition.topic_id, _listed(f)) for f in listed]
         request = {"sessionId": session.id, "sessionEpoch": session.epoch}
         request["topics"] = _grouped("topicId", "partitions", topics)
-        if broker:
-            request["replicaState"] = {"replicaId": broker.node, "replicaEpoch": broker.epoch}
-        request = _BODIES["follower's fetch" if broker else "fetch"] | request
+        request["replicaState"] = {"replicaId": broker.node, "replicaEpoch": broker.epoch}
+        request = _BODIES["follower's fetch"] | request
         dequeued_us = now - 200 - int(700 * self.random.random() ** 3) - 2 * len(listed)
         session.parked = session.connection.take("FETCH", request, dequeued_us, now + 30)
-        if session.has_records():
+        if any(f.partition.end > f.offset for f in session.changed):
             # With the high watermarks from before this FETCH.
             self._respond(session, now + 30)
         else:
             self.at(now + _MAX_WAIT_US, self._expire, session, session.epoch)
-        if broker:
-            self._follow(broker.node, listed)
-
-    def _follow(self, node: int, listed: Iterable[Fetched]) -> None:
-        """Notes a follower's offsets; high watermarks move, for consumers before PRODUCEs."""
-        now, woken = self.now_us, dict[Session, None]()
+        # The follower's offsets move high watermarks.
         acknowledged: list[Produce] = []
         for fetched in listed:
             partition = fetched.partition
-            partition.followers[node] = fetched.offset
+            partition.followers[broker.node] = fetched.offset
             end = min(partition.end, *partition.followers.values())
             if end > partition.high_watermark:
-                self._advance(partition, end, woken, acknowledged)
-        for step, session in enumerate(woken):
-            self._respond(session, now + 10 + 10 * step)
-        for step, done in enumerate(acknowledged, len(woken)):
+                acknowledged += self._advance(partition, end)
+        for step, done in enumerate(acknowledged):
             self._acknowledge(done, now + 15 + 10 * step)
 
     def _expire(self, session: Session, epoch: int) -> None:
         if session.parked and session.epoch == epoch:
             self._respond(session, self.now_us)
 
-    def _advance(
-        self,
-        partition: Partition,
-        high_watermark: int,
-        woken: dict[Session, None],
-        acknowledged: list[Produce],
-    ) -> None:
-        """Moves the high watermark; adds who waited for it to the last two."""
+    def _advance(self, partition: Partition, high_watermark: int) -> Iterator["Produce"]:
+        """Moves the high watermark; who waited for that only."""
         partition.high_watermark = high_watermark
-        while partition.batches and partition.batches[0][0] <= high_watermark:
-            partition.readable_bytes = partition.batches.popleft()[1]
         for fetched in partition.fetched:
             fetched.session.changed.add(fetched)
-            if fetched.session.parked and not fetched.session.broker:
-                woken[fetched.session] = None
         while partition.waiting and partition.waiting[0][0] <= high_watermark:
             done = partition.waiting.popleft()[1]
             done.missing -= 1
             if not done.missing:
-                acknowledged.append(done)
+                yield done
 
     def _respond(self, session: Session, built_us: int) -> None:
         """Returns the partitions that have records or another high watermark."""
@@ -569,10 +517,9 @@ class Cluster:
         returned = []
         for fetched in sorted(session.changed, key=attrgetter("place")):
             partition, size = fetched.partition, 0
-            end = partition.end if session.broker else partition.high_watermark
-            if end > fetched.offset:
-                until = partition.bytes if session.broker else partition.readable_bytes
-                size, fetched.bytes, fetched.next_offset = until - fetched.bytes, until, end
+            if partition.end > fetched.offset:
+                size, fetched.bytes = partition.bytes - fetched.bytes, partition.bytes
+                fetched.next_offset = partition.end
                 session.listed.append(fetched)
                 if session.epoch:  # a session begins in the order of its first request
                     session.last_place += 1
@@ -602,7 +549,7 @@ class Quorum:
         #: Records and bytes that are appended in a moment, together.
         self.lingering = 0, 0
         self.voters = dict.fromkeys(cluster.controllers[1:], 0)
-        self.high_watermark = -1 if self.voters else 1
+        self.high_watermark = -1
         self.parked: dict[int, Replica] = {}
         self.waiting: deque[tuple[int, Callable[[], None]]] = deque()
         for node in self.voters:
@@ -637,18 +584,15 @@ class Quorum:
         (records, size), self.lingering = self.lingering, (0, 0)
         self.end, self.bytes = self.end + records, self.bytes + size
         self.appended_us = self.cluster.now_us
-        if not self.voters:
-            self.high_watermark = self.end
         self._wake(self.cluster.now_us + 100)
         self._commit()
 
     def _idle(self) -> None:
         """Appends a NoOp record where nothing was appended for so long."""
-        now, idle_us = self.cluster.now_us, self.cluster.load.idle_ms * MS
-        due_us = self.appended_us + idle_us - _LINGER_US
+        now, due_us = self.cluster.now_us, self.appended_us + _IDLE_US - _LINGER_US
         if now >= due_us:
             self.append(1, 72)
-            due_us = now + idle_us
+            due_us = now + _IDLE_US
         self.cluster.at(due_us, self._idle)
 
     def when_committed(self, call: Callable[[], None]) -> None:
@@ -728,12 +672,11 @@ def _grouped(key: str, name: str, partitions: Iterable[tuple[str, Body]]) -> lis
 
 
 def _listed(fetched: Fetched) -> Body:
-    is_follower = fetched.session.broker is not None
     return _BODIES["listed"] | {
         "partition": fetched.partition.index,
         "fetchOffset": fetched.offset,
-        "lastFetchedEpoch": 0 if is_follower and fetched.offset else -1,
-        "logStartOffset": 0 if is_follower else -1,
+        "lastFetchedEpoch": 0 if fetched.offset else -1,
+        "logStartOffset": 0,
     }
 
 

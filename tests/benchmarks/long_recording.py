@@ -4,8 +4,8 @@
     PYTHONPATH=tests python -m benchmarks.long_recording OUT --hours 24 --mb 6
 
 With ``--hours``, OUT has a folder for each hour, ``hour-001`` and on, with what each log grew by: a
-growing recording is what appending them in turn makes (``append``). An hour is a step, of
-``--hour-s`` seconds of the cluster's clock.
+growing recording is what appending them in turn makes (``append``). Hours are as long as their size
+takes.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
-from .cluster import CLUSTER_ID, SECOND, Cluster, Load
+from .cluster import CLUSTER_ID, HEARTBEAT_MS, SECOND, Cluster, Load
 
 MB = 1_000_000
 _BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
@@ -38,12 +38,12 @@ class Recorder:
         self._file_bytes, self._buffer = file_bytes, list[tuple[int, int, bytes]]()
         self._cluster = Cluster(load, lambda *line: self._buffer.append(line))
 
-    def record(self, folder: Path, more_bytes: int, until_us: int = 0) -> None:
-        """Writes as many bytes more into a new folder, or until a time of the cluster's clock."""
+    def record(self, folder: Path, more_bytes: int) -> None:
+        """Writes as many bytes more into a new folder."""
         folder.mkdir(parents=True)
         self._write_manifest(folder)
         end, load = self.bytes + more_bytes, self._cluster.load
-        while self.until_us < until_us if until_us else self.bytes < end:
+        while self.bytes < end:
             self.until_us += SECOND // (1 + load.brokers // 20)
             self._cluster.run(self.until_us + _BEHIND_US)
             self._flush(folder)
@@ -85,7 +85,7 @@ class Recorder:
             ],
             "voters": cluster.controllers,
             "min_insync_replicas": 2,
-            "broker_heartbeat_interval_ms": cluster.load.heartbeat_ms,
+            "broker_heartbeat_interval_ms": HEARTBEAT_MS,
         }
         (folder / "recording.json").write_text(json.dumps(manifest))
 
@@ -104,14 +104,11 @@ def write_recording(
     return recorder.bytes, recorder.lines, recorder.until_us / SECOND
 
 
-def write_hours(folder: Path, hours: int, hour_bytes: int, load: Load, hour_s: int = 0) -> int:
-    """Writes what logs grow by in each of ``hours``, into a folder each; returns all their bytes.
-
-    Without ``hour_s``, hours are as long as their size takes.
-    """
+def write_hours(folder: Path, hours: int, hour_bytes: int, load: Load) -> int:
+    """Writes what logs grow by in each hour, into a folder each; returns all their bytes."""
     recorder = Recorder(load)
     for hour in range(1, hours + 1):
-        recorder.record(folder / f"hour-{hour:03d}", hour_bytes, hour * hour_s * SECOND)
+        recorder.record(folder / f"hour-{hour:03d}", hour_bytes)
     return recorder.bytes
 
 
@@ -133,16 +130,14 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--mb", type=float, default=21, help="of the recording, or of each hour")
     parser.add_argument("--hours", type=int, help="a folder for each, with what logs grow by")
-    parser.add_argument("--hour-s", type=int, default=0, help="of the cluster's clock (or by --mb)")
     parser.add_argument("--files", type=int, default=0, help="rotate logs, into about so many")
-    for option in dataclasses.fields(Load):
-        parser.add_argument(f"--{option.name.replace('_', '-')}", type=int, default=option.default)
+    options = dataclasses.asdict(Load())
+    for name, default in options.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
     arguments = parser.parse_args()
-    names = [option.name for option in dataclasses.fields(Load)]
-    load = Load(**{name: getattr(arguments, name) for name in names})
-    size = int(arguments.mb * MB)
+    load, size = Load(**{n: getattr(arguments, n) for n in options}), int(arguments.mb * MB)
     if arguments.hours:
-        print(write_hours(arguments.out, arguments.hours, size, load, arguments.hour_s), "bytes")
+        print(write_hours(arguments.out, arguments.hours, size, load), "bytes")
     else:
         print(*write_recording(arguments.out, size, load, arguments.files), "bytes, lines, seconds")
     return 0

@@ -14,7 +14,7 @@ from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.log_gaps import gaps_in
 
-LOAD = Load(consumers=1)
+LOAD = Load()
 
 
 def test_a_generated_recording_has_each_line_once_and_no_gap(tmp_path: Path) -> None:
