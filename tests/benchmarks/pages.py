@@ -74,25 +74,32 @@ def _range(values: Iterable[float]) -> str:
     return f"{min(every):.2f} to {max(every):.2f} s"
 
 
-def _runs(runs: Sequence[Figures], engine: str) -> str:
-    of = [each for each in runs if each["engine"] == engine]
-    names = list(dict.fromkeys(name for each in of for name in each["stages"]))
-    heads = ["log", "MB", "lines", "s", "CPU s", "all MB", "largest", *names]
+def _stages(runs: Sequence[Figures]) -> list[str]:
+    return list(dict.fromkeys(name for each in runs for name in each["stages"]))
+
+
+def _measured(of: Sequence[Figures], heads: Mapping[str, str]) -> str:
+    """A table with a row for each run; ``heads``: of its figures, by their names in it."""
+    names = _stages(of)
     rows = (
         [
             each["name"] if each["is_done"] else f"{each['name']} (not ended)",
-            *(each[name] for name in ("mb", "lines", "wall_s", "cpu_s", "peak_mb", "largest_mb")),
+            *(each[name] for name in list(heads)[1:]),
             *(each["stages"].get(name) for name in names),
         ]
         for each in of
     )
-    return (
-        f"`--engine {engine}`:\n\n{_table([name.replace('replay ', '') for name in heads], rows)}"
-    )
+    return _table([*heads.values(), *(name.replace("replay ", "") for name in names)], rows)
+
+
+def _runs(runs: Sequence[Figures], engine: str) -> str:
+    heads = {"name": "log", "mb": "MB", "lines": "lines", "wall_s": "s", "cpu_s": "CPU s"}
+    heads |= {"peak_mb": "all MB", "largest_mb": "largest"}
+    of = [each for each in runs if each["engine"] == engine]
+    return f"`--engine {engine}`:\n\n{_measured(of, heads)}"
 
 
 def _beside(readers: Sequence[Figures]) -> str:
-    heads = ("", "MB", "s", "MB/s", "CPU s", "CPU s a GB", "all MB")
     rows = (
         [
             *(each["name"], each["mb"], each["wall_s"], each["mb"] / each["wall_s"]),
@@ -100,22 +107,13 @@ def _beside(readers: Sequence[Figures]) -> str:
         ]
         for each in readers
     )
-    return _table(heads, rows)
+    return _table(("", "MB", "s", "MB/s", "CPU s", "CPU s a GB", "all MB"), rows)
 
 
 def _growing(growing: Sequence[Figures]) -> str:
     shown = {"hour 1", "hour 2", "hour 8", "hour 24", "a week in bulk", "one hour more"}
-    of = [each for each in growing if each["name"] in shown]
-    names = list(dict.fromkeys(name for each in of for name in each["stages"]))
-    heads = ["after", "s", "CPU s", "all MB", *(name.replace("replay ", "") for name in names)]
-    rows = (
-        [
-            *(each[name] for name in ("name", "wall_s", "cpu_s", "peak_mb")),
-            *(each["stages"].get(name) for name in names),
-        ]
-        for each in of
-    )
-    return _table(heads, rows)
+    heads = {"name": "after", "wall_s": "s", "cpu_s": "CPU s", "peak_mb": "all MB"}
+    return _measured([each for each in growing if each["name"] in shown], heads)
 
 
 def _tables(tables: Sequence[Sequence[Any]]) -> str:
@@ -138,20 +136,19 @@ def _slope(runs: Sequence[Figures], engine: str, name: str, of: str = "") -> flo
 
 
 def _further(runs: Sequence[Figures]) -> str:
-    stages = list(dict.fromkeys(name for each in runs for name in each["stages"]))
+    """CPU seconds of a further GB."""
+    stages = _stages(runs)
+
+    def of_gb(engine: str, name: str, of: str = "") -> float | None:
+        slope = _slope(runs, engine, name, of)
+        return None if slope is None else 1000 * slope
+
     rows = (
-        [
-            f"`{engine}`",
-            _slope(runs, engine, "cpu_s"),
-            *(_slope(runs, engine, name, "stages") for name in stages),
-        ]
+        [f"`{engine}`", all_s, *(of_gb(engine, name, "stages") for name in stages)]
         for engine in ("local", "spark")
-        if _slope(runs, engine, "cpu_s") is not None
+        if (all_s := of_gb(engine, "cpu_s")) is not None
     )
-    thousandths = (
-        [row[0], *(None if cell is None else 1000 * cell for cell in row[1:])] for row in rows
-    )
-    return _table(["engine", "all", *(name.replace("replay ", "") for name in stages)], thousandths)
+    return _table(["engine", "all", *(name.replace("replay ", "") for name in stages)], rows)
 
 
 def _controller_minutes(runs: Sequence[Figures], name: str = "500 brokers") -> dict[str, float]:
@@ -174,12 +171,11 @@ def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
     )
     minutes = _controller_minutes(runs)
     alone = _controller_minutes(runs, "500 brokers without sweeps")
-    broker = {
-        rule: (_slope(runs, "local", f"replay {rule}", "stages") or 0.0) * _HOUR_MB / _BROKERS
+    fetch_s, acks_s = (
+        (_slope(runs, "local", f"replay {rule}", "stages") or 0.0) * _HOUR_MB / _BROKERS
         for rule in ("incremental_fetch", "min_isr_acks")
-    }
-    widest = max(minutes.values())
-    core_hours = cpu_s * _DAY_MB / 3600
+    )
+    widest, core_hours = max(minutes.values()), cpu_s * _DAY_MB / 3600
     kept_gb = kept * _DAY_MB / 1000
     values = {
         "cpu_s_per_mb": cpu_s,
@@ -200,10 +196,10 @@ def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
         "lowest_alone": alone["lowest_acked_offset"],
         "widest_minutes": widest,
         "widest_hours_10": widest * 10 / 60,
-        "fetch_seconds": broker["incremental_fetch"],
-        "acks_seconds": broker["min_isr_acks"],
-        "fetch_seconds_10": broker["incremental_fetch"] * 10,
-        "acks_seconds_10": broker["min_isr_acks"] * 10,
+        "fetch_seconds": fetch_s,
+        "acks_seconds": acks_s,
+        "fetch_seconds_10": fetch_s * 10,
+        "acks_seconds_10": acks_s * 10,
     }
     peaks = {each["engine"]: each["largest_mb"] / 1000 for each in runs if each["name"] == "16x"}
     values |= {f"largest_{engine}_gb": peaks.get(engine, 0.0) for engine in ("local", "spark")}
