@@ -192,20 +192,20 @@ class Session:
         self.changed.add(fetched)
 
 
-@dataclass(slots=True)
-class Produce:
-    """A PRODUCE, and of how many partitions it still waits for the high watermark."""
-
-    producer: "Producer"
-    pending: Pending
-    response: Any = ""
-    missing: int = 0
-
-
 class Producer(NamedTuple):
     connection: Connection
     partitions: list[Partition]
     acks: int
+
+
+@dataclass(slots=True)
+class Produce:
+    """A PRODUCE, and of how many partitions it still waits for the high watermark."""
+
+    producer: Producer
+    pending: Pending
+    response: Any = ""
+    missing: int = 0
 
 
 @dataclass(slots=True)
@@ -409,15 +409,13 @@ class Cluster:
         topics = [*self.topics.items()][:2]
         names = [{"topicId": "A" * 22, "name": name} for name, _ in topics]
         request = _BODIES["metadata"] | {"topics": names}
-        brokers = [
-            {"nodeId": node, "host": _host(node), "port": 9092, "rack": None}
-            for node in self.broker_ids
-        ]
-        described = [_described(partitions) for _, partitions in topics]
         response = _BODIES["described"] | {
-            "brokers": brokers,
+            "brokers": [
+                {"nodeId": node, "host": _host(node), "port": 9092, "rack": None}
+                for node in self.broker_ids
+            ],
             "controllerId": self.broker_ids[0],
-            "topics": described,
+            "topics": [_described(partitions) for _, partitions in topics],
         }
         pending = connection.take("METADATA", request, self.now_us - 900, self.now_us)
         pending.respond(response, self.now_us)
@@ -437,7 +435,8 @@ class Cluster:
             records = 1 + int(random() * 4)
             size = 70 + records * int(60 + random() * 60)
             sent.append((partition.topic, {"index": partition.index, "recordsSizeInBytes": size}))
-            returned.append((partition.topic, _appended(partition)))
+            appended = {"index": partition.index, "baseOffset": partition.end}
+            returned.append((partition.topic, _BODIES["appended"] | appended))
             partition.end += records
             partition.bytes += size
             if not partition.followers:
@@ -687,10 +686,6 @@ def _returned(partition: Partition, size: int) -> Body:
         "lastStableOffset": partition.high_watermark,
         "recordsSizeInBytes": size,
     }
-
-
-def _appended(partition: Partition) -> Body:
-    return _BODIES["appended"] | {"index": partition.index, "baseOffset": partition.end}
 
 
 def _described(partitions: list[Partition]) -> Body:
