@@ -1,25 +1,19 @@
 """prediction_accuracy's own arithmetic: what is beside what, what is an error, and what passes."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from itertools import product
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from constructed import Given, Row, keyed, parking, phases, produces, sessions, writes
-from pyspark.sql import SparkSession
-from test_judgement_lowest_acked_offset import ESTIMATES
+from constructed import Given, Row, keyed
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Kind, Tolerance, prediction_accuracy
-from kip_replay.pipelines.engines.spark import Spark
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.table import Table
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 Rows = Sequence[tuple[Any, ...]]
@@ -225,28 +219,3 @@ def test_without_rows_there_are_none() -> None:
     """All rules over empty tables: what an ingest of no such request leaves."""
     rows = prediction_accuracy(Given({}), JUDGEMENTS, {}, [("a", "a"), ("a", "b")])
     assert (rows.num_rows, rows.schema) == (0, PREDICTION_ACCURACY.arrow_schema)
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        ["lowest_acked_offset"],
-        pytest.param(["hwm_parking", "incremental_fetch", "min_isr_acks"], marks=pytest.mark.slow),
-    ],
-)
-def test_spark_gives_the_same_rows(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, rules: list[str]
-) -> None:
-    """And the same doubles, to the last digit."""
-    judgements = {rule: JUDGEMENTS[rule] for rule in rules}
-    of_rules = (parking, sessions, produces, writes)
-    tables: dict[Table, list[Row]] = defaultdict(list)
-    for part in (ESTIMATES, *(of.tables() for of in of_rules)):
-        for name, rows in part.items():
-            tables[name] += rows
-    pairs = [pair for of in of_rules for pair in product(of.RECORDINGS, of.RECORDINGS)]
-    steady = phases(*{name for pair in pairs for name in pair})
-    local = prediction_accuracy(Given(tables), judgements, steady, pairs)
-    assert {*local.column("rule").to_pylist()} == {*rules}
-    monkeypatch.setattr(Given, "engine", Spark(Warehouse("nowhere"), 0))
-    assert prediction_accuracy(Given(tables), judgements, steady, pairs) == local

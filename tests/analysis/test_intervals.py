@@ -80,11 +80,6 @@ def test_draws_are_whole_recordings_and_both_halves() -> None:
     assert abs(np.mean(drawn, axis=0) - every).max() < 0.2
 
 
-def test_blocks_that_are_alike_have_no_error() -> None:
-    blocks: Blocks = [[10, 20, 30] for _ in range(BLOCKS)]
-    assert interval(blocks) == (20, 20)
-
-
 def test_halves_that_differ_widen_the_interval() -> None:
     """A cluster that has become faster may go on so: all that blocks drawn at random show, more."""
     slow, fast = [[100] * 6] * 8, [[40] * 6] * 8

@@ -223,7 +223,7 @@ def test_estimates_are_held_against_what_brokers_noted() -> None:
     assert judged(tables, "applied_error")[1] == (5.0, 0.0, None, None, None, 29, 0)
 
 
-def _estimates() -> dict[Table, list[Row]]:
+def estimates() -> dict[Table, list[Row]]:
     """30 writes: each is a tenth of a second early, proved 1 s late, and seen by a client."""
     seconds = {f"w{n}": n + (not n % 3) for n in range(20, 50)}
     # Among them an earlier creation of a topic, and one that no client saw.
@@ -243,15 +243,13 @@ def _estimates() -> dict[Table, list[Row]]:
     }
 
 
-ESTIMATES = _estimates()
-
-
 def test_estimates_of_writes_stand_beside_what_heartbeats_prove() -> None:
-    assert judged(ESTIMATES, "applied_error_of_writes") == [
+    tables = estimates()
+    assert judged(tables, "applied_error_of_writes") == [
         (100.0, 0.0, 1000.0, 10.0, False, 30, 0),
         (100.0, 0.0, 1000.0, 60.0, False, 30, 0),
     ]
-    assert judged(ESTIMATES, "clients_saw_it_later") == [
+    assert judged(tables, "clients_saw_it_later") == [
         (20.0, 0.0, None, 50.0, True, 30, 0),
         (20.0, 0.0, None, 100.0, True, 30, 0),
     ]

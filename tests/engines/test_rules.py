@@ -1,9 +1,7 @@
-"""What the rules read and emit over an engine: events by increments, outcomes."""
+"""What the rules read over an engine: events by increments."""
 
-from collections import Counter
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +11,6 @@ from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import TableFiles, microseconds
@@ -22,30 +19,20 @@ from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.rule import Settings
 
-#: Brokers that stop and come back, which every rule reads; a leader that changes.
-ACKS, FAILOVER = RECORDINGS = ("acks-not-enough", "failover-4.0")
-#: Consumers with fetch sessions.
-SESSIONS = "sessions-on"
-SWEEP = (1, 3)
-OPTIONS = {
-    "hwm_parking": {"max_wait_ms": (100,)},
-    "incremental_fetch": {"session_slots": (0, 8)},
-    "min_isr_acks": {"min_insync_replicas": SWEEP},
-    "lowest_acked_offset": {"broker_heartbeat_interval_ms": (500,)},
-}
+#: Brokers that stop and come back, which every rule reads; consumers with fetch sessions.
+ACKS, SESSIONS = "acks-not-enough", "sessions-on"
 EVERY_RULE = pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
 BY_NAME = {steps.name: steps for steps in RULES}
 
 
-class Replayed:
-    """A warehouse with the logs and outcomes of ``RECORDINGS``, and what rules read of it."""
+class Logs:
+    """A warehouse with logs, and what rules read of it."""
 
     def __init__(self, path: Path) -> None:
         self.warehouse = Warehouse(path)
         self.engine = Local(self.warehouse)
-        recordings = [load_recording(folder_of(name)) for name in (*RECORDINGS, SESSIONS)]
+        recordings = [load_recording(folder_of(name)) for name in (ACKS, SESSIONS)]
         ingest(recordings, self.engine, say=lambda line: None)
-        replay(recordings[:2], self.engine, RULES, OPTIONS, say=lambda line: None)
 
     def events(
         self, steps: SummedRule, recording: str = ACKS, increment: Increment = WHOLE_LOG
@@ -53,24 +40,21 @@ class Replayed:
         text = increment.of(steps.rule, steps.text("events", **increment.values))
         return self.engine.rows(text, [recording])
 
-    def found(self, query: str) -> list[tuple[Any, ...]]:
-        with self.warehouse.database(RECORDINGS) as database:
-            return database.execute(query).fetchall()
-
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
-    return Replayed(tmp_path_factory.mktemp("rules"))
+def log(tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    return Logs(tmp_path_factory.mktemp("rules"))
 
 
 @EVERY_RULE
-def test_increments_share_out_the_events_of_a_log(log: Replayed, steps: SummedRule) -> None:
+def test_increments_share_out_the_events_of_a_log(log: Logs, steps: SummedRule) -> None:
     """None is lost between two, also of lines with several times, and none is another."""
     # Between an ALTER_PARTITION and its response, and between two heartbeats.
-    [(cut_us,)] = log.found(
-        "SELECT epoch_us(dequeued_at) FROM isr_changes WHERE source = 'ALTER_PARTITION' "
-        f"AND recording = '{ACKS}' AND dequeued_at < built_at ORDER BY dequeued_at DESC LIMIT 1"
-    )
+    with log.warehouse.database([ACKS]) as database:
+        [(cut_us,)] = database.execute(
+            "SELECT epoch_us(dequeued_at) FROM isr_changes WHERE source = 'ALTER_PARTITION' "
+            "AND dequeued_at < built_at ORDER BY dequeued_at DESC LIMIT 1"
+        ).fetchall()
     increments = (Increment(None, cut_us), Increment(cut_us, None))
     parts = [log.events(steps, increment=each) for each in increments]
     assert all(part.num_rows for part in parts)
@@ -80,53 +64,13 @@ def test_increments_share_out_the_events_of_a_log(log: Replayed, steps: SummedRu
     }
 
 
-def test_a_rule_that_fails_fails_the_job(log: Replayed, tmp_path: Path) -> None:
+def test_a_rule_that_fails_fails_the_job(log: Logs, tmp_path: Path) -> None:
     files = TableFiles(str(tmp_path), "part")
     with pytest.raises(KeyError, match=ACKS):
         replayed(log.engine, RULES[0], Settings(voters={}), [ACKS], files)
 
 
-# --- outcome tables
-
-
-def test_keys_are_unique_and_never_null(log: Replayed) -> None:
-    wrong = [
-        f"SELECT '{table.name}' FROM {table.name} GROUP BY {', '.join(table.key)} "
-        f"HAVING count(*) > 1 OR {' OR '.join(f'{name} IS NULL' for name in table.key)}"
-        for steps in RULES
-        for table in steps.outcomes
-    ]
-    assert log.found(" UNION ALL ".join(wrong)) == []
-
-
-# --- min_isr_acks
-
-
-def test_idempotent_producers_are_those_that_asked_for_an_id(log: Replayed) -> None:
-    told = dict(
-        log.found(
-            "SELECT client_id, bool_or(is_idempotent) FROM produce_ack_outcomes "
-            f"WHERE recording = '{ACKS}' GROUP BY client_id"
-        )
-    )
-    assert {client for client, is_idempotent in told.items() if is_idempotent} == {"producer-4"}
-    assert {is_idempotent for client, is_idempotent in told.items() if client != "producer-4"} == {
-        None
-    }
-
-
-def test_events_are_few_where_nothing_changes(log: Replayed) -> None:
-    """Heartbeats and METADATA that say the same again do not go to every leader."""
-    events = log.events(BY_NAME["min_isr_acks"]).to_pylist()
-    counts = Counter((row["node_id"], row["kind"]) for row in events)
-    assert {node for node, _ in counts} == {11, 12}
-    assert {kind for _, kind in counts} == {k.value for k in Kind if k != Kind.CONSUMER_FETCH}
-    for node in (11, 12):
-        assert counts[node, Kind.HEARTBEAT.value] < 40
-        assert counts[node, Kind.METADATA.value] < 20
-
-
-def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Replayed) -> None:
+def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Logs) -> None:
     """No recorded consumer forgets any: followers' FETCHes that do, as if they were consumers'."""
     fetches = log.warehouse.rows(FETCHES, [SESSIONS])
     consumers = pa.repeat(pa.scalar(-1, pa.int32()), fetches.num_rows)
