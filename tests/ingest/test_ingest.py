@@ -264,40 +264,19 @@ def test_files_have_the_times_of_their_requests_and_their_ingest(ingested: Inges
         assert times["b.log.1"][name] == times["b.log"][name]
 
 
-def test_partitions_and_byte_ranges_change_nothing(ingested: Ingested, tmp_path: Path) -> None:
-    warehouse = Warehouse(tmp_path / "warehouse")
+def test_batches_partitions_and_byte_ranges_change_nothing(
+    ingested: Ingested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many batches are between lines that are repeated."""
+    monkeypatch.setattr("kip_replay.pipelines.ingest.parse_range._BATCH_LINES", 10)
     names = ("repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
-    settings = IngestSettings(
-        final=True, range_bytes=10_000, task_bytes_max=9_000, survey_on_driver_bytes_max=0
-    )
-    assert ingest(recordings, Local(warehouse), settings, quiet) == [
-        ingested.read[n] for n in names
-    ]
-    ingested.assert_same(warehouse, *names)
-
-
-def test_repeated_lines_of_one_task_stay_once(ingested: Ingested, tmp_path: Path) -> None:
-    """However many batches of the task are between them."""
-    warehouse = Warehouse(tmp_path / "warehouse")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kip_replay.pipelines.ingest.parse_range._BATCH_LINES", 10)
-        for name in ("repeated", "garbage"):
-            became = ingest([ingested.recordings[name]], Local(warehouse), say=quiet)
-            assert became == [ingested.read[name]]
-    ingested.assert_same(warehouse, "repeated", "garbage")
-
-
-def test_a_file_says_what_it_can_hold_so_that_nobody_need_open_it(ingested: Ingested) -> None:
-    times = [row["completed_at"] for row in ingested.rows(REQUESTS, "plain")]
-    (file,) = ingested.warehouse.files(REQUESTS, ["plain"])
-    assert (file["min.node_id"], file["max.node_id"]) == (2, 11)
-    assert 0 <= (min(times) - file["min.completed_at"]).total_seconds() < 0.001
-    assert 0 <= (file["max.completed_at"] - max(times)).total_seconds() < 0.001
-    for operator, rows in ((">=", 1), (">", 0)):
-        filters = [("recording", "=", "plain"), ("completed_at", operator, max(times))]
-        found = ingested.warehouse.open(REQUESTS).to_pyarrow_table(filters=filters)
-        assert found.num_rows == rows
+    expected = [ingested.read[name] for name in names]
+    small = IngestSettings(range_bytes=10_000, task_bytes_max=9_000, survey_on_driver_bytes_max=0)
+    for number, settings in enumerate((IngestSettings(), small)):
+        warehouse = Warehouse(tmp_path / str(number))
+        assert ingest(recordings, Local(warehouse), settings, quiet) == expected
+        ingested.assert_same(warehouse, *names)
 
 
 def test_a_file_that_is_in_is_not_read_again(ingested: Ingested) -> None:

@@ -71,14 +71,3 @@ def test_formulas_come_to_what_was_recorded(finished: Warehouse) -> None:
         usual = 0.02 if each.costs_of == each.recording else 0.12
         most = OF_THE_CLUSTER.get((each.figure, each.side), usual)
         assert each.value == pytest.approx(each.measured, rel=most), each
-
-
-def test_fetches_of_the_nodes_are_those_of_the_cluster(finished: Warehouse) -> None:
-    query = """
-        SELECT any_value(value), sum(CASE kind WHEN 'before' THEN before ELSE after END)
-        FROM broker_effects JOIN unit_costs USING (recording)
-        WHERE figure = 'metadata_fetches_per_second' AND name = figure GROUP BY recording, kind"""
-    found = [*Catalog(finished.path, read_views()).query(query).rows]
-    assert len(found) == 4
-    for of_cluster, of_nodes in found:
-        assert of_cluster == pytest.approx(of_nodes, rel=1e-9)

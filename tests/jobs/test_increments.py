@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable
-from itertools import count, product
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -134,17 +134,6 @@ def test_killed_at_any_commit_the_next_run_puts_it_right(
     assert number == 5
 
 
-@pytest.mark.parametrize("numbers", [(1, 2, 3), (4,)])
-def test_killed_again_and_again(numbers: tuple[int], grown: Grown, tmp_path: Path) -> None:
-    """The second increment, each time a commit further; the last one goes to the end."""
-    warehouse = grown.copied(tmp_path / "warehouse")
-    for number in numbers:
-        with pytest.raises(Killed), at_commit(number, killed):
-            replay_new(warehouse, grown.recording)
-    close(warehouse, grown.recording)
-    assert outcomes(warehouse, grown.recording) == grown.whole
-
-
 # --- two at once
 
 
@@ -160,23 +149,6 @@ def test_who_was_overtaken_stops(run: str, number: int, grown: Grown, tmp_path: 
         RUNS[run](warehouse, grown.recording)
     assert outcomes(warehouse, grown.recording) == grown.whole
     assert (RECORDING, RULE.name) in warehouse.lineage([RECORDING])
-
-
-def test_runs_on_two_recordings_do_not_meet(grown: Grown, tmp_path: Path) -> None:
-    other = ArrivingLogs("freeze-4.1", tmp_path, []).arrive(0)
-    warehouse = grown.copied(tmp_path / "warehouse")
-    read_in(warehouse, other)
-    with at_commit(2, lambda: close(warehouse, other)):
-        close(warehouse, grown.recording)
-    assert outcomes(warehouse, grown.recording) == grown.whole
-    beside_it = outcomes(warehouse, other)
-    close(warehouse, other, rebuild=True)
-    assert all(beside_it.values())
-    assert outcomes(warehouse, other) == beside_it
-    steps = ("ingest", "log_gaps", "clocks", RULE.name)
-    assert {*warehouse.lineage([RECORDING, other.name])} == {
-        *product((RECORDING, other.name), steps)
-    }
 
 
 # --- states that do not hold

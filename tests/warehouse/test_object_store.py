@@ -109,12 +109,6 @@ def test_nodes_may_be_named_by_uri(on_disk: Path, logs: Path) -> None:
     assert sorted(names) == ["controller-1.log.gz", "k.log", "k.log.1", "k.log.2"]
 
 
-def test_spark_writes_the_same_rows(on_disk: Path) -> None:
-    done = job("run", LOGS, "--warehouse", "s3://bucket/spark", "--engine", "spark")
-    assert done.returncode == 0, done.stderr
-    assert_same(on_disk, "s3://bucket/spark")
-
-
 def test_two_drivers_at_once_write_every_row_once(on_disk: Path) -> None:
     command = ["run", LOGS, "--warehouse", "s3://bucket/both", "--engine", "local", "--quiet"]
     with ThreadPoolExecutor(2) as pool:

@@ -1,7 +1,6 @@
 """The one door to the tables: what is committed, what is refused, and who stops. Without Spark."""
 
 import json
-import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -23,7 +22,6 @@ from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
 
 AT = datetime(2026, 11, 20, 20, 0, 0, 1500, UTC)
-ODD_NAMES = ["it's 100% \\ `odd`", "a/b=c?", "ü 水", "007", "2024-01", "%41", "{x}[1]*"]
 
 
 @pytest.fixture
@@ -150,21 +148,6 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_committed(
     assert len(log_of(warehouse, INGESTED_FILES)) == 1
 
 
-def test_names_come_back_exactly(warehouse: Warehouse) -> None:
-    for name in ODD_NAMES:
-        replaced(warehouse, name, "ab")
-        replaced(warehouse, name, "c")  # which takes a and b out again
-    by_delta_rs = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).to_pyarrow_table()
-    assert sorted(by_delta_rs.column("recording").to_pylist()) == sorted(ODD_NAMES)
-    for name in ODD_NAMES:
-        assert warehouse.rows(INGESTED_FILES, [name]).column("recording").to_pylist() == [name]
-        (file,) = warehouse.files(INGESTED_FILES, [name])
-        assert Path(warehouse.uri_of(INGESTED_FILES), file["path"]).is_file()
-        with warehouse.database([name]) as database:
-            assert database.sql("SELECT recording FROM ingested_files").fetchall() == [(name,)]
-    assert warehouse.lineage(ODD_NAMES) == {(name, "ingest"): "c" for name in ODD_NAMES}
-
-
 def requests(count: int, client_id: str = "c") -> pa.RecordBatch:
     rows = [
         {"recording": "r", "request_id": f"{n:032}", "node_id": n, "client_id": client_id}
@@ -190,17 +173,6 @@ def test_statistics_are_deltas(tmp_path: Path) -> None:
     assert stats["nullCount"]["api_key"] == 3
     assert "api_key" not in stats["minValues"]
     assert "recording" not in stats["nullCount"]
-
-
-def test_a_long_text_is_found_by_its_name(tmp_path: Path) -> None:
-    """Readers skip files by their statistics."""
-    warehouse, client_id = Warehouse(tmp_path), "c" * 33
-    warehouse.replace(
-        "ingest", {"r": "x"}, {REQUESTS: pa.Table.from_batches([requests(3, client_id)])}
-    )
-    with warehouse.database(["r"]) as database:
-        query = "SELECT count(*) FROM requests WHERE client_id = ?"
-        assert database.execute(query, [client_id]).fetchall() == [(3,)]
 
 
 def test_a_large_group_of_rows_becomes_a_file_of_its_own(
@@ -431,27 +403,3 @@ def test_of_two_that_begin_at_once_one_stops(
     with ThreadPoolExecutor(2) as pool:
         errors = [begun.exception() for begun in [pool.submit(of.begin) for of in attempts]]
     assert {type(error) for error in errors} == {type(None), WriteConflictError}
-
-
-def write_in_turns(path: str, own: str) -> None:
-    """What a process of the next test does: its own rows and shared ones, again and again."""
-    for number in range(3):
-        for recording in (own, "shared"):
-            while True:
-                try:
-                    replaced(Warehouse(path), recording, own + str(number))
-                    break
-                except WriteConflictError:
-                    continue
-
-
-def test_no_process_undoes_what_another_has_written(warehouse: Warehouse) -> None:
-    context = multiprocessing.get_context("spawn")
-    arguments = [(warehouse.path, own) for own in ("x", "y")]
-    with context.Pool(2) as pool:
-        pool.starmap(write_in_turns, arguments)
-    assert (names_in(warehouse, "x"), names_in(warehouse, "y")) == ("2x", "2y")
-    assert names_in(warehouse, "shared") in ("2x", "2y")
-    actions = [action for of in log_of(warehouse, INGESTED_FILES) for action in of]
-    carried = [(a["txn"]["appId"], a["txn"]["version"]) for a in actions if "txn" in a]
-    assert len(set(carried)) == len(carried)  # nothing was committed twice
