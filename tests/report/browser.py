@@ -1,6 +1,5 @@
 """Chromium without a window, driven over a pipe by its DevTools protocol."""
 
-import base64
 import json
 import os
 import select
@@ -138,11 +137,6 @@ class Browser:
             raise RuntimeError(reply["exceptionDetails"]["exception"]["description"])
         return reply["result"].get("value")
 
-    def dark(self, on: bool) -> None:
-        feature = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[feature])
-        self.settle()
-
     def scripts(self, on: bool) -> None:
         """Whether pages' own scripts run; ``run`` does in any case, but never waits then."""
         self._has_scripts = on
@@ -153,13 +147,3 @@ class Browser:
             text = {"text": key} if len(key) == 1 else {}
             self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
             self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
-
-    def mouse(self, *steps: tuple[str, float, float]) -> None:
-        """Mouse events, as in ``("Pressed", x, y)``."""
-        for kind, x, y in steps:
-            of: dict[str, Any] = {"type": f"mouse{kind}", "x": x, "y": y}
-            of |= {"button": "left", "buttons": 1, "clickCount": 1}
-            self.call("Input.dispatchMouseEvent", **of)
-
-    def pdf(self) -> bytes:
-        return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])

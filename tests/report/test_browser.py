@@ -1,9 +1,7 @@
 """What scripts make of the page, in Chromium: drawn, zoomed, filtered, and nothing else."""
 
 import re
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import made_page
@@ -66,16 +64,6 @@ def colours(browser: Browser, within: str) -> set[str]:
     return {colour for _, found in browser.run(DRAWN.format(within)) for colour in found}
 
 
-def drawn_colours(pdf: bytes) -> set[tuple[float, ...]]:
-    """Colours of all lines of a PDF; canvases are printed as lines, not as pixels."""
-    found = set()
-    for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
-        with suppress(zlib.error):  # fonts
-            for colour in re.findall(rb"([\d.]+ [\d.]+ [\d.]+) RG", zlib.decompress(stream)):
-                found.add(tuple(round(float(part), 2) for part in colour.split()))
-    return found
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("of", ["made", "samples"])
 def test_everything_is_drawn_and_nothing_is_wider_than_the_window(
@@ -117,24 +105,6 @@ def test_a_click_on_a_recording_goes_there_and_opens_what_is_folded(opened: Open
     assert not browser.run("document.querySelector('#recording-1-min_isr_acks').checkVisibility()")
 
 
-def test_dragging_zooms_all_charts_of_a_group_and_a_double_click_shows_all_again(
-    opened: Open,
-) -> None:
-    browser = opened()
-    before = browser.run(SEEN_FROM)
-    over = f"document.querySelector('{ONE} .u-over')"
-    box = f"{over}.getBoundingClientRect()"
-    x, y, width = browser.run(f"(({{x, y, width}}) => [x, y, width])({box})")
-    middle, to = (x + width / 2, y + 40), (x + width * 0.75, y + 40)
-    browser.mouse(("Moved", *middle), ("Pressed", *middle), ("Moved", *to), ("Released", *to))
-    browser.settle()
-    assert before == ["2026-11-22 16:00:00"] * 2
-    assert browser.run(SEEN_FROM) == ["2026-11-22 16:10:00"] * 2
-    browser.run(f"{over}.dispatchEvent(new MouseEvent('dblclick'))")
-    browser.settle()
-    assert browser.run(SEEN_FROM) == before
-
-
 def test_keys_and_buttons_move_zoom_and_name_what_is_there(opened: Open) -> None:
     browser = opened()
     browser.run(f"document.querySelector('{ONE} .plot').focus()")
@@ -156,30 +126,6 @@ def test_keys_and_buttons_move_zoom_and_name_what_is_there(opened: Open) -> None
         browser.run(f"document.querySelector('{ONE} [aria-label=\"{name}\"]').click()")
         browser.settle()
         assert browser.run(SEEN_FROM)[0].startswith(f"2026-11-22 16{seen}")
-
-
-def test_zero_has_its_place_on_a_log_axis(opened: Open) -> None:
-    browser = opened()
-    sweep = f"document.querySelector('{ONE} figure.chart[data-x=log]')"
-    browser.run(f"{sweep}.scrollIntoView()")
-    browser.settle()
-    browser.run(f"{sweep}.querySelector('.plot').focus()")
-    seen = []
-    for key in ("Home", "ArrowRight"):
-        browser.press(key)
-        seen.append(browser.run(f"{sweep}.querySelector('.at').textContent"))
-    assert seen == ["0", "8"]
-
-
-def test_a_line_can_be_hidden(opened: Open) -> None:
-    browser = opened()
-    before = browser.run(DRAWN.format(ONE))
-    browser.run(f"document.querySelector('{ONE} .legend button').click()")
-    browser.settle()
-    assert browser.run(f"document.querySelector('{ONE} .legend button').ariaPressed") == "false"
-    after = browser.run(DRAWN.format(ONE))
-    assert after[0][0] < before[0][0]
-    assert after[1:] == before[1:]
 
 
 def test_rows_are_filtered_sorted_and_counted(opened: Open) -> None:
@@ -236,21 +182,6 @@ def test_no_script_runs_but_the_page_s_own(browser: Browser, page: Path) -> None
     assert "Content Security Policy" in browser.messages[0]
 
 
-def test_dark_pages_are_printed_in_light_colours(opened: Open) -> None:
-    light, dark = "0,95,176", "113,183,255"  # --with
-    browser = opened()
-    assert light in colours(browser, ONE)
-    browser.dark(True)
-    browser.resize(1280, 300)
-    assert dark in colours(browser, ONE)
-    assert light not in colours(browser, ONE)
-    printed = drawn_colours(browser.pdf())
-    browser.dark(False)
-    of = [tuple(round(int(part) / 255, 2) for part in each.split(",")) for each in (light, dark)]
-    assert of[0] in printed
-    assert of[1] not in printed
-
-
 def test_without_scripts_the_page_says_the_same_in_words(browser: Browser, page: Path) -> None:
     browser.scripts(False)
     try:
@@ -266,10 +197,3 @@ def test_without_scripts_the_page_says_the_same_in_words(browser: Browser, page:
     assert "Wait: 9 to 90." in read
     assert "Follower 2 had offset 1000 last." in read
     assert not browser.run("document.querySelectorAll('.filters, .copy, th button').length")
-
-
-def test_what_is_to_be_pasted_is_copied_or_selected(opened: Open) -> None:
-    browser = opened("")
-    browser.run("document.querySelector('.copy').click()")
-    browser.settle()
-    assert text(browser, ".copy") in {"Copied", "Selected"}

@@ -8,17 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kip_replay.pipelines.report import accuracy, marks
+from kip_replay.pipelines.report import marks
 from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, REJECTED
 from kip_replay.pipelines.report.marks import (
-    Bar,
-    Bars,
     Chart,
     Line,
     Mark,
-    Slow,
-    Slowest,
-    Table,
     elbow,
     shown,
 )
@@ -53,32 +48,6 @@ def test_lines_are_in_the_order_of_variants_and_mark_the_elbow() -> None:
     )
     nowhere = "SELECT 'a' AS line, NULL AS figure, 8 AS x, 1 AS y, NULL AS price"
     assert block("lines", nowhere, x="slots", y="ms") is None
-
-
-def test_bars_are_stacked() -> None:
-    query = (
-        "FROM (VALUES ('full', 'requests', 9.5), ($before, 'responses', NULL)) of(bar, part, value)"
-    )
-    first, second = Bar("full FETCHes", "without", [("requests", 9.5)]), ("responses", 0.0)
-    bars = [first, Bar("acks=all", "without", [second])]
-    assert block("bars", query, unit="B/s") == Bars("n", "o", "B/s", bars)
-
-
-def test_tables_are_ready_to_print() -> None:
-    query = """SELECT 'acks_all' AS variant, 1234 AS n, 1234.5 AS ms, NULL AS none
-        UNION ALL SELECT NULL, -1, 0.125, NULL"""
-    cells = [["acks=all", "1,234", "1,234", "–"], ["–", "−1", "0.12", "–"]]
-    is_text = [True, False, False, False]
-    found = block("table", query)
-    assert found == Table("n", "o", ["variant", "n", "ms", "none"], is_text, cells)
-    assert block("table", f"FROM ({query}) WHERE variant = $recording") is None
-
-
-def test_the_slowest_have_a_line_as_their_witness() -> None:
-    query = """FROM (VALUES (9.5, 1, 'c', NULL, 'why', 'a.log', 7), (NULL, 1, '', '', '', '', 1))
-        of(ms, node, client, topic, why, source_file, line_number)"""
-    rows = [Slow(9.5, "1", "c", "", "why", "a.log:7")]
-    assert block("slowest", query) == Slowest("n", "o", rows)
 
 
 # --- the elbow ------------------------------------------------------------------------------------
@@ -119,42 +88,6 @@ def test_the_elbow_of_a_bent_line_is_its_bend(x: int, y: int) -> None:
 
 
 # --- what was checked, and what was not read ------------------------------------------------------
-
-
-def check(node: int, passed: bool | None = True, **values: Any) -> dict[str, Any]:
-    row = {"rule": "hwm_parking", "metric": "high_watermark_lag_p50", "unit": "ms"}
-    row |= {"predicted_from": "r", "recorded_in": "r", "group_kind": "replica_id"}
-    row |= {"group_value": f"{node}", "baseline": 250.0, "predicted": 329.0, "recorded": 328.2}
-    row |= {"error": 0.8, "tolerance": None if passed is None else 2.0, "kind": "self_check"}
-    return (
-        row | {"sample_count": 6, "unknown_count": 3, "is_enough": True, "passed": passed} | values
-    )
-
-
-def test_of_many_predictions_those_that_missed_are_shown() -> None:
-    rows = [check(node, passed=node != 57) for node in range(60)]
-    rows += [check(1, None), check(1, kind="two_runs", error=-1.5)]
-    other = check(1, kind="other_cluster", predicted_from="s", is_enough=False)
-    first, second = accuracy.tables([*rows, other])
-    assert [table.name for table in (first, second)] == [
-        *("Predictions from other clusters", "Self-checks")
-    ]
-    assert len(second.cells) == accuracy.MOST_ROWS
-    assert second.cells[0][-1] == "✗ outside"
-    assert second.cells[1][:3] == ["lag, median (ms), replica 0", "329.00", "328.20"]
-    assert (
-        second.note == "59 of 60 self-checks lie within tolerance. 48 more in prediction_accuracy."
-    )
-    assert first.cells[0][0] == "lag, median (ms), replica 1, from s"
-    assert first.cells[0][5] == "1.50"  # two runs
-    assert first.cells[0][-1] == "✓ within, little data"
-    assert accuracy.sentence([other, *rows[:1]]) == (
-        "1 of 1 prediction of another cluster lies within tolerance; "
-        "1 of 1 self-check lies within tolerance."
-    )
-    assert accuracy.baseline_sentence(rows[:2]) == (
-        "Of 2 that have a baseline, the baseline is within tolerance 0 times, the replay 2 times."
-    )
 
 
 def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:

@@ -23,18 +23,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-def test_help_is_as_wide_as_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for columns, most in ((60, 58), (300, 100)):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        with pytest.raises(SystemExit, match="0"):
-            main.main(["maintain", "--help"])
-        text = capsys.readouterr().out.partition("\nexamples:")[0]
-        assert most - 20 < max(map(len, text.splitlines())) <= most
-        assert "\n\nIn this order:" in text
-
-
 def test_the_warehouse_has_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, path in (("", "warehouse"), ("/data/warehouse", "/data/warehouse")):
         monkeypatch.setenv(WAREHOUSE_VARIABLE, name)

@@ -114,17 +114,6 @@ def test_last_records_end_somewhere_behind_their_offset(
     assert 7 not in evidence.replicas
 
 
-def test_gap_nearest_in_time_is_the_replicas_own_up_to_what_the_log_shows() -> None:
-    rows = [fetched(9, *time, 15) for time in [(0, 500), (507, 1_000), (1_003, 1_500)]]
-    evidence = evidence_of(*rows, fetched(8, 0, 500, 15), fetched(8, 502, 1_000, 15))
-    replica = evidence.replicas[9]
-    assert replica.next_fetch(micros(700)) == (micros(707), None)
-    assert replica.next_fetch(micros(800)) == (micros(803), None)
-    assert replica.next_fetch(micros(1_497)) == (micros(1_500), None)
-    assert replica.next_fetch(micros(1_497.001)) is None
-    assert evidence.replicas[8].next_fetch(micros(500)) == (micros(502), None)
-
-
 @pytest.mark.parametrize(("over_us", "is_away"), [(0, False), (1, True)])
 def test_silence_of_over_a_second_is_an_absence(over_us: int, is_away: bool) -> None:
     returns_ms = 500 + (ABSENCE_US + over_us) / 1000
@@ -140,18 +129,6 @@ def away() -> Evidence:
         fetched(9, 4_000, 4_300, 15),
         fetched(9, 4_305, 4_600, 15),
     )
-
-
-ABSENCE = Absence(micros(500), micros(4_000), 15, False, EPOCH)
-
-
-def test_fetch_that_would_fall_into_an_absence_waits_for_its_end() -> None:
-    """An absence is no gap: else every FETCH near it would come seconds later."""
-    replica = away().replicas[9]
-    for built, at in {494: 499, 495: 500, 4_000: 4_005}.items():
-        assert replica.next_fetch(micros(built)) == (micros(at), None)
-    for built, at in {496: 4_000, 600: 4_000, 3_999: 4_004}.items():
-        assert replica.next_fetch(micros(built)) == (micros(at), ABSENCE)
 
 
 def test_replica_is_away_within_an_absence_or_a_second_after_its_last_fetch() -> None:
@@ -219,17 +196,6 @@ def test_latest_snapshot_counts_however_late_it_shows() -> None:
 def test_forwarded_fetch_has_no_envelope(size: str) -> None:
     row = fetched(9, 0, 1, 15, **({"request_bytes": 130, "response_bytes": 90} | {size: None}))
     assert evidence_of(row).replicas[9].envelopes.nearest(0) is None
-
-
-def test_bytes_between_offsets_add_up_where_responses_show_them() -> None:
-    evidence = evidence_of(
-        records(9, 0, 100, 15, record_bytes=90),
-        records(9, 103, 200, 16, record_bytes=150),
-        fetched(9, 203, 700, 18),
-    )
-    shown = {(15, 16): 90, (16, 18): 150, (15, 18): 240, (16, 16): 0, (17, 16): 0}
-    sizes = shown | {(15, 17): None, (17, 18): None, (14, 18): None}
-    assert {each: evidence.log_bytes.between(*each) for each in sizes} == sizes
 
 
 def test_bytes_that_are_forgotten_are_summed_from_where_a_replica_stands() -> None:

@@ -60,16 +60,6 @@ def of_12(events: list[Event], broker: int = 12, **settings: Any) -> tuple[Any, 
 
 
 CASES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
-    # It has sent its next FETCH once it had handled the response.
-    "it shows a write when its next FETCH arrives": (
-        cluster(*REPORTS, *fetches(12, OF_12)),
-        (5060, 5064, 5064, 5106, None),
-    ),
-    # Three replicas on two brokers at 20 ms each.
-    "it creates its share of the replicas before it has applied it": (
-        cluster(*REPORTS, *fetches(12, OF_12), replicas=[3], topics=["t"]),
-        (5060, 5064, 5094, 5106, None),
-    ),
     "what a heartbeat has was applied when it arrived": (
         cluster(*REPORTS, *fetches(12, OF_12), replicas=[30], topics=["t"]),
         (5060, 5064, 5106, 5106, None),
@@ -103,14 +93,6 @@ CASES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
             *fetches(12, ((5064, 5080, 22, 22), (5085, 5500, 22, 22))),
         ),
         (5080, 5085, 5085, 5106, None),
-    ),
-    "another process never had the response": (
-        cluster(
-            *REPORTS,
-            *fetches(12, ((4990, 5060, 20, 22),), correlation_id=900),
-            *fetches(12, ((5064, 5080, 22, 22), (5085, 5500, 22, 22)), correlation_id=1),
-        ),
-        (5080, None, None, 5106, reasons.STARTING),
     ),
     # 12 reported it at 5.106 s.
     "no FETCH response that carried it in time": (

@@ -69,32 +69,11 @@ def test_kafka_illegal_required_acks() -> None:
     assert History().then("p0@0").row()["todays_min_isr_error"] == 21
 
 
-def near_and_far(min_isr: int = 2, **options: Any) -> History:
+def near_and_far() -> History:
     """Follower 12 has the batch after 4 ms, 13 after 60."""
-    history = History(min_isr=min_isr).then("12:0@-10 13:0@-10")
-    history.produce(0, 0, **options)
+    history = History().then("12:0@-10 13:0@-10")
+    history.produce(0, 0)
     return history.then("12:1@4 13:1@60")
-
-
-@pytest.mark.parametrize(("min_isr", "early", "copies"), [(1, 1, 1), (2, 5, 2), (3, 61, 3)])
-def test_fastest_followers_complete_it(min_isr: int, early: float, copies: int) -> None:
-    """The KIP's picture: min.insync.replicas 2 waits for the fastest follower, all for the last."""
-    row = first(near_and_far(min_isr))
-    assert responses(row) == (61, NONE, early, NONE)
-    assert row["replicas_at_min_isr_ack"] == copies
-    assert row["exposure_ms"] == 61 - early
-    assert (row["isr"], row["min_insync_replicas"]) == ([11, 12, 13], min_isr)
-
-
-def test_sweep_takes_each_value_for_all_topics() -> None:
-    rows = {
-        row["parameter_value"]: row
-        for row in near_and_far().rows(sweep=(1, 2, 3, 5), until_ms=9000)
-    }
-    early = {value: row["partition_min_isr_latency_ms"] for value, row in rows.items()}
-    # 5 of three replicas is all three: effectiveMinIsr.
-    assert early == {-1: 5, 1: 1, 2: 5, 3: 61, 5: 61}
-    assert {r["parameter"] for r in rows.values()} == {"none", "min_insync_replicas"}
 
 
 def test_small_isr_is_refused_before_the_append_by_both() -> None:

@@ -128,34 +128,15 @@ def test_a_parked_fetch_carries_the_batch_and_the_next_one_acknowledges_it() -> 
     assert latencies([produce(1, 100)]) == {1: (100, WOKEN + 10)}
 
 
-def test_a_batch_that_finds_the_fetch_gone_waits_for_the_next_one() -> None:
-    """The second is appended while the response with the first is on its way."""
-    found = latencies([produce(1, 100), produce(2, 104, connection="d")])
-    # Back 10 ms after 100.7, handled 0.5 ms later, and 10 ms there and back again.
-    assert found == {1: (100, WOKEN + 10), 2: (104, pytest.approx(WOKEN + 10 + 0.5 + 10 - 4))}
-
-
-def test_a_batch_that_one_replica_is_enough_for_waits_for_nobody() -> None:
-    alone = produce(1, 100, groups=([BOTH], []))
-    assert latencies([alone]) == {1: (100, 1.0)}
-
-
 def test_a_request_is_responded_to_with_its_slowest_partition() -> None:
     both = produce(1, 100, groups=([], [((12,), 1), ((13,), 1)]))
     assert latencies([both]) == {1: (100, WOKEN + 60)}
 
 
-def test_after_max_wait_a_follower_is_on_its_way_with_nothing() -> None:
-    """Parked at 0.0 ms, an empty response at 500 ms, back and handled at 510.5 ms."""
-    (wait,) = (wait for _, wait in latencies([produce(1, 505)]).values())
-    assert wait == pytest.approx(510.5 + 10 - 505)
-    assert latencies([produce(1, 600)])[1] == (600, WOKEN + 10)
-
-
-def held_back(previous_ms: float, received_ms: float, turnaround: float = 0) -> Produce:
+def held_back(previous_ms: float, received_ms: float) -> Produce:
     """The second: it arrived when the response to the first was built."""
     sent = us(previous_ms), us((previous_ms + received_ms) / 2), us(received_ms)
-    of_first: dict[str, Any] = {"previous": 1, "turnaround_us": us(turnaround), "sent_us": sent}
+    of_first: dict[str, Any] = {"previous": 1, "turnaround_us": 0, "sent_us": sent}
     return produce(2, received_ms, is_own=False, **of_first)
 
 
@@ -168,20 +149,6 @@ def test_what_was_held_back_arrives_when_it_was_sent() -> None:
     # Sent at once, it still waits for the response to the one before.
     assert arrived(Sent.EARLIEST) == pytest.approx(100 + WOKEN + 10)
     assert (arrived(Sent.ESTIMATE), arrived(Sent.LATEST)) == (130, 160)
-
-
-def test_behind_a_later_response_it_comes_later() -> None:
-    """Predicted from brokers that respond early: the next one waits for acks=all."""
-    produces = [produce(1, 100), held_back(100, 112, turnaround=2)]
-    found = latencies(produces, waits_for_all=True)
-    assert found[2][0] == pytest.approx(100 + WOKEN + 60 + 2)
-
-
-def test_what_comes_behind_a_response_is_handled_as_what_did() -> None:
-    second = held_back(100, 160)
-    second.handling_us, second.groups = (1000, 3000), ([], [])
-    first = produce(1, 100)
-    assert latencies([first, second], sent=Sent.EARLIEST)[2][1] == pytest.approx(3)
 
 
 def test_a_batch_of_a_transaction_is_appended_once_its_coordinator_has_responded() -> None:
@@ -219,8 +186,8 @@ def test_a_follower_that_was_away_for_long_is_back_when_it_was() -> None:
     assert found[2] == (14_029.5, pytest.approx(WOKEN + 3))
 
 
-def cycles_of(*begins_and_ends: tuple[float, float], busy: Sequence[int] = ()) -> Cycles:
-    """Responses built and next FETCHes noted (ms); those of ``busy`` ran in a burst.
+def cycles_of(*begins_and_ends: tuple[float, float]) -> Cycles:
+    """Responses built and next FETCHes noted (ms).
 
     More as long as the last follow, so that the distance of all these is told.
     """
@@ -230,54 +197,14 @@ def cycles_of(*begins_and_ends: tuple[float, float], busy: Sequence[int] = ()) -
     found.fetched(0, 0, us(begins_and_ends[0][0]), -1)
     cycles = [*begins_and_ends, *more]
     following = [*cycles[1:], (1e9, 0.0)]
-    for number, ((begin, noted), (built, _)) in enumerate(zip(cycles, following, strict=True)):
-        held_back = us(begin) if number in busy else -1
-        found.fetched(us(noted), us(noted), us(built), held_back)
+    for (_, noted), (built, _) in zip(cycles, following, strict=True):
+        found.fetched(us(noted), us(noted), us(built), -1)
     return found
 
 
-def after(found: Cycles, ms: float, *, in_burst: bool = False) -> float | None:
-    drawn = found.after(us(ms), in_burst=in_burst)
+def after(found: Cycles, ms: float) -> float | None:
+    drawn = found.after(us(ms), in_burst=False)
     return None if drawn is None else drawn[0] / 1000
-
-
-def in_a_row(ms: float, since_ms: float, number: int = IN_A_ROW) -> list[tuple[float, float]]:
-    """Cycles of a length, one every 100 ms."""
-    return [(since_ms + 100 * n, since_ms + 100 * n + ms) for n in range(number)]
-
-
-def test_the_cycle_nearest_in_time_is_drawn() -> None:
-    found = cycles_of((10, 13), (30, 38), (90, 95))
-    assert [after(found, ms) for ms in (12, 28, 61)] == [15, 36, 66]
-
-
-def test_a_step_of_the_distance_is_kept() -> None:
-    found = cycles_of(*in_a_row(4, 0), *in_a_row(60, 800), *in_a_row(4, 1_600))
-    assert [after(found, ms) for ms in (710, 790, 1_510, 1_590)] == [714, 850, 1_570, 1_594]
-
-
-def test_work_is_that_of_a_cycle_with_or_without_a_burst_at_the_distance_of_the_time() -> None:
-    """A quiet one took 5 ms nearby, one beside a burst 65 ms far away."""
-    far = [*in_a_row(60, 1_000), (1_850.0, 1_915.0), *in_a_row(60, 2_000)]
-    found = cycles_of((0.0, 5.0), *in_a_row(4, 100), *far, busy=[1 + 2 * IN_A_ROW])
-    assert [after(found, ms) for ms in (0, 200, 1_850)] == [5, 204, 1_910]
-    # Five milliseconds more than the distance, wherever.
-    assert [after(found, ms, in_burst=True) for ms in (0, 200, 1_850)] == [9, 209, 1_915]
-
-
-@pytest.mark.parametrize(("behind_a_response", "cycle_ms"), [(0, 4), (1, 4), (2, 10)])
-def test_a_burst_delays_the_follower_that_is_on_its_way(
-    behind_a_response: int, cycle_ms: float
-) -> None:
-    """Back after 10 ms beside a burst, after 4 ms where there is none; one is no burst."""
-    quiet, busy = in_a_row(4, 0, 20), in_a_row(10, 2_000, 3)
-    followers = {12: cycles_of(*quiet, *busy, *in_a_row(4, 2_300), busy=range(20, 23))}
-    apart: dict[str, Any] = {"groups": ([], []), "acks": 1, "followers": ()}
-    before = [produce(n, 95, connection=f"{n}", **apart) for n in (2, 3)]
-    waits = produce(1, 100, groups=([], [((12,), 1)]), followers=(12,))
-    behind = [produce(2 + n, 102, previous=n, **apart) for n in (2, 3)][:behind_a_response]
-    found = latencies([*before, waits, *behind], followers=followers)
-    assert found[1] == (100, WOKEN + cycle_ms)
 
 
 def test_a_pause_ends_when_it_did_and_is_drawn_at_no_other_time() -> None:

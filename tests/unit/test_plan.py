@@ -225,15 +225,3 @@ def test_a_folder_of_recordings_names_them(
         plain(tmp_path / name)
     assert plan.main([str(tmp_path)]) == 2
     assert f"but {tmp_path}/a '{tmp_path}/b c' do: name those" in capsys.readouterr().err
-
-
-def test_it_ends_with_the_command_to_run_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plain(tmp_path / "my logs")
-    arguments = [str(tmp_path / "my logs"), "--warehouse", str(tmp_path), "--voters", "2"]
-    assert plan.main([*arguments, "--write-manifest"]) == 0
-    *_, written, last = capsys.readouterr().out.splitlines()
-    assert written == "written: nothing, there is a recording.json"
-    folder = f"'{tmp_path}/my logs'"
-    assert last == f"next: kip-replay run {folder} --voters 2 --warehouse {tmp_path}"

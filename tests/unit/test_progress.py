@@ -68,35 +68,3 @@ def test_a_log_has_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\r" not in stream.getvalue()
     progress.stage("check")  # nobody looks any more
     progress.done(1, 2)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "FIRST_LOOK_S", 0.0)
-    monkeypatch.setattr(progress, "LOOK_S", 0.01)
-    stream = Terminal()
-    with Progress(stream):
-        progress.expect(STAGES)
-        progress.stage("read")
-        progress.done(1_000_000, 4_000_000)
-        until = time.monotonic() + 5
-        while "MB/s" not in stream.getvalue() and time.monotonic() < until:
-            time.sleep(0.01)
-    drawn = stream.getvalue()
-    assert "read: 1 of 4 MB" in drawn
-    assert "\n" not in drawn
-    assert drawn.split("\r")[-1].strip() == ""
-
-
-def test_short_commands_and_quiet_ones_show_nothing() -> None:
-    for expected in (STAGES, None):
-        stream = Terminal()
-        with Progress(stream):
-            if expected:
-                progress.expect(expected)
-            progress.stage("read")
-        assert stream.getvalue() == ""

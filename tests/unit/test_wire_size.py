@@ -6,7 +6,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -18,13 +17,10 @@ from kip_replay.replay.kafka.messages import (
     FETCH,
     PRODUCE,
     Api,
-    records_field_bytes,
     request_bytes,
     response_bytes,
     schemas,
 )
-from kip_replay.replay.kafka.messages.encoding import unsigned_varint_bytes, varint_sizes
-from kip_replay.replay.kafka.messages.layout import versions_of
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 #: Columns that typed rows have outside of the struct of their line.
@@ -82,12 +78,6 @@ def test_sizes_follow_from_the_typed_table_alone(recorded: list[dict]) -> None:
 # A schema
 
 
-def test_versions_as_kafka_writes_them() -> None:
-    texts = ("3+", "0-12", "7", "none")
-    expected = [range(3, 2**15), range(13), range(7, 8), range(0)]
-    assert [versions_of(text) for text in texts] == expected
-
-
 def parsed_fetch(version: int, added: dict[str, object]) -> dict[str, Any]:
     """A follower's FETCH of one partition, in which ``added`` stands."""
     topic = {"topicId": "AAAAAAAAAAAAAAAAAAAAAw"}
@@ -138,19 +128,6 @@ def test_a_new_version_is_one_entry(
 
 
 # Encodings
-
-
-@pytest.mark.parametrize(
-    ("value", "size"),
-    [(0, 1), (127, 1), (128, 2), (16383, 2), (16384, 3), (2**21, 4), (2**28, 5), (2**32 - 1, 5)],
-)
-def test_unsigned_varint(value: int, size: int) -> None:
-    assert unsigned_varint_bytes(value) == size
-    assert varint_sizes(np.array([value]))[0] == size
-
-
-def test_records_field_counts_its_length_plus_one() -> None:
-    assert [records_field_bytes(n) for n in (0, 126, 127, 16383)] == [1, 127, 129, 16386]
 
 
 def fetch_rows(**columns: list[object]) -> pa.RecordBatch:
