@@ -32,11 +32,6 @@ def _in_ms(offset: Offset) -> tuple[object, ...]:
     )
 
 
-def test_a_request_and_its_response_bound_an_offset_from_both_sides() -> None:
-    """Node 11 takes a request up at 5,000, node 1 gets it at 3, and back: 7 and 5,011."""
-    assert bounds((11, 1, 3 - 5000), (1, 11, 5011 - 7)) == {11: (4997, 5004)}
-
-
 def test_bounds_of_neighbours_add_up() -> None:
     found = offsets(1, [1, 2, 11], [Order(1, 11, "", 1, 8 * _MS), Order(11, 2, "", 1, 4 * _MS)])
     assert found[2] == Offset(None, 12 * _MS + 2 * STAMP_ERROR_US, is_contradicted=False)

@@ -269,14 +269,6 @@ def test_finest_evidence_knows_sooner_than_heartbeats() -> None:
 # --- heartbeats ----------------------------------------------------------------------------------
 
 
-def test_every_heartbeat_is_a_row_with_eight_bytes_more() -> None:
-    rows = replayed(cluster(*REPORTS)).heartbeats
-    assert len(rows) == 8
-    assert {(r["response_bytes"], r["replayed_response_bytes"]) for r in rows} == {(19, 27)}
-    last = rows[-1]
-    assert (last["lowest_acknowledged_offset"], last["unfenced_brokers"]) == (21, 2)
-
-
 @pytest.mark.parametrize(
     ("others", "verdict", "reason", "size"),
     [
@@ -459,14 +451,6 @@ LONG = [e for b in (11, 12) for e in beats(b, 5106 + 100 * (b - 11), 6)]
 def news(*more: tuple[int, int], variant: str = "recorded") -> list[Event]:
     """Both brokers learn 20 at the beginning, and more at (ms, high watermark)."""
     return [learned(b, ms, hw, variant) for b in (11, 12) for ms, hw in ((20, 20), *more)]
-
-
-def test_interval_is_measured_where_the_manifest_is_silent() -> None:
-    recorded = cadence.Recorded()
-    for number, at in enumerate((0, 2006, 4013, 6018)):
-        handled = Heartbeat(2, 11, 5, us(at + 1), us(at + 2), number, False, False)
-        recorded.heartbeat(us(at), handled, want_fence=False)
-    assert recorded.settle_interval() == 2_000_000
 
 
 @pytest.mark.parametrize(

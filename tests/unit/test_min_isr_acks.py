@@ -76,12 +76,6 @@ def near_and_far() -> History:
     return history.then("12:1@4 13:1@60")
 
 
-def test_small_isr_is_refused_before_the_append_by_both() -> None:
-    row = History(isr=(11,)).then("p-@0").row()
-    assert responses(row) == (1, NOT_ENOUGH_REPLICAS, 1, NOT_ENOUGH_REPLICAS)
-    assert (row["base_offset"], row["appended_at"]) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("history", "reason"),
     [
@@ -124,16 +118,6 @@ def test_high_watermark_does_not_pass_under_a_minimum_that_rose() -> None:
     row = first(History(isr=(11, 12)).then("12:0@-10 p0/100ms@0 min=3@2 12:1@4"))
     assert responses(row)[1::2] == (REQUEST_TIMED_OUT, REQUEST_TIMED_OUT)
     assert row["visible_at"] is None
-
-
-def test_bounds_are_those_of_the_handler() -> None:
-    row = first(near_and_far())
-    bounds = [
-        row[f"request_{which}_latency_{bound}_ms"]
-        for which in ("acks_all", "min_isr")
-        for bound in ("earliest", "latest")
-    ]
-    assert bounds == [58.5, 63.5, 2.5, 7.5]
 
 
 def test_refused_fetch_shows_nothing() -> None:

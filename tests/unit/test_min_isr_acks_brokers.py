@@ -41,16 +41,6 @@ def metadata_log(history: History, *appends: tuple[float, int], until_ms: float 
     history.metadata_fetch(fetched, end, end, built_ms=until_ms)
 
 
-def test_broker_that_wants_to_stop_is_out_once_the_leader_knows() -> None:
-    history = waiting("13=stops@5100")
-    metadata_log(history, (5101, 6))
-    row = first(history)
-    # Committed at 5101, in the response of 5111 (the next but one), received at 5112.
-    assert ms(row["all_isr_acked_at"]) == 5112
-    assert row["request_acks_all_latency_latest_ms"] > row["request_acks_all_latency_ms"]
-    assert row["acks_all_error"] == NONE
-
-
 def test_without_a_metadata_log_a_stop_counts_when_it_was_answered() -> None:
     assert ms(first(waiting("13=stops@5100"))["all_isr_acked_at"]) == 5101
 

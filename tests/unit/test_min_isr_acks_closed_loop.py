@@ -124,10 +124,6 @@ def latencies(
     return loop.latencies(until_ms)
 
 
-def test_a_parked_fetch_carries_the_batch_and_the_next_one_acknowledges_it() -> None:
-    assert latencies([produce(1, 100)]) == {1: (100, WOKEN + 10)}
-
-
 def test_a_request_is_responded_to_with_its_slowest_partition() -> None:
     both = produce(1, 100, groups=([], [((12,), 1), ((13,), 1)]))
     assert latencies([both]) == {1: (100, WOKEN + 60)}
@@ -170,11 +166,6 @@ def test_a_wait_of_more_than_a_second_ends_as_that_of_the_request_alone() -> Non
 def test_consumers_that_come_first_are_before_the_producer_in_either_cluster() -> None:
     late = Alone(us(64), NONE, after_ack_us=us(4))
     assert latencies([produce(1, 100, alone=(late, late))]) == {1: (100, WOKEN + 10 + 4)}
-
-
-def test_what_was_not_appended_is_responded_to_as_it_was() -> None:
-    refused = produce(1, 100, is_appended=False, alone=(Alone(us(2), 19),) * 2)
-    assert latencies([refused]) == {1: (100, 2.0)}
 
 
 def test_a_follower_that_was_away_for_long_is_back_when_it_was() -> None:

@@ -96,15 +96,6 @@ def test_help_and_an_unknown_command_import_no_job(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.startswith("error: there is no command 'rum': is 'run' meant?")
 
 
-def test_help_of_a_job_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
-    for job in JOBS:
-        with pytest.raises(SystemExit, match="0"):
-            main([job, "--help"])
-        said = capsys.readouterr().out
-        assert said.startswith(f"usage: kip-replay {job} ")
-        assert f"\n  kip-replay {job} " in said
-
-
 def test_a_job_that_fails_raises_its_status(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["recordings", "--nonsense"])

@@ -38,12 +38,6 @@ def test_utc(zone: str, stamp: str, second_pass: bool, expected: str) -> None:
     assert utc(zone, stamp, second_pass) == expected
 
 
-def test_milliseconds() -> None:
-    time = LocalTime("UTC")
-    assert time.microseconds(b"1970-01-01 00:00:01,007") == 1_007_000
-    assert time.microseconds(b"1970-01-01 00:00:01,999") == 1_999_000
-
-
 @pytest.mark.parametrize(
     "stamp",
     [
