@@ -69,13 +69,6 @@ def test_kafka_illegal_required_acks() -> None:
     assert History().then("p0@0").row()["todays_min_isr_error"] == 21
 
 
-def near_and_far() -> History:
-    """Follower 12 has the batch after 4 ms, 13 after 60."""
-    history = History().then("12:0@-10 13:0@-10")
-    history.produce(0, 0)
-    return history.then("12:1@4 13:1@60")
-
-
 @pytest.mark.parametrize(
     ("history", "reason"),
     [
@@ -128,7 +121,7 @@ def test_refused_fetch_shows_nothing() -> None:
 
 
 def test_retry_of_an_idempotent_producer_waits_for_the_first_copy() -> None:
-    history = near_and_far().then("p0@30 p0@100")
+    history = History().then("12:0@-10 13:0@-10 p0@0 12:1@4 13:1@60 p0@30 p0@100")
     _, again, done = history.produced
     assert responses(history.row(again, until_ms=9000)) == (31, NONE, 1, NONE)
     assert responses(history.row(done)) == (1, NONE, 1, NONE)
