@@ -15,6 +15,7 @@ import pyarrow.fs as pafs
 import pytest
 from put_rows import rows_of
 
+from kip_replay.pipelines import storage
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import LINEAGE, TABLES
@@ -46,6 +47,7 @@ def served(folder: Path) -> Iterator[None]:
         for name, value in environment.items():
             patch.setenv(name, value)
         patch.delenv("AWS_ALLOW_HTTP")
+        storage._root.cache_clear()  # an endpoint is asked for once a process
         try:
             _make_bucket(port)
             yield
