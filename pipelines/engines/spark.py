@@ -211,7 +211,9 @@ class Spark:
 
     def _local(self, table: pa.Table) -> DataFrame:
         """A small table as a relation that Spark can fold away where it is empty."""
-        frame = self.session.createDataFrame(table, from_arrow_schema(table.schema))
+        # Spark takes no rows of a table whose first chunk is empty.
+        whole = table.combine_chunks()
+        frame = self.session.createDataFrame(whole, from_arrow_schema(table.schema))
         return frame if table.num_rows else frame.where(F.lit(False))
 
 
