@@ -10,6 +10,7 @@ replay saved at the end of the one before goes in as the first row of its key, a
 afterwards is written to ``replay_state`` beside the outcomes.
 """
 
+import gc
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -125,6 +126,8 @@ class _Feeding:
     follows_from: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+        # Rules make many objects and no cycles, which the collector would look for all the time.
+        gc.set_threshold(100_000)
         schema = self.rule.input_schema
         key: Key | None = None
         replay: Replay | None = None
