@@ -34,6 +34,10 @@ class ParquetFiles:
     schema: pa.Schema
     size_bytes: int
 
+    @property
+    def row_schema(self) -> pa.Schema:
+        return self.schema.append(pa.field("filename", pa.string()))
+
 
 @dataclass(frozen=True)
 class TableSlice:

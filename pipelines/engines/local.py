@@ -108,7 +108,7 @@ class Local:
 def _of_store(given: ParquetFiles) -> "pa.Table | ds.Scanner":
     """Files of a store, which DuckDB would need an extension for; no rows without any."""
     if not given.paths:
-        return given.schema.append(pa.field("filename", pa.string())).empty_table()
+        return given.row_schema.empty_table()
     filesystem = filesystem_of(given.paths[0])[0]
     paths = [filesystem_of(path)[1] for path in given.paths]
     files = ds.dataset(paths, given.schema, ds.ParquetFileFormat(CHECKED), filesystem)

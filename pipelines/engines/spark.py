@@ -42,7 +42,6 @@ _TASKS_PER_CORE_MAX = 16
 #: it before Spark has planned its jobs.
 DUCKDB_BYTES_MAX = 64 << 20
 _RESULT = pa.schema([("result", pa.binary())])
-_FILENAME = pa.field("filename", pa.string())
 _PARTS = pa.schema(
     [("uri", pa.string()), ("name", pa.string()), ("part", pa.int32()), ("parts", pa.int32())]
 )
@@ -185,11 +184,11 @@ class Spark:
 
     def _files(self, given: ParquetFiles) -> DataFrame:
         if not given.paths:
-            return self._local(given.schema.empty_table()).withColumn("filename", F.lit(""))
+            return self._local(given.row_schema.empty_table())
         if is_store(given.paths[0]):
             mean_bytes = given.size_bytes // len(given.paths)
             files = [(path, mean_bytes, path) for path in given.paths]
-            return self._of_store(files, given.schema.append(_FILENAME), _FILENAME.name)
+            return self._of_store(files, given.row_schema, "filename")
         rows = self.session.read.schema(from_arrow_schema(given.schema)).parquet(*given.paths)
         return rows.select("*", F.col("_metadata.file_path").alias("filename"))
 
