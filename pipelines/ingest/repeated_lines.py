@@ -120,13 +120,18 @@ def _inputs(
     }
 
 
+def span_of(file: Mapping[str, Any]) -> Span | None:
+    """When the requests of a file were completed; None where Delta's log does not say."""
+    first, last = file.get("min.completed_at"), file.get("max.completed_at")
+    return None if first is None or last is None else (microseconds(first), microseconds(last))
+
+
 def _meets(file: Mapping[str, Any], spans: Sequence[Span]) -> bool:
     """Whether a file of requests can have a line that was completed within one of the spans."""
-    first, last = file.get("min.completed_at"), file.get("max.completed_at")
-    if first is None or last is None:
+    if (of_file := span_of(file)) is None:
         return True
     # Delta states times to the millisecond: those after the last one may be in the file.
-    from_us, until_us = microseconds(first), microseconds(last) + 1000
+    from_us, until_us = of_file[0], of_file[1] + 1000
     return any(from_us <= last_us and first_us <= until_us for first_us, last_us in spans)
 
 

@@ -53,7 +53,7 @@ from kip_replay.pipelines.ingest.overlaps import Span, overlaps
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined
 from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_task, tasks_of
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
+from kip_replay.pipelines.ingest.repeated_lines import kept_files, span_of, without_repeated
 from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey_of
 from kip_replay.pipelines.ingest.survey_checks import (
@@ -66,7 +66,7 @@ from kip_replay.pipelines.ingest.survey_checks import (
 from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
 from kip_replay.pipelines.ingest.whose_log import same_contents, wrong_logs
 from kip_replay.pipelines.storage import filesystem_of
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log import Pseudonyms
@@ -365,10 +365,8 @@ def _earlier_spans(
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
     spans: dict[Node, list[Span]] = {}
     for file in kept_files(warehouse, REQUESTS, done):
-        first, last = file.get("min.completed_at"), file.get("max.completed_at")
-        if first is None or last is None:
+        if (span := span_of(file)) is None:
             continue
-        span = (microseconds(first), microseconds(last))
         for recording, node_id in nodes:
             is_of_node = file["min.node_id"] <= node_id <= file["max.node_id"]
             if recording == file["partition.recording"] and is_of_node:
