@@ -6,7 +6,6 @@ new lines show. When it is closed, all of its lines are looked at once more.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 
@@ -39,7 +38,6 @@ _PAIRS, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("p
 #: While a recording grows, events of a pair are at most so far apart by their stamps, and so are
 #: those that repeat one: with lines of twice as long around it, a pair is known.
 _REACH_US = 30_000_000
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def find_clock_bounds(
@@ -101,7 +99,7 @@ def _summed(
     reach_us = ALWAYS_UNTIL_US if until_us is None else _REACH_US
     text = Text.read(
         _PAIRS,
-        since_at=moment(since_us - 2 * reach_us) if kept else _BEGINNING,
+        since_at=moment(since_us - 2 * reach_us if kept else 0),
         since_us=since_us,
         until_us=ALWAYS_SINCE_US if until_us is None else until_us,
         reach_us=reach_us,

@@ -5,7 +5,7 @@ since, and those shortly before; when it is closed, at all of them once more.
 """
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow as pa
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.kept import new_files
-from kip_replay.pipelines.warehouse.data_files import microseconds
+from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 from kip_replay.pipelines.warehouse.lineage import code_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
@@ -24,7 +24,7 @@ from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, REJECTED_LINE
 
 STEP = "log_gaps"
 _SQL = Path(__file__).with_name("log_gaps.sql")
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGINNING = moment(0)
 _node = itemgetter("recording", "node_id")
 
 
