@@ -35,6 +35,7 @@ from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.quality.texts import Failing, counting, failing, first_rows
 from kip_replay.pipelines.quality.words import Outcome, Result
 from kip_replay.pipelines.replaying.recent import recent_of
+from kip_replay.pipelines.storage import is_uri
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
@@ -79,7 +80,8 @@ def check(
     wanted = _follows_from(warehouse, recordings, expectations, settings.kept_rows)
     lineage = warehouse.lineage(recordings)
     stated = {name: lineage.get((name, STEP)) for name in recordings}
-    stale = [name for name in recordings if anew or stated[name] != wanted[name]]
+    is_other = {n: _basis(stated[n]) != _basis(wanted[n]) for n in recordings}
+    stale = [name for name in recordings if anew or is_other[name]]
     results = _kept(warehouse, recordings)
     if stale:
         recent = {} if anew else recent_of(warehouse, stale, settings.recent_minutes).recent
@@ -89,13 +91,13 @@ def check(
         fresh = validated(engine, whole, expectations, settings.kept_rows) if whole else []
         fresh += _of_recent(engine, begins, expectations, settings.kept_rows, there)
         changed = {each.recording for each in there ^ {*fresh}}
-        changed |= {name for name in stale if stated[name] != wanted[name]}
+        changed |= {name for name in stale if is_other[name]}
         if changed:
             _keep(warehouse, fresh, {name: wanted[name] for name in changed})
         results = [*(each for each in results if each not in there), *fresh]
     page = None
     # An object store has no place for pages.
-    if anew and settings.data_docs and "://" not in warehouse.path:
+    if anew and settings.data_docs and not is_uri(warehouse.path):
         left_out = "data docs"
         if has_gx:
             # Importing Great Expectations takes seconds.
@@ -103,6 +105,11 @@ def check(
 
             page, left_out = write_project(warehouse.path, recordings, expectations), ""
     return Outcome(tuple(recordings), results, warehouse.path, page, left_out)
+
+
+def _basis(follows_from: str | None) -> str:
+    """What results follow from, whichever files have it: maintenance merges them."""
+    return (follows_from or "").rpartition(" ")[0]
 
 
 def _begins(
@@ -227,6 +234,7 @@ def _follows_from(
     """
     suites = [asdict(each) for each in expectations]
     lineage = warehouse.lineage(recordings)
+    files = {table: warehouse.files(table, recordings) for table in TABLES.values() if table.time}
     wanted = {}
     for name in recordings:
         # Decisions follow from these results.
@@ -238,13 +246,12 @@ def _follows_from(
                 f"the warehouse {warehouse.path} has {missing} recording {name!r}: run kip-replay "
                 "run on it with this --warehouse first"
             )
-        files = {
-            table.name: commits.last_epoch(warehouse.files(table, [name]))
-            for table in TABLES.values()
-            if table.time
+        last = {
+            table.name: commits.last_epoch(f for f in of if f["partition.recording"] == name)
+            for table, of in files.items()
         }
         identity = fingerprint(code_of((__name__,)), suites, kept_rows)
-        epochs = json.dumps(files, separators=(",", ":"))
+        epochs = json.dumps(last, separators=(",", ":"))
         wanted[name] = f"{identity} {fingerprint(steps)} {epochs}"
     return wanted
 
