@@ -22,10 +22,10 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test test-hard lint docs picture bench wheel try-wheel cluster cluster-run clean
+.PHONY: help setup run test test-hard test-live test-live-short lint docs picture bench wheel try-wheel cluster cluster-run clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## build .venv with everything in it, once (the other targets call it)
 	@:
@@ -50,13 +50,19 @@ run: setup ## replay the sample recordings into ./warehouse, on Spark
 # Two halves, beside each other: what runs whole jobs, on Spark too, and the others.
 JOBS := tests/jobs tests/spark tests/engines tests/analysis tests/ingest tests/warehouse
 test: setup ## run the tests, but for those that take long
-	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider -m 'not slow' $(JOBS) >"$$log" 2>&1 & jobs=$$!; \
-	others=0; $(BIN)/python -m pytest -m 'not slow' $(patsubst %,--ignore=%,$(JOBS)) || others=$$?; \
+	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider -m 'not slow and not live' $(JOBS) >"$$log" 2>&1 & jobs=$$!; \
+	others=0; $(BIN)/python -m pytest -m 'not slow and not live' $(patsubst %,--ignore=%,$(JOBS)) || others=$$?; \
 	beside=0; wait $$jobs || beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((others | beside))
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long
-	@$(BIN)/python -m pytest -m "slow or property" --hypothesis-profile=hard
+	@$(BIN)/python -m pytest -m "(slow or property) and not live" --hypothesis-profile=hard
+
+test-live: setup ## start real clusters of several versions and hold predictions against them (Maven)
+	@$(BIN)/python -m pytest -p no:cacheprovider -m 'live and not short' -s tests/live
+
+test-live-short: setup ## the same of one version alone, what is exact
+	@$(BIN)/python -m pytest -p no:cacheprovider -m short -s tests/live
 
 lint: setup ## check format, types and the borders between the packages
 	@$(BIN)/ruff check

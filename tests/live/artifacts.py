@@ -1,0 +1,35 @@
+"""Kafka's artifacts from Maven Central, as class paths; pom.xml pins what goes with them."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+#: The newest patch of each line, the oldest first.
+VERSIONS = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
+#: Of the clients that make the load, the same for brokers of any version.
+CLIENTS = "4.3.1"
+_HERE = Path(__file__).resolve().parent
+#: What a fresh environment has to fetch again goes with it.
+_CACHE = _HERE.parents[1] / ".venv" / "kafka"
+
+
+@cache
+def class_path(version: str, artifact: str = "kafka_2.13") -> str:
+    """The jars of an artifact of Kafka and of all that it needs."""
+    kept = _CACHE / f"{artifact}-{version}.classpath"
+    if not kept.exists() or not all(map(_is_there, kept.read_text().split(":"))):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        pins = [f"-Dkafka.version={version}", f"-Dartifact={artifact}"]
+        goal = ["dependency:build-classpath", f"-Dmdep.outputFile={kept}"]
+        done = subprocess.run(
+            ["mvn", "-q", "-B", "-f", _HERE, *pins, *goal], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(f"Maven found no {artifact} {version}:\n{done.stdout[-2000:]}")
+    # Kafka 3 logs by log4j 1, and slf4j takes the first of several.
+    other = "log4j-slf4j-impl" if version.startswith("3.") else "reload4j"
+    return ":".join(jar for jar in kept.read_text().split(":") if other not in jar)
+
+
+def _is_there(jar: str) -> bool:
+    return Path(jar).exists()
