@@ -6,7 +6,7 @@ Runs as a process of its own, beside the brokers:
 
 Each line of standard input, "NAME MS", delays connections of clients whose id starts with NAME,
 each way, from then on. FRAMES gets a line for each response: api, version, correlation id, bytes
-of request and response with the four of their length, and client id.
+of request and response with the four of their length, client id, and the PORT.
 """
 
 import asyncio
@@ -48,8 +48,8 @@ class Frames:
 class Connection:
     """Two pumps, and what is under way between them."""
 
-    def __init__(self, delays: dict[str, float], frames: TextIO) -> None:
-        self._delays, self._frames = delays, frames
+    def __init__(self, delays: dict[str, float], frames: TextIO, port: int) -> None:
+        self._delays, self._frames, self._port = delays, frames, port
         self._under_way: deque[tuple[int, int, int, int]] = deque()
         self.client = ""
 
@@ -64,7 +64,7 @@ class Connection:
         while self._under_way:  # a broker responds in order, and to acks=0 not at all
             sent, api, version, request_size = self._under_way.popleft()
             if sent == correlation_id:
-                row = (api, version, sent, request_size, size, self.client)
+                row = (api, version, sent, request_size, size, self.client, self._port)
                 print(*row, sep="\t", file=self._frames)
                 return
 
@@ -99,14 +99,14 @@ class Connection:
 async def serve(frames: TextIO, targets: list[str]) -> None:
     delays: dict[str, float] = {}
 
-    def server(host: str, port: int) -> Callable[..., object]:
+    def server(host: str, port: int, proxied: int) -> Callable[..., object]:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 up_reader, up_writer = await asyncio.open_connection(host, port)
             except OSError:
                 writer.close()
                 return
-            of = Connection(delays, frames)
+            of = Connection(delays, frames, proxied)
             await asyncio.gather(
                 of.pump(reader, up_writer, Frames(of.requested)),
                 of.pump(up_reader, writer, Frames(of.responded)),
@@ -117,7 +117,8 @@ async def serve(frames: TextIO, targets: list[str]) -> None:
     for target in targets:
         port, _, upstream = target.partition("=")
         host, _, upstream_port = upstream.rpartition(":")
-        await asyncio.start_server(server(host, int(upstream_port)), "127.0.0.1", int(port))
+        connected = server(host, int(upstream_port), int(port))
+        await asyncio.start_server(connected, "127.0.0.1", int(port))
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(lines), sys.stdin

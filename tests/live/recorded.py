@@ -1,0 +1,77 @@
+"""Recordings of live clusters, made by ``kip-replay record``, and the warehouses of their runs."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from live.cluster import Cluster
+
+JOB = (sys.executable, "-m", "kip_replay.jobs.main")
+#: A schedule of work: what it does to a cluster, and notes in a folder, by a seed, for seconds.
+Work = Callable[[Cluster, Path, int, int], None]
+
+
+@contextmanager
+def recording(cluster: Cluster, folder: Path, *options: str) -> Iterator[None]:
+    """Records while the body runs; raises RuntimeError with what ``record`` printed if it fails."""
+    command = [*JOB, "record", "--bootstrap-server", cluster.bootstrap]
+    command += ["--bootstrap-controller", cluster.bootstrap_controllers]
+    command += ["--logs", f"{cluster.folder}/{{id}}/kafka-request.log", "--output", str(folder)]
+    process = subprocess.Popen([*command, "--minutes", "60", *options], stdout=subprocess.DEVNULL)
+    try:
+        while len(list(folder.glob("*/kafka-request.log"))) < len(cluster.nodes):
+            if process.poll() is not None:
+                raise RuntimeError("nothing is recorded, see above")
+            time.sleep(0.2)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+def record(
+    cluster: Cluster, folder: Path, work: Work, seed: int, seconds: int, **facts: Any
+) -> Path:
+    """Records a piece of work, with what its clients saw beside the logs."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with recording(cluster, folder):
+        work(cluster, folder, seed, seconds)
+    manifest = json.loads((folder / "recording.json").read_text())
+    manifest |= {"name": folder.name, "scenario": work.__name__, "seed": seed, **facts}
+    manifest["kafka_version"] = cluster.version
+    (folder / "recording.json").write_text(json.dumps(manifest, indent=2))
+    for notes in cluster.folder.glob("*/*-*.txt"):  # of the agent, since the nodes started
+        shutil.copy(notes, folder)
+    return folder
+
+
+def run(warehouse: Path, recordings: Sequence[Path], *options: str) -> str:
+    """Runs all of them, and returns what was printed. 3: a check failed, which is looked at."""
+    command = [*JOB, "run", *map(str, recordings), "--warehouse", str(warehouse), "--quiet"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True)
+    if done.returncode not in (0, 3):
+        raise RuntimeError(done.stderr)
+    return done.stdout + done.stderr
+
+
+def frames(cluster: Cluster) -> duckdb.DuckDBPyRelation:
+    """What the proxy saw of replication: bytes of requests and responses, by node and request."""
+    ports = {node.proxied: node.node_id for node in cluster.brokers}
+    of_node = " ".join(f"WHEN {port} THEN {node_id}" for port, node_id in ports.items())
+    names = ["api", "api_version", "correlation_id", "request_bytes", "response_bytes"]
+    read = duckdb.read_csv(
+        str(cluster.folder / "frames.tsv"),
+        sep="\t",
+        header=False,
+        names=[*names, "client_id", "port"],
+    )
+    return read.project(f"*, CASE port {of_node} END AS node_id")

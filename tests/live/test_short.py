@@ -1,0 +1,97 @@
+"""The short form: one version, by `record`; what is exact is asserted, times are shown."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kip_replay as kr
+from live import workload
+from live.agent import agent_jar
+from live.cluster import Cluster
+from live.recorded import frames, record, run
+from live.versions import NOTES
+
+VERSION = "4.3.1"
+pytestmark = pytest.mark.short
+
+
+def mixed(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
+    for work in (workload.metadata, workload.acks, workload.sessions):
+        work(cluster, folder, seed, seconds)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("live") / "nodes"
+    with Cluster(folder, VERSION, agent=f"{agent_jar(VERSION)}={NOTES}") as started:
+        workload.prepare(started)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def recording(cluster: Cluster) -> Path:
+    return record(cluster, cluster.folder.parent / "short", mixed, seed=7, seconds=15)
+
+
+@pytest.fixture(scope="module")
+def warehouse(recording: Path) -> kr.OpenWarehouse:
+    path = recording.parent / "warehouse"
+    print(run(path, [recording]))
+    return kr.open(str(path))
+
+
+def one(warehouse: kr.OpenWarehouse, query: str) -> int:
+    return int(warehouse.sql(query, as_="arrow")[0][0].as_py())
+
+
+def test_every_line_gets_in(recording: Path, warehouse: kr.OpenWarehouse) -> None:
+    logged = sum(
+        file.read_bytes().count(b"Completed request:") for file in recording.glob("*/*.log")
+    )
+    assert logged == one(warehouse, "SELECT count(*) FROM requests") > 3_000
+    assert one(warehouse, "SELECT count(*) FROM rejected_lines") == 0
+
+
+def test_no_line_is_missed_and_no_clock_accused(warehouse: kr.OpenWarehouse) -> None:
+    assert one(warehouse, "SELECT count(*) FROM log_gaps WHERE lines_missing > 0") == 0
+    assert one(warehouse, "SELECT count(*) FROM clock_bounds WHERE clocks = 'differ'") == 0
+
+
+def test_bytes_are_those_on_the_wire(cluster: Cluster, warehouse: kr.OpenWarehouse) -> None:
+    """Every FETCH between brokers, as the proxy counted it."""
+    fetched = warehouse.sql(
+        "SELECT node_id, client_id, correlation_id, request_bytes, response_bytes FROM fetches "
+        "WHERE NOT is_cluster_metadata AND replica_id >= 0",
+        as_="arrow",
+    )
+    joined = frames(cluster).query(
+        "seen",
+        "SELECT count(*), count(seen.node_id), count_if(seen.request_bytes = f.request_bytes "
+        "AND seen.response_bytes = f.response_bytes) FROM fetched AS f LEFT JOIN seen "
+        "USING (node_id, client_id, correlation_id)",
+    )
+    (found,) = joined.fetchall()
+    assert found == (fetched.num_rows,) * 3
+    assert fetched.num_rows > 500
+
+
+def test_each_request_has_its_outcomes(warehouse: kr.OpenWarehouse) -> None:
+    for fetches, outcomes in (
+        ("is_cluster_metadata", "fetch_parking_outcomes"),
+        ("NOT is_cluster_metadata", "fetch_session_outcomes"),
+    ):
+        wanted = one(warehouse, f"SELECT count(*) FROM fetches WHERE {fetches}")
+        got = one(warehouse, f"SELECT count(DISTINCT request_id) FROM {outcomes}")
+        assert got == wanted > 0, outcomes
+
+
+def test_predictions_of_itself(warehouse: kr.OpenWarehouse) -> None:
+    judged = warehouse.sql(
+        "SELECT rule, kind, metric, group_value, predicted, recorded, tolerance, passed "
+        "FROM prediction_accuracy WHERE tolerance IS NOT NULL ORDER BY ALL"
+    )
+    print(judged.to_string())
+    exact = judged[(judged.kind == "bound") | (judged.rule == "incremental_fetch")]
+    assert len(exact) > 10
+    assert exact.passed.all(), exact[~exact.passed.astype(bool)].to_string()
