@@ -56,7 +56,7 @@ def metadata(cluster: Cluster, folder: Path, seed: int, seconds: float) -> None:
             time.sleep(max(0.0, began + due - time.time()))
             kind = chance.choices(("create", "alter", "delete"), (5, 3, 2))[0]
             kind = kind if topics else "create"
-            topic = f"m{seed}-{due:.3f}" if kind == "create" else chance.choice(topics)
+            topic = f"m{began:.0f}-{due:.3f}" if kind == "create" else chance.choice(topics)
             requested_at = time.time()
             _operation(admin, kind, topic, chance.randrange(1, 5))
             row: dict[str, Any] = {"op": kind, "topic": topic, "requested_at": requested_at}
