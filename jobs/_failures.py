@@ -32,6 +32,8 @@ def known_cause(error: Exception, warehouse: str) -> str | None:
         )
     if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
         return f"{error.filename} cannot be used ({error.strerror}): correct its rights or its name"
+    if warehouse == tempfile.gettempdir():  # no warehouse was named
+        return None
     try:
         require_readable(warehouse)
     except DamagedTableError as damage:

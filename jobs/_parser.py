@@ -37,11 +37,17 @@ def _help(prog: str) -> argparse.HelpFormatter:
 class JobParser(argparse.ArgumentParser):
     """Help keeps the examples' lines; an error is one sentence and status 2.
 
-    ``is_temporary``: the command works in a new folder unless one is named.
+    ``is_temporary``: the command works in a new folder unless one is named. Without a warehouse
+    it takes no settings either.
     """
 
     def __init__(
-        self, name: str, description: str, examples: str, is_temporary: bool = False
+        self,
+        name: str,
+        description: str,
+        examples: str,
+        is_temporary: bool = False,
+        has_warehouse: bool = True,
     ) -> None:
         super().__init__(
             prog=f"kip-replay {name}",
@@ -51,6 +57,9 @@ class JobParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.name = name
+        if not has_warehouse:
+            self.set_defaults(warehouse="", conf=None, set=[])
+            return
         default = "a new temporary one" if is_temporary else f"{WAREHOUSE_VARIABLE}, or warehouse"
         self.add_argument(
             "--warehouse",

@@ -10,6 +10,7 @@ from pathlib import Path
 #: A module of this package each, in the order in which they are used.
 JOBS = {
     "demo": "run on a sample that comes with this, and open its report",
+    "record": "switch request logs on, collect them, switch them off",
     "plan": "what logs can answer, what is missing, how long a run takes",
     "run": "from logs to a report: ingest, replay, summarize, check, report",
     "report": "write the report again, of recordings that were run",
