@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kip_replay as kr
+from kip_replay.pipelines.api import OpenWarehouse
 from live import workload
 from live.agent import agent_jar
 from live.cluster import Cluster
@@ -35,17 +36,17 @@ def recording(cluster: Cluster) -> Path:
 
 
 @pytest.fixture(scope="module")
-def warehouse(recording: Path) -> kr.OpenWarehouse:
+def warehouse(recording: Path) -> OpenWarehouse:
     path = recording.parent / "warehouse"
     print(run(path, [recording]))
     return kr.open(str(path))
 
 
-def one(warehouse: kr.OpenWarehouse, query: str) -> int:
+def one(warehouse: OpenWarehouse, query: str) -> int:
     return int(warehouse.sql(query, as_="arrow")[0][0].as_py())
 
 
-def test_every_line_gets_in(recording: Path, warehouse: kr.OpenWarehouse) -> None:
+def test_every_line_gets_in(recording: Path, warehouse: OpenWarehouse) -> None:
     logged = sum(
         file.read_bytes().count(b"Completed request:") for file in recording.glob("*/*.log")
     )
@@ -53,12 +54,12 @@ def test_every_line_gets_in(recording: Path, warehouse: kr.OpenWarehouse) -> Non
     assert one(warehouse, "SELECT count(*) FROM rejected_lines") == 0
 
 
-def test_no_line_is_missed_and_no_clock_accused(warehouse: kr.OpenWarehouse) -> None:
+def test_no_line_is_missed_and_no_clock_accused(warehouse: OpenWarehouse) -> None:
     assert one(warehouse, "SELECT count(*) FROM log_gaps WHERE lines_missing > 0") == 0
     assert one(warehouse, "SELECT count(*) FROM clock_bounds WHERE clocks = 'differ'") == 0
 
 
-def test_bytes_are_those_on_the_wire(cluster: Cluster, warehouse: kr.OpenWarehouse) -> None:
+def test_bytes_are_those_on_the_wire(cluster: Cluster, warehouse: OpenWarehouse) -> None:
     """Every FETCH between brokers, as the proxy counted it."""
     fetched = warehouse.sql(
         "SELECT node_id, client_id, correlation_id, request_bytes, response_bytes FROM fetches "
@@ -76,7 +77,7 @@ def test_bytes_are_those_on_the_wire(cluster: Cluster, warehouse: kr.OpenWarehou
     assert fetched.num_rows > 500
 
 
-def test_each_request_has_its_outcomes(warehouse: kr.OpenWarehouse) -> None:
+def test_each_request_has_its_outcomes(warehouse: OpenWarehouse) -> None:
     for fetches, outcomes in (
         ("is_cluster_metadata", "fetch_parking_outcomes"),
         ("NOT is_cluster_metadata", "fetch_session_outcomes"),
@@ -86,7 +87,7 @@ def test_each_request_has_its_outcomes(warehouse: kr.OpenWarehouse) -> None:
         assert got == wanted > 0, outcomes
 
 
-def test_predictions_of_itself(warehouse: kr.OpenWarehouse) -> None:
+def test_predictions_of_itself(warehouse: OpenWarehouse) -> None:
     judged = warehouse.sql(
         "SELECT rule, kind, metric, group_value, predicted, recorded, tolerance, passed "
         "FROM prediction_accuracy WHERE tolerance IS NOT NULL ORDER BY ALL"
