@@ -85,6 +85,8 @@ def test_each_request_has_its_outcomes(warehouse: OpenWarehouse) -> None:
         wanted = one(warehouse, f"SELECT count(*) FROM fetches WHERE {fetches}")
         got = one(warehouse, f"SELECT count(DISTINCT request_id) FROM {outcomes}")
         assert got == wanted > 0, outcomes
+    failed = "SELECT count(*) FROM quality_results WHERE NOT success AND severity = 'critical'"
+    assert one(warehouse, failed) == 0
 
 
 def test_predictions_of_itself(warehouse: OpenWarehouse) -> None:

@@ -1,0 +1,41 @@
+"""From a KIP's text to a live proof, as CONTRIBUTING leads: the toy fifth rule, on real brokers."""
+
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+from toy_rule import NAME, install, python
+
+from live.agent import agent_jar
+from live.cluster import Cluster
+from live.recorded import record
+
+_VERSION = "4.3.1"
+
+
+def idle(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
+    """Followers and no clients: what waits, waits for as long as it may."""
+    time.sleep(seconds)
+
+
+@pytest.mark.timeout(900)
+def test_a_proposal_is_proven_on_brokers_that_run_it(tmp_path: Path) -> None:
+    recordings = []
+    for name, patch in (("released", "applied={folder}/applied.txt"), ("sooner", "one-ms-sooner")):
+        agent = f"{agent_jar(_VERSION)}={patch}"
+        with Cluster(tmp_path / f"nodes-{name}", _VERSION, agent=agent) as cluster:
+            recordings.append(record(cluster, tmp_path / name, idle, seed=1, seconds=40))
+    installed, warehouse = install(tmp_path / "installed"), tmp_path / "warehouse"
+    job = ("-m", "kip_replay.jobs.main")
+    python(installed, *job, "run", *recordings, "--warehouse", warehouse)
+    rows = DeltaTable(str(warehouse / "prediction_accuracy")).to_pyarrow_dataset()  # noqa: F841
+    (found,) = duckdb.sql(
+        "SELECT baseline, predicted, recorded, passed FROM rows "
+        f"WHERE rule = '{NAME}' AND predicted_from = 'released' AND recorded_in = 'sooner'"
+    ).fetchall()
+    baseline, predicted, recorded, passed = found
+    print(f"{NAME}: without {baseline} ms, predicted {predicted} ms, recorded {recorded} ms")
+    assert passed
+    assert abs(baseline - recorded) > 0.5, "no change would have passed as well"
