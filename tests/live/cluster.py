@@ -19,7 +19,7 @@ from live.artifacts import class_path
 
 KAFKA = "[%d] %p %m (%c)%n"
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-_START_S = 90
+_START_S = 240
 _LOG4J2 = """<Configuration><Appenders>
 <File name="S" fileName="{folder}/server.log"><PatternLayout pattern="[%d] %p %m (%c)%n"/></File>
 {appender}

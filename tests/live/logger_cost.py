@@ -110,4 +110,5 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
-    fill(DOCS / "tutorial.md", table(measured(given.seconds, given.turns)))
+    found = measured(given.seconds, given.turns)
+    fill(DOCS / "tutorial.md", table(found), "python -m live.logger_cost")

@@ -7,16 +7,24 @@ docs/accuracy.md that is by version.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import duckdb
+import pandas as pd
+import pyarrow as pa
+
+from kip_replay.pipelines.analysis.predictions import accuracy_rows
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.tables import PREDICTION_ACCURACY
 from live import workload
 from live.agent import agent_jar
 from live.artifacts import VERSIONS
 from live.cluster import Cluster
 from live.recorded import Work, record, run
+from tools.printed import DOCS, fill
 
 _SEED = 7
 #: Without a slot no FETCH has a session.
@@ -33,25 +41,46 @@ _CLUSTERS: tuple[tuple[str, dict[str, Any], dict[str, Work]], ...] = (
 )
 #: Of a recording: the work, the version, which run it is.
 _NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['work', 'version', 'run']"
-#: Within two runs: what is no further off than two real runs of the same thing are from each other.
-_BY_VERSION = f"""
+#: Rows that are judged, and how far apart two real runs of what they predict are at most.
+_JUDGED = f"""
+    CREATE TEMP VIEW judged AS
     WITH named AS (
         SELECT *, regexp_extract(predicted_from, {_NAME}) AS before,
             regexp_extract(recorded_in, {_NAME}) AS after
-        FROM prediction_accuracy
+        FROM accuracy
     ),
     noise AS (
-        SELECT rule, metric, group_kind, group_value, after.work AS work, after.version AS version,
-            max(abs(error)) AS noise
+        SELECT rule, metric, group_value, after.work, after.version, max(abs(error)) AS noise
         FROM named WHERE kind = 'two_runs' AND before.version = after.version GROUP BY ALL
     )
-    SELECT rule, kind, metric, group_kind, group_value, variant, before, after, predicted, recorded,
-        passed, coalesce(passed OR abs(error) <= noise, passed) AS within_two_runs, noise, is_enough
-    FROM named LEFT JOIN noise
-        ON noise.rule = named.rule AND noise.metric = named.metric
-        AND noise.group_kind = named.group_kind AND noise.group_value = named.group_value
-        AND noise.work = after.work AND noise.version = after.version
+    SELECT named.*, noise, coalesce(passed OR abs(error) <= noise, FALSE) AS is_as_near
+    FROM named LEFT JOIN noise ON noise.rule = named.rule AND noise.metric = named.metric
+        AND noise.group_value = named.group_value AND noise.work = after.work
+        AND noise.version = after.version
     WHERE tolerance IS NOT NULL
+"""
+_TOTALS = """
+    SELECT rule, after.version AS version,
+        count_if(kind = 'self_check' AND passed) || ' of ' || count_if(kind = 'self_check')
+            AS "self-checks",
+        count_if(kind = 'bound' AND passed) || ' of ' || count_if(kind = 'bound') AS bounds,
+        count_if(kind = 'other_cluster' AND passed) || ' of ' || count_if(kind = 'other_cluster')
+            AS "predictions from other clusters",
+        count_if(kind = 'other_cluster' AND is_as_near) AS "within tolerance or two runs"
+    FROM judged GROUP BY ALL ORDER BY rule, string_split(version, '.')::INTEGER[]
+"""
+#: One version from another with another protocol, or from itself; the same number of the run.
+_FIGURES = """
+    SELECT rule, before.work || ' ' || before.version AS "from",
+        after.work || ' ' || after.version AS "of", metric || ' ' || group_value AS figure, unit,
+        round(avg(predicted), 2) AS predicted, round(avg(recorded), 2) AS recorded,
+        round(max(noise), 2) AS "two runs", count_if(passed) || ' of ' || count(*) AS within
+    FROM judged
+    WHERE kind = 'other_cluster' AND before.run = after.run AND is_enough
+        AND before.version IN (after.version, $base)
+        AND (group_value IN ('all', 'broker', 'follower', 'consumer') OR group_kind = 'node_id')
+        AND NOT starts_with(metric, 'same_set_')
+    GROUP BY ALL ORDER BY ALL
 """
 
 
@@ -72,6 +101,23 @@ def recorded(folder: Path, version: str, number: int, seconds: int) -> Iterator[
         yield from named
 
 
+def by_version(warehouse: Path, folders: Sequence[Path]) -> str:
+    """Of these recordings: figures within tolerance, and what is predicted of others."""
+    rows = accuracy_rows(Warehouse(str(warehouse)), [folder.name for folder in folders])
+    accuracy = pa.Table.from_pylist(rows, PREDICTION_ACCURACY.arrow_schema)
+    with duckdb.connect() as connection:
+        connection.register("accuracy", accuracy).execute(_JUDGED)
+        totals = connection.execute(_TOTALS).df()
+        figures = connection.execute(_FIGURES, {"base": VERSIONS[1]}).df()
+    return f"{_markdown(totals)}\n\n{_markdown(figures)}"
+
+
+def _markdown(frame: pd.DataFrame) -> str:
+    lines = [frame.columns, ["---"] * len(frame.columns), *frame.itertuples(index=False)]
+    texts = (["-" if pd.isna(cell) else str(cell) for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in texts)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -85,7 +131,9 @@ def main(arguments: list[str] | None = None) -> None:
         for version in given.versions.split(",")
         for folder in recorded(given.folder, version, number, given.seconds)
     ]
-    print(run(given.folder / "warehouse", folders))
+    warehouse = given.folder / "warehouse"
+    print(run(warehouse, folders))
+    fill(DOCS / "accuracy.md", by_version(warehouse, folders), "make test-live")
 
 
 if __name__ == "__main__":
