@@ -22,7 +22,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test test-hard test-live test-live-short lint docs picture bench wheel try-wheel cluster cluster-run clean
+.PHONY: help setup run test test-hard test-live test-live-short upgrade lint docs picture bench wheel try-wheel cluster cluster-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ test-live: setup ## start real clusters of several versions and hold predictions
 test-live-short: setup ## the same of one version alone, what is exact
 	@$(BIN)/python -m pytest -p no:cacheprovider -m short -s tests/live
 
+upgrade: setup ## upgrade a live cluster between two recordings: a page with prediction and reality
+	@PYTHONPATH=tests:. $(BIN)/python -m live.upgrade upgrade
+
 lint: setup ## check format, types and the borders between the packages
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -101,6 +104,6 @@ cluster-run: setup ## the same as run, on a cluster of a master and two workers 
 	@$(BIN)/python -m tools.cluster run $(SAMPLES) --warehouse $(WAREHOUSE)
 
 clean: ## remove what setup, runs and tests have made
-	@rm -rf .venv build dist *.egg-info warehouse warehouse-accuracy spark-warehouse metastore_db derby.log
+	@rm -rf .venv build dist *.egg-info warehouse warehouse-accuracy upgrade spark-warehouse metastore_db derby.log
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -101,15 +101,16 @@ def recorded(folder: Path, version: str, number: int, seconds: int) -> Iterator[
         yield from named
 
 
-def by_version(warehouse: Path, folders: Sequence[Path]) -> str:
-    """Of these recordings: figures within tolerance, and what is predicted of others."""
+def by_version(warehouse: Path, folders: Sequence[Path]) -> tuple[str, pd.DataFrame]:
+    """The page's part on these recordings, and every judged figure."""
     rows = accuracy_rows(Warehouse(str(warehouse)), [folder.name for folder in folders])
     accuracy = pa.Table.from_pylist(rows, PREDICTION_ACCURACY.arrow_schema)
     with duckdb.connect() as connection:
         connection.register("accuracy", accuracy).execute(_JUDGED)
         totals = connection.execute(_TOTALS).df()
         figures = connection.execute(_FIGURES, {"base": VERSIONS[1]}).df()
-    return f"{_markdown(totals)}\n\n{_markdown(figures)}"
+        judged = connection.execute("SELECT *, after.version AS version FROM judged").df()
+    return f"{_markdown(totals)}\n\n{_markdown(figures)}", judged
 
 
 def _markdown(frame: pd.DataFrame) -> str:
@@ -118,7 +119,8 @@ def _markdown(frame: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in texts)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> pd.DataFrame:
+    """Returns every judged figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=int, default=40)
@@ -133,7 +135,9 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     warehouse = given.folder / "warehouse"
     print(run(warehouse, folders))
-    fill(DOCS / "accuracy.md", by_version(warehouse, folders), "make test-live")
+    page, judged = by_version(warehouse, folders)
+    fill(DOCS / "accuracy.md", page, "make test-live")
+    return judged
 
 
 if __name__ == "__main__":
