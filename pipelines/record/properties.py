@@ -1,11 +1,11 @@
 """A client's properties file, as Kafka's own tools take it, as options of kafka-python.
 
-Source: ``java.util.Properties``, ``CommonClientConfigs``, ``SaslConfigs``, ``SslConfigs``. What
-Python cannot do (key stores of Java, Kerberos, OAuth) raises a UserError that says what to do.
-Passwords stay in what is returned: no message has them.
+Source: ``java.util.Properties``, ``SaslConfigs``, ``SslConfigs``. Passwords stay in what is
+returned: no message has them.
 """
 
 import re
+import shlex
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -17,30 +17,31 @@ from kip_replay.pipelines.errors import UserError
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 #: A key ends at the first separator that is not escaped.
-_ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=:\s])*)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ENTRY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
-#: An option of a JAAS entry: a word, or a string in quotation marks.
-_JAAS_OPTION = r"""\b{name}\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;"']+))"""
 _TO_PEM = {
     "truststore": "keytool -exportcert -rfc -keystore STORE -alias ALIAS > ca.pem",
-    "keystore": "openssl pkcs12 -in STORE -out client.pem (of a JKS, first keytool "
-    "-importkeystore -deststoretype PKCS12)",
+    "keystore": "keytool -importkeystore -srckeystore STORE -destkeystore client.p12 "
+    "-deststoretype PKCS12; openssl pkcs12 -in client.p12 -out client.pem",
 }
 
 
 def client_options(file: str | None) -> dict[str, Any]:
     """Options for connections of kafka-python. Raises UserError."""
-    given = _read(file) if file else {}
-    protocol = given.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in _PROTOCOLS:
-        raise UserError(f"{file}: security.protocol is {protocol}, and not one of {_PROTOCOLS}")
-    options: dict[str, Any] = {"security_protocol": protocol}
-    if protocol.startswith("SASL"):
-        options |= _sasl(given, str(file))
-    if protocol.endswith("SSL"):
-        options["ssl_context"] = _tls(given, str(file))
-    return options
+    try:
+        given = properties(Path(file).read_text("utf-8")) if file else {}
+        protocol = given.get("security.protocol", "PLAINTEXT").upper()
+        if protocol not in _PROTOCOLS:
+            raise UserError(f"security.protocol {protocol} is none of {', '.join(_PROTOCOLS)}")
+        sasl = _sasl(given) if protocol.startswith("SASL") else {}
+        tls = {"ssl_context": _tls(given)} if protocol.endswith("SSL") else {}
+    except UserError as error:
+        raise UserError(f"--command-config {file}: {error}") from None
+    except (OSError, ValueError) as error:  # without its text, which may have what was read
+        why = getattr(error, "strerror", None) or "its form is not that of a properties file"
+        raise UserError(f"--command-config {file}, or a PEM it names: {why}") from None
+    return {"security_protocol": protocol, **sasl, **tls}
 
 
 def properties(text: str) -> dict[str, str]:
@@ -48,15 +49,7 @@ def properties(text: str) -> dict[str, str]:
     joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*", r"\1", text)
     lines = (line.lstrip() for line in joined.splitlines())
     entries = (_ENTRY.fullmatch(line) for line in lines if line and line[0] not in "#!")
-    return {_unescaped(e["key"]): _unescaped(e["value"]) for e in entries if e}
-
-
-def _read(file: str) -> dict[str, str]:
-    try:
-        return properties(Path(file).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "not a text in UTF-8"
-        raise UserError(f"--command-config {file} cannot be read ({why})") from None
+    return {_unescaped(entry[1]): _unescaped(entry[2]) for entry in entries if entry}
 
 
 def _unescaped(text: str) -> str:
@@ -67,68 +60,42 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(character, text)
 
 
-def _sasl(given: Mapping[str, str], file: str) -> dict[str, str]:
+def _sasl(given: Mapping[str, str]) -> dict[str, str]:
     mechanism = given.get("sasl.mechanism", "GSSAPI")
     if mechanism not in _MECHANISMS:
         raise UserError(
-            f"{file}: sasl.mechanism {mechanism} is not supported here: make a user for "
-            f"{' or '.join(_MECHANISMS)}, or record by hand (docs/tutorial.md)"
+            f"sasl.mechanism {mechanism} is not supported here: make a user for one of "
+            f"{', '.join(_MECHANISMS)}, or record by hand (docs/tutorial.md)"
         )
-    jaas = given.get("sasl.jaas.config", "")
-    name, password = (_jaas_option(jaas, option) for option in ("username", "password"))
-    if name is None or password is None:
-        raise UserError(f'{file}: sasl.jaas.config needs username="..." and password="..."')
+    words = shlex.split(given.get("sasl.jaas.config", "").strip().rstrip(";"))
+    jaas = dict(word.split("=", 1) for word in words if "=" in word)
+    if not {"username", "password"} <= jaas.keys():
+        raise UserError('sasl.jaas.config needs username="..." and password="..."')
     return {
         "sasl_mechanism": mechanism,
-        "sasl_plain_username": name,
-        "sasl_plain_password": password,
+        "sasl_plain_username": jaas["username"],
+        "sasl_plain_password": jaas["password"],
     }
 
 
-def _jaas_option(jaas: str, name: str) -> str | None:
-    found = re.search(_JAAS_OPTION.format(name=name), jaas)
-    if found is None:
-        return None
-    return _unescaped(next(group for group in found.groups() if group is not None))
-
-
-def _tls(given: Mapping[str, str], file: str) -> ssl.SSLContext:
+def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
     for store, command in _TO_PEM.items():
         kind = given.get(f"ssl.{store}.type", "JKS").upper()
-        if kind != "PEM" and given.get(f"ssl.{store}.location"):
+        if kind != "PEM" and f"ssl.{store}.location" in given:
             raise UserError(
-                f"{file}: ssl.{store}.type {kind} cannot be read here: convert it to PEM, {command}"
-                f"; then ssl.{store}.type=PEM and the file as ssl.{store}.location"
+                f"a {store} of the type {kind} cannot be read here: convert it ({command}), and "
+                f"set ssl.{store}.type=PEM and ssl.{store}.location"
             )
-    context = ssl.create_default_context()
+    context = ssl.create_default_context(cadata=_pem(given, "truststore", "certificates"))
     context.check_hostname = given.get("ssl.endpoint.identification.algorithm", "https") != ""
-    try:
-        if authorities := _pem(given, "truststore", "certificates"):
-            context = _only(authorities, context.check_hostname)
-        chain, key = _pem(given, "keystore", "certificate.chain"), given.get("ssl.keystore.key", "")
-        if chain:
-            _load_own(context, chain + "\n" + key, given.get("ssl.key.password"))
-    except (OSError, ssl.SSLError) as error:
-        raise UserError(f"{file}: a PEM of ssl.* cannot be read ({error.strerror})") from None
-    return context
-
-
-def _only(authorities: str, checks_host: bool) -> ssl.SSLContext:
-    """A context that trusts these certificates and no others."""
-    context = ssl.create_default_context(cadata=authorities)
-    context.check_hostname = checks_host
+    if chain := _pem(given, "keystore", "certificate.chain"):
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # it only reads files
+            file.write(f"{chain}\n{given.get('ssl.keystore.key', '')}")
+            file.flush()
+            context.load_cert_chain(file.name, password=given.get("ssl.key.password", ""))
     return context
 
 
 def _pem(given: Mapping[str, str], store: str, inline: str) -> str:
-    """The text of a store, whether it is in the properties or in a file that they name."""
     file = given.get(f"ssl.{store}.location")
     return Path(file).read_text("ascii") if file else given.get(f"ssl.{store}.{inline}", "")
-
-
-def _load_own(context: ssl.SSLContext, pem: str, password: str | None) -> None:
-    """Loads the client's certificate and key, which Python only reads of files."""
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # with mode 0600
-        file.write(pem)
-        file.flush()
-        context.load_cert_chain(file.name, password=password or (lambda: ""))

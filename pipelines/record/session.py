@@ -4,248 +4,210 @@ import shutil
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kip_replay.pipelines import progress
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.draft import manifest_text
+from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.record.cluster import LOGGER, Cluster, Node, UnreachableError
-from kip_replay.pipelines.record.collect import (
-    LOG_NAME,
-    Stream,
-    folder_of,
-    require_readable,
-    source_of,
-)
-from kip_replay.pipelines.record.described import local_zone, write_manifest, zone_of
-from kip_replay.pipelines.record.polls import ON, Polls
+from kip_replay.pipelines.record.collect import LOG_NAME, Stream, command_of, source_of
+from kip_replay.pipelines.record.polls import BROKER_CONFIGS, ON, Polls
 
-#: Kafka ships it so.
-SHIPPED_LEVEL = "WARN"
-_RECORDING_LEVEL = "DEBUG"
+#: As Kafka ships it.
+OFF = "WARN"
 #: Lines are on their way for so long after they were written.
 _IN_FLIGHT_S = 2.0
-#: The first line of a node is waited for so long: brokers are asked for something each second.
-_FIRST_LINE_S = 10.0
-#: Over so many seconds a rate counts as sustained; the same between two lines of progress.
+#: A command that can't read says so by then.
+_CHECK_S = 3.0
+#: Over so many seconds a rate counts as sustained.
 _RATE_S = 10
-_FREE_BYTES_MIN = 500_000_000
+_FREE_MB_MIN = 500
 _UNDO_TRIES, _UNDO_WAIT_S = 3, 2.0
-
-Say = Callable[..., None]
-#: Lines and bytes of each stream so far.
-_Counts = Sequence[tuple[int, int]]
-
-
-class Stop:
-    """Why a recording ends before its time; the first reason stays."""
-
-    def __init__(self) -> None:
-        self.reason = ""
-        #: Somebody ended it, and not a limit.
-        self.is_signal = False
-        self._event = threading.Event()
-
-    def request(self, reason: str, is_signal: bool = False) -> None:
-        """Also called by handlers of signals."""
-        if not self.reason:
-            self.reason, self.is_signal = reason, is_signal
-        self._event.set()
-
-    def wait(self, seconds: float) -> bool:
-        return self._event.wait(seconds)
-
-    def __bool__(self) -> bool:
-        return self._event.is_set()
-
-
-@dataclass(frozen=True)
-class Limits:
-    seconds: float
-    #: Of a node, in 10^6 bytes.
-    mb_per_second_max: float
-    #: Of all nodes together.
-    mb_max: float
 
 
 @dataclass
 class Session:
-    """One recording. ``undo`` is the command that switches all nodes off."""
+    """One recording. ``undo`` is the command that switches all nodes off.
+
+    The limits are of a node's rate and of all nodes' logs together, in 10^6 bytes.
+    """
 
     cluster: Cluster
     folder: Path
     logs: Sequence[str]
-    limits: Limits
+    seconds: float
+    mb_per_second_max: float
+    mb_max: float
     undo: str
-    say: Say
-    stop: Stop = field(default_factory=Stop)
-    nodes: list[Node] = field(default_factory=list)
+    say: Callable[..., None]
+    #: Why it ends before its time; the first reason stays.
+    stopped: str = ""
     #: The level of each node's request logger as it was found.
     levels: dict[Node, str] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
-    _changed: list[Node] = field(default_factory=list)
+    _is_over: threading.Event = field(default_factory=threading.Event)
+    _began: float = 0.0
+
+    def stop(self, reason: str) -> None:
+        """Ends it soon; handlers of signals call this."""
+        self.stopped = self.stopped or reason
+        self._is_over.set()
 
     def prepare(self) -> None:
         """Connects, and says what will be done; changes nothing. Raises UserError."""
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise UserError(f"--output {self.folder} is not empty: name a new folder")
+            raise UserError(f"--output {self.folder} is not an empty folder: name a new one")
         self.levels, unreachable = levels_of(self.cluster)
-        self.nodes = [*self.levels]
-        for node in self.nodes:
-            if source := source_of(node, self.logs):
-                require_readable(node, source)
-                self.streams.append(Stream(node, source, self.folder / folder_of(node)))
         self.say("to switch off again, whatever becomes of this:", f"  {self.undo}")
         for role, option in (("broker", "server"), ("controller", "controller")):
-            if of_role := [n for n in self.nodes if n.role.split(",")[0] == role]:
+            if of_role := [node for node in self.levels if node.role.startswith(role)]:
                 self.say(f"  {_by_hand(of_role, option)}")
-        for sentence in unreachable:
-            self.say(f"not recorded: {sentence}")
-        sources = {stream.node: stream.source.text for stream in self.streams}
+        self.say(*(f"not recorded: {sentence}" for sentence in unreachable))
         for node, level in self.levels.items():
-            change = "stays" if level in ON else f"-> {_RECORDING_LEVEL}"
-            where = sources.get(node, "not collected, --logs says nothing of it")
-            self.say(f"{_named(node)}: {level} {change}; {where}")
-        if not any("controller" in node.role for node in self.nodes):
+            source = source_of(node, self.logs)
+            self.say(
+                f"{node}: {level}{'' if level in ON else ' -> DEBUG'}, {source or 'no --logs'}"
+            )
+            if source:
+                command_of(source)
+                self.streams.append(Stream(node, source, self.folder / _folder_of(node)))
+        if not any("controller" in node.role for node in self.levels):
             self.say(
                 "without --bootstrap-controller no controller's log is switched on: hwm_parking "
                 "and lowest_acked_offset can't be answered"
             )
 
     def record(self) -> bool:
-        """Records until the time is over or ``stop`` is requested: whether all is off again."""
+        """Records until the time is over or it is stopped: whether all is off again."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        began = time.time()
-        polls = Polls(self.cluster, self.nodes, {s.node.node_id for s in self.streams})
+        self._began = time.time()
+        collected = {stream.node for stream in self.streams}
+        polls = Polls(self.cluster, sorted(self.levels, key=lambda node: node not in collected))
+        changed: dict[Node, str] = {}
+        self._collect()
         try:
-            for stream in self.streams:
-                stream.start()
-            self._describe(polls, began)
-            self._switch_on()
+            self._write_manifest(polls)
+            for node, level in self.levels.items():
+                if level not in ON and not self._is_over.is_set():
+                    changed[node] = level  # before: a response that is lost may be a success
+                    self.cluster.set_level(node, "DEBUG")
             polls.start()
-            self._await_first_lines()
-            self._describe(polls, began)
-            self._watch(time.monotonic() + self.limits.seconds)
-            polls.stop()
+            self._watch(polls)
+            if not self.stopped:  # while requests are still logged
+                polls.stop()
         finally:
-            failures = self._switch_off()
-            time.sleep(_IN_FLIGHT_S if self.streams else 0)
+            failures = set_levels(self.cluster, changed, self.undo)
+            self.say(*failures)
+            polls.stop()
+            time.sleep(_IN_FLIGHT_S)
             for stream in self.streams:
                 stream.stop()
-            zones = self._describe(polls, began)
-        self._summarize(began, [*polls.lost.values(), *failures], zones)
+            self._write_manifest(polls)
+        self._summarize(polls)
         return not failures
-
-    # --- levels
-
-    def _switch_on(self) -> None:
-        for node, level in self.levels.items():
-            if level in ON or self.stop:
-                continue
-            self._changed.append(node)  # before: a response that is lost may have been a success
-            try:
-                self.cluster.set_level(node, _RECORDING_LEVEL)
-            except UnreachableError as error:
-                raise UserError(f"node {node.node_id} was not switched on: {error}") from None
-
-    def _switch_off(self) -> list[str]:
-        """Sets every level back to what it was: returns a sentence for each that could not be."""
-        return set_levels(self.cluster, {n: self.levels[n] for n in self._changed}, self.undo)
 
     # --- while it records
 
-    def _await_first_lines(self) -> None:
-        until = time.monotonic() + _FIRST_LINE_S
-        waiting = [*self.streams]
-        while waiting and time.monotonic() < until and not self.stop.wait(0.2):
-            waiting = [stream for stream in waiting if not stream.lines_read]
-        for stream in waiting if not self.stop else ():
-            self.say(
-                f"node {stream.node.node_id}: no line in {_FIRST_LINE_S:.0f} s. Is "
-                f"{stream.source.text} its request log? {stream.said}"
-            )
-
-    def _watch(self, until: float) -> None:
-        progress.expect({"recording": until - time.monotonic()})
-        progress.stage("recording")
-        seen: deque[_Counts] = deque(maxlen=_RATE_S + 1)
-        for second in range(sys.maxsize):
-            seen.append([(stream.lines_read, stream.bytes_read) for stream in self.streams])
-            if len(seen) > _RATE_S:
-                self._look_at_rates(seen[0], seen[-1], is_shown=second % _RATE_S == 0)
-            self._look_at_limits()
-            left_s = until - time.monotonic()
-            if left_s <= 0 or self.stop.wait(min(1.0, left_s)):
-                return
-
-    def _look_at_rates(self, then: _Counts, now: _Counts, is_shown: bool) -> None:
-        lines_per_s, mb_per_s = 0.0, {}
-        for stream, before, after in zip(self.streams, then, now, strict=True):
-            lines_per_s += (after[0] - before[0]) / _RATE_S
-            mb = mb_per_s[stream.node.node_id] = (after[1] - before[1]) / _RATE_S / 1e6
-            if mb > self.limits.mb_per_second_max:
-                self.stop.request(
-                    f"node {stream.node.node_id} wrote {mb:,.1f} MB/s over {_RATE_S} s, more than "
-                    f"--mb-per-second-max {self.limits.mb_per_second_max:g}"
-                )
-        if is_shown and mb_per_s:
-            each = ", ".join(f"{node_id}: {mb:,.2f}" for node_id, mb in mb_per_s.items())
-            total = f"{lines_per_s:,.0f} lines/s, {sum(mb_per_s.values()):,.2f} MB/s"
-            self.say(f"{total} (of node {each})")
-
-    def _look_at_limits(self) -> None:
-        total_mb = sum(stream.bytes_read for stream in self.streams) / 1e6
-        if total_mb > self.limits.mb_max:
-            self.stop.request(f"{total_mb:,.0f} MB are more than --mb-max {self.limits.mb_max:g}")
-        free = shutil.disk_usage(self.folder).free
-        if free < _FREE_BYTES_MIN:
-            self.stop.request(f"the disk of {self.folder} has only {free / 1e6:,.0f} MB left")
+    def _collect(self) -> None:
+        """Starts the streams. Raises UserError, and leaves nothing, if a log can't be read."""
         for stream in self.streams:
-            if stream.failure:
-                self.stop.request(f"{stream.folder} cannot be written ({stream.failure.strerror})")
+            stream.start()
+        self._is_over.wait(_CHECK_S if self.streams else 0)
+        for stream in self.streams:
+            if stream.has_failed:
+                said = stream.said
+                for each in self.streams:
+                    each.stop()
+                shutil.rmtree(self.folder)
+                raise UserError(f"the log of {stream.node} cannot be read: {said}")
+
+    def _watch(self, polls: Polls) -> None:
+        """Looks each second at limits, and at rates, over as many seconds as make one sustained."""
+        begin = time.monotonic()
+        read = dict.fromkeys(range(len(self.streams)), (0, 0))
+        looks = 0
+        while (left_s := begin + self.seconds - time.monotonic()) > 0:
+            if self._is_over.wait(min(left_s, 1)):
+                return
+            looks += 1
+            for stream in self.streams:
+                stream.look()
+            mb = sum(stream.bytes_read for stream in self.streams) / 1e6
+            free_mb = shutil.disk_usage(self.folder).free / 1e6
+            if mb > self.mb_max:
+                self.stop(f"{mb:,.0f} MB are more than --mb-max {self.mb_max:g}")
+            elif free_mb < _FREE_MB_MIN:
+                self.stop(f"the disk of {self.folder} has only {free_mb:,.0f} MB left")
+            if looks % _RATE_S == 0:
+                self._look_at_rates(read, time.monotonic() - begin)
+                self._write_manifest(polls)
+
+    def _look_at_rates(self, read: dict[int, tuple[int, int]], passed_s: float) -> None:
+        """``read``: lines and bytes of each stream at the last look, and from here on at this."""
+        lines, rates = 0.0, []
+        for at, stream in enumerate(self.streams):
+            mb = (stream.bytes_read - read[at][1]) / _RATE_S / 1e6
+            lines += (stream.lines_read - read[at][0]) / _RATE_S
+            read[at] = (stream.lines_read, stream.bytes_read)
+            rates.append(f"{stream.node.node_id}: {mb:,.2f}" if stream.lines_read else "nothing")
+            if mb > self.mb_per_second_max:
+                limit = f"--mb-per-second-max {self.mb_per_second_max:g}"
+                self.stop(f"{stream.node} wrote {mb:,.1f} MB/s over {_RATE_S} s, above {limit}")
+        what = f"{lines:,.0f} lines/s; MB/s of each node: {', '.join(rates)}" if rates else ""
+        print(f"{passed_s:.0f} of {self.seconds:.0f} s {what}", file=sys.stderr, flush=True)
 
     # --- what it leaves
 
-    def _describe(self, polls: Polls, began: float) -> str:
-        """Writes the manifest with what is known: a recording that was killed has one too."""
-        local = local_zone()
-        zones = {s.node.node_id: zone_of(s.head, s.head_at, local) for s in self.streams}
-        facts = {
+    def _write_manifest(self, polls: Polls) -> None:
+        """Writes what is known, whole or not at all: a recording that was killed has one too."""
+        zones = {stream.node: stream.zone for stream in self.streams if stream.zone}
+        most = max(zones.values(), key=[*zones.values()].count, default="UTC")
+        nodes = [
+            {
+                "node_id": node.node_id,
+                "role": node.role,
+                "log": f"{_folder_of(node)}/{LOG_NAME}*",
+                **({"timezone": zones[node]} if zones.get(node, most) != most else {}),
+            }
+            for node in self.levels
+        ]
+        manifest = {
+            "name": self.folder.resolve().name,
+            "timezone": most,
+            **({"voters": polls.voters} if polls.voters else {}),
+            **_settings([*polls.configs.values()]),
             "cluster_id": self.cluster.cluster_id,
-            "recorded_at": datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds"),
-            "duration_s": round(time.time() - began),
+            "recorded_at": datetime.fromtimestamp(self._began, UTC).isoformat(timespec="seconds"),
+            "duration_s": round(time.time() - self._began),
+            "nodes": nodes,
         }
-        return write_manifest(self.folder, self.nodes, zones, polls.configs, polls.voters, facts)
+        new = self.folder / f".{MANIFEST}"
+        new.write_text(manifest_text(manifest), encoding="utf-8")
+        new.replace(self.folder / MANIFEST)
 
-    def _summarize(self, began: float, sentences: Iterable[str], zones: str) -> None:
-        seconds = time.time() - began
-        if self.stop:
-            self.say(f"stopped: {self.stop.reason}")
+    def _summarize(self, polls: Polls) -> None:
+        if self.stopped:
+            self.say(f"stopped: {self.stopped}")
         for stream in self.streams:
-            ended = f"; its command ended early: {stream.said}" if stream.has_ended_early else ""
-            self.say(
-                f"node {stream.node.node_id}: {stream.lines_read:,} lines, "
-                f"{stream.bytes_read / 1e6:,.2f} MB in {stream.folder}{ended}"
-            )
-        for sentence in sentences:
-            self.say(sentence)
-        collected = {stream.node for stream in self.streams}
-        if rest := [node for node in self.nodes if node not in collected]:
-            self._say_how_to_collect(rest, (began, time.time() + 1))
-        if collected:
-            self.say(zones)
-        self.say(f"recorded {seconds:.0f} s; next: kip-replay run {self.folder}")
-
-    def _say_how_to_collect(self, nodes: Sequence[Node], span: tuple[float, float]) -> None:
-        self.say(f"collect {LOG_NAME} of each node, wherever its log folder is (LOGS here):")
-        for node in nodes:
-            folder = self.folder / folder_of(node)
-            self.say(f"  mkdir -p {folder}; scp '{node.host}:LOGS/{LOG_NAME}*' {folder}/")
-        since, until = (f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}" for t in span)
-        self.say(f"  kip-replay run {self.folder} --from {since} --until {until}")
+            read = f"{stream.lines_read:,} lines, {stream.bytes_read / 1e6:,.2f} MB"
+            zone = f"stamps in {stream.zone or 'a zone that is not known: correct the manifest'}"
+            self.say(f"{stream.node}: {read}, {zone}{stream.said and f'; {stream.said}'}")
+        self.say(*polls.lost.values())
+        if not polls.voters and not any("controller" in node.role for node in self.levels):
+            self.say(f"DESCRIBE_QUORUM failed: add 'voters' to {self.folder / MANIFEST}")
+        then = f"kip-replay run {self.folder}"
+        if rest := self.levels.keys() - {stream.node for stream in self.streams}:
+            span = self._began, time.time() + 1
+            since, until = (f"{datetime.fromtimestamp(at, UTC):%FT%TZ}" for at in span)
+            then += f" --from {since} --until {until}"
+            self.say(f"collect {LOG_NAME}, here from a folder LOGS of each node:")
+            for node in sorted(rest, key=lambda node: node.node_id):
+                folder = self.folder / _folder_of(node)
+                self.say(f"  mkdir {folder}; scp '{node.host}:LOGS/{LOG_NAME}*' {folder}/")
+        self.say(f"recorded {time.time() - self._began:.0f} s; next: {then}")
 
 
 def levels_of(cluster: Cluster) -> tuple[dict[Node, str], list[str]]:
@@ -255,42 +217,43 @@ def levels_of(cluster: Cluster) -> tuple[dict[Node, str], list[str]]:
         try:
             levels[node] = cluster.level(node)
         except UnreachableError as error:
-            unreachable.append(f"node {node.node_id} ({node.role}): {error}")
+            unreachable.append(f"{node}: {error}")
     if not any("broker" in node.role for node in levels):
         raise UserError(f"no broker can be reached: {'; '.join(unreachable)}")
     return levels, unreachable
 
 
-def set_levels(cluster: Cluster, levels: dict[Node, str], undo: str) -> list[str]:
+def set_levels(cluster: Cluster, levels: Mapping[Node, str], undo: str) -> list[str]:
     """Sets levels, trying again: returns a sentence for each node whose level could not be set."""
-    failures: dict[Node, str] = {}
+    failures: dict[Node, str] = dict.fromkeys(levels, "")
     for attempt in range(_UNDO_TRIES):
-        time.sleep(_UNDO_WAIT_S if attempt else 0)
-        left = [node for node in levels if not attempt or node in failures]
-        failures = {}
-        for node in left:
+        time.sleep(_UNDO_WAIT_S if attempt and failures else 0)
+        for node in [*failures]:
             try:
                 cluster.set_level(node, levels[node])
-            except (UnreachableError, UserError) as error:
+                del failures[node]
+            except UserError as error:
                 failures[node] = str(error)
-        if not failures:
-            break
     return [
-        f"node {node.node_id} may still log requests ({why}): once it is back, {undo}; if it was "
-        f"restarted, {LOGGER} has the level of its configuration again"
+        f"{node} may still log requests ({why}): if it was not restarted, run {undo}"
         for node, why in failures.items()
     ]
 
 
-def _named(node: Node) -> str:
-    return f"node {node.node_id} ({node.role}, {node.address})"
+def _settings(configs: Sequence[Mapping[str, str]]) -> dict[str, int]:
+    """Configs that all brokers have alike, as a manifest names them."""
+    alike = set.intersection(*(set(of_broker.items()) for of_broker in configs or [{}]))
+    return {BROKER_CONFIGS[name]: int(value) for name, value in sorted(alike)}
+
+
+def _folder_of(node: Node) -> str:
+    return f"{node.role.replace(',', '-')}-{node.node_id}"
 
 
 def _by_hand(nodes: Sequence[Node], option: str) -> str:
-    """The same by Kafka's own tool."""
-    node_ids = " ".join(str(node.node_id) for node in nodes)
+    """Switching off by Kafka's own tool."""
     return (
-        f"for id in {node_ids}; do kafka-configs.sh --bootstrap-{option} {nodes[0].address} "
-        "--alter --entity-type broker-loggers --entity-name $id "
-        f"--add-config {LOGGER}={SHIPPED_LEVEL}; done"
+        f"for id in {' '.join(str(node.node_id) for node in nodes)}; do kafka-configs.sh "
+        f"--bootstrap-{option} {nodes[0].address} --alter --entity-type broker-loggers "
+        f"--entity-name $id --add-config {LOGGER}={OFF}; done"
     )
