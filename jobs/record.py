@@ -62,9 +62,9 @@ def work(job: Job) -> Exit:
     if not given.off and not given.output:
         raise UserError("record where? Name a new folder with --output")
     options = client_options(given.command_config)
-    named = {"broker": given.bootstrap_server, "controller": given.bootstrap_controller or ""}
-    addresses = {role: text.replace(",", " ").split() for role, text in named.items()}
-    with Cluster(addresses, options) as cluster:
+    named = (given.bootstrap_server, given.bootstrap_controller or "")
+    brokers, controllers = (text.replace(",", " ").split() for text in named)
+    with Cluster(brokers, controllers, options) as cluster:
         return _switch_off(cluster, given) if given.off else _record(cluster, given)
 
 

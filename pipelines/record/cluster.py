@@ -57,13 +57,12 @@ class Node:
 
 
 class Cluster:
-    """What is asked of a cluster's nodes. All raise UserError.
+    """What is asked of a cluster's nodes, found by these addresses. All raise UserError."""
 
-    ``bootstrap`` has addresses of brokers and of controllers, by role.
-    """
-
-    def __init__(self, bootstrap: dict[str, Sequence[str]], options: dict[str, Any]) -> None:
-        self.bootstrap, self.cluster_id = bootstrap, ""
+    def __init__(
+        self, brokers: Sequence[str], controllers: Sequence[str], options: dict[str, Any]
+    ) -> None:
+        self.bootstrap, self.cluster_id = {"broker": brokers, "controller": controllers}, ""
         self._options = options | _OPTIONS
         self._net = NetworkSelector()
         self._managers: dict[str, KafkaConnectionManager] = {}

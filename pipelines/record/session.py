@@ -89,11 +89,11 @@ class Session:
         changed: dict[Node, str] = {}
         self._collect()
         try:
-            self._write_manifest(polls)
             for node, level in self.levels.items():
                 if level not in ON and not self._is_over.is_set():
                     changed[node] = level  # before: a response that is lost may be a success
                     self.cluster.set_level(node, "DEBUG")
+            self._write_manifest(polls)
             polls.start()
             self._watch(polls)
             if not self.stopped:  # while requests are still logged

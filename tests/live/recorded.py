@@ -28,7 +28,7 @@ def recording(cluster: Cluster, folder: Path, *options: str) -> Iterator[None]:
     command += ["--logs", f"{cluster.folder}/{{id}}/kafka-request.log", "--output", str(folder)]
     process = subprocess.Popen([*command, "--minutes", "60", *options], stdout=subprocess.DEVNULL)
     try:
-        while len(list(folder.glob("*/kafka-request.log"))) < len(cluster.nodes):
+        while not (folder / "recording.json").exists():  # then it has switched on
             if process.poll() is not None:
                 raise RuntimeError("nothing is recorded, see above")
             time.sleep(0.2)
