@@ -21,13 +21,14 @@ from kip_replay.pipelines.record.cluster import Node
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
 
 #: As Kafka names it.
-LOG_NAME = "kafka-request.log"
+LOG_NAME, _ERRORS = "kafka-request.log", "collect.stderr"
 _KUBECTL = re.compile(r"kubectl:(?:([\w.-]+)/)?([\w.-]+)(?::([\w.-]+))?")
 _SSH = re.compile(r"ssh:([^:/]+):(/.+)")
 #: All of the process group ends with the standard input.
 _FOLLOW = "({}; echo its command ended early >&2) & cat > /dev/null; kill 0"
 _END_S_MAX = 5
-_HEAD_BYTES = 4 << 20
+#: In this much of a log there is a request, if it has any.
+_HEAD_BYTES = 1 << 20
 #: Lines are read soon after they were stamped, where clocks are set.
 _QUARTER, _LATE_MAX = timedelta(minutes=15), timedelta(minutes=5)
 
@@ -84,7 +85,10 @@ class Stream:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True)
-        with self._log.open("wb") as log, self._errors.open("wb") as errors:
+        with (
+            (self.folder / LOG_NAME).open("wb") as log,
+            (self.folder / _ERRORS).open("wb") as errors,
+        ):
             # In a session of its own, so that Ctrl-C ends this process and not the command.
             self._process = subprocess.Popen(
                 command_of(self.source),
@@ -96,17 +100,18 @@ class Stream:
 
     def look(self) -> None:
         """Counts what has come since the last look."""
-        with self._log.open("rb") as log:
+        with (self.folder / LOG_NAME).open("rb") as log:
             log.seek(self.bytes_read)
             while chunk := log.read(_HEAD_BYTES):
+                if self.zone is None and self.bytes_read < _HEAD_BYTES:
+                    self.zone = zone_of(chunk, datetime.now(UTC))
                 self.bytes_read += len(chunk)
                 self.lines_read += chunk.count(b"\n")
-                self.zone = self.zone or zone_of(chunk, datetime.now(UTC))
 
     @property
     def said(self) -> str:
         """What the command last wrote to standard error."""
-        return "; ".join(self._errors.read_text(errors="replace").splitlines()[-2:])
+        return "; ".join((self.folder / _ERRORS).read_text(errors="replace").splitlines()[-2:])
 
     @property
     def has_failed(self) -> bool:
@@ -125,14 +130,6 @@ class Stream:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self.look()
-
-    @property
-    def _log(self) -> Path:
-        return self.folder / LOG_NAME
-
-    @property
-    def _errors(self) -> Path:
-        return self.folder / "collect.stderr"
 
 
 def zone_of(head: bytes, read_at: datetime) -> str | None:

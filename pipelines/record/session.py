@@ -232,7 +232,7 @@ def set_levels(cluster: Cluster, levels: Mapping[Node, str], undo: str) -> list[
             try:
                 cluster.set_level(node, levels[node])
                 del failures[node]
-            except UserError as error:
+            except Exception as error:  # whatever it is, the other nodes are set
                 failures[node] = str(error)
     return [
         f"{node} may still log requests ({why}): if it was not restarted, run {undo}"

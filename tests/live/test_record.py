@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kip_replay.pipelines.record.cluster import Cluster as Admin
-from live import workload
 from live.cluster import Cluster, free_ports
 from live.recorded import JOB, run
 
@@ -93,6 +92,7 @@ def test_signals_switch_off(cluster: Cluster, tmp_path: Path, how: signal.Signal
     assert how.name in said
     assert process.returncode == 1
     assert levels(cluster) == OFF
+    assert "rejected 0" in run(tmp_path / "warehouse", [tmp_path / "out"])
 
 
 def test_off_finds_what_a_killed_one_left_on(cluster: Cluster, tmp_path: Path) -> None:
@@ -103,16 +103,6 @@ def test_off_finds_what_a_killed_one_left_on(cluster: Cluster, tmp_path: Path) -
     said, _ = record(cluster, "--off").communicate()
     assert "no node logs requests now" in said
     assert levels(cluster) == OFF
-
-
-def test_a_recording_can_be_run(cluster: Cluster, tmp_path: Path) -> None:
-    process = started(cluster, tmp_path / "out")
-    workload.metadata(cluster, tmp_path, 7, 12)
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-    said = run(tmp_path / "warehouse", [tmp_path / "out"])
-    assert "rejected 0" in said
-    assert "hwm_parking: already in use" in said
 
 
 def test_scram_by_properties(cluster: Cluster, tmp_path: Path) -> None:
