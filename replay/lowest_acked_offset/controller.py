@@ -91,6 +91,7 @@ class HeartbeatManager(msgspec.Struct):
             self._activate(at, beat.controller_id)
         broker = self._register(at, broker_id, beat.broker_epoch)
         stopping = beat.want_shut_down and not beat.is_fenced
+        begins_stopping = stopping and not broker.stopping
         changed = broker.fenced != beat.is_fenced or broker.stopping != stopping
         broker.fenced, broker.stopping = beat.is_fenced, stopping
         self.sessions.touch(at, broker_id)
@@ -98,7 +99,8 @@ class HeartbeatManager(msgspec.Struct):
         if beat.offset > applied:
             self.has_applied[broker_id] = applied = beat.offset
         counts = not broker.fenced and (self.counts_stopping or not stopping)
-        if counts:
+        # Until the response is computed: its controlledShutdownOffset is that of the records since.
+        if counts or begins_stopping:
             self.raw.set(broker_id, beat.offset)
             self.applied.set(broker_id, applied)
             self.known.set(broker_id, broker.known)
@@ -111,6 +113,8 @@ class HeartbeatManager(msgspec.Struct):
         if changed and counts:
             # Its registration-change record is replayed after the response was computed.
             self.raw.set(broker_id, RESET_OFFSET)
+        if not counts:
+            self._leave(at, broker_id)
         return carried
 
     # --- Read-after-write visibility -------------------------------------------------------------

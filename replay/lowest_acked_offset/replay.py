@@ -89,6 +89,7 @@ class LowestAckedOffset:
         state, happened = self._state, row.at_us
         if row.kind == HEARTBEAT:
             state.forwarding.heartbeat(row)
+            row = state.in_order(row)
             happened = row.handled_us
         elif row.kind == FETCH:
             happened = row.dequeued_us

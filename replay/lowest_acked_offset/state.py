@@ -61,6 +61,8 @@ class State(msgspec.Struct):
     learned: set[str] = set()
     first_heartbeat_us: int | None = None
     active: Active = msgspec.field(default_factory=Active)
+    #: By controller (handled, built) of the heartbeat that it had last.
+    last_handled: dict[int, tuple[int, int]] = {}
     #: Behind a hole.
     settling: Settling | None = None
     fed: int = 0
@@ -74,6 +76,20 @@ class State(msgspec.Struct):
             for name, learned in LEARNED_OF.items():
                 variant = Variant(name, HEARTBEAT_INTERVAL, interval_ms)
                 yield variant, simulation.managers[learned]
+
+    def in_order(self, row: Event) -> Event:
+        """A heartbeat, in order of ``at_us``, as late as the controller's queue allows.
+
+        The queue is first in, first out, so heartbeats are handed over in the order in which
+        responses are built. Stamps are whole milliseconds: where two orders disagree, that of the
+        times that are further apart is the likelier one.
+        """
+        handled, built = self.last_handled.get(row.node_id, (row.handled_us, row.at_us))
+        if row.error_code == 0 and 0 <= handled - row.handled_us < row.at_us - built:
+            row = row._replace(handled_us=handled + 1)
+        if row.error_code == 0 and handled <= row.handled_us:
+            self.last_handled[row.node_id] = row.handled_us, row.at_us
+        return row
 
     def evidence_of(self, broker_id: int) -> BrokerEvidence:
         known = self.evidence.get(broker_id)
