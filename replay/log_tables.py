@@ -413,8 +413,24 @@ APPLIED_OBSERVATIONS = Table(
     key=("recording", "broker_id", "metadata_offset"),
 )
 
+LOWEST_ACKED_OBSERVATIONS = Table(
+    "lowest_acked_observations",
+    "Lowest acknowledged offsets that controllers noted at heartbeats, where they compute them; no"
+    " replay reads it",
+    (
+        RECORDING,
+        Required("controller_id", INT, "the active controller"),
+        Required("noted_at", AT, "it had computed its response to a heartbeat"),
+        Required("broker_id", INT, "broker that sent the heartbeat"),
+        Column("metadata_offset", LONG, "last offset the broker has applied, inclusive"),
+        Column("lowest_unfenced_offset", LONG, "of all unfenced brokers; null: there is none"),
+        Column("lowest_active_offset", LONG, "of those that are not shutting down either"),
+    ),
+    key=("recording", "controller_id", "noted_at", "broker_id"),
+)
+
 #: What a recording may have beside its logs: truth, to judge by.
-OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
+OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS, LOWEST_ACKED_OBSERVATIONS)
 
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (

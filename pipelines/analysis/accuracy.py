@@ -7,9 +7,10 @@ measured, and which errors pass, each rule states in a ``Judgement``; the rest i
 What is unknown is a miss: it ranks last in percentiles, is in the denominator of shares, and a
 figure that is null because of it does not pass.
 
-Rows are of three kinds, never added up: predictions of another cluster, self-checks, and bounds, of
-which nothing may lie outside. Where two recordings of one workload ran the same protocol, a fourth
-kind has how far apart two real runs are: the noise, beside which an error is seen.
+Rows are of four kinds, never added up: predictions of another cluster, self-checks, bounds, of
+which nothing may lie outside, and what is held against nodes that run a draft. Where two recordings
+of one workload ran the same protocol, a fifth kind has how far apart two real runs are: the noise,
+beside which an error is seen.
 """
 
 import tomllib
@@ -37,6 +38,7 @@ class Kind(StrEnum):
     OTHER_CLUSTER = "other_cluster"
     SELF_CHECK = "self_check"
     BOUND = "bound"
+    DRAFT = "draft"
     TWO_RUNS = "two_runs"
 
 

@@ -4,7 +4,10 @@ A recording's folder may hold ``client_ops.jsonl``: one operation a line, with t
 epoch at which a client requested it, had its response, and at which clients of each broker first
 saw it (``visible``, by broker id). It may hold ``applied-<broker id>.txt``: in each line a metadata
 offset, and the microseconds since the epoch at which the broker's publishers had run on it.
-Predictions are judged by both; no replay reads them.
+``lowest-acked-<controller id>.txt`` has a line for each heartbeat that the controller worked off:
+the broker, its offset, the lowest of all unfenced brokers and of those that are not shutting down
+(2^63-1: there is none), and when it computed them. Predictions are judged by all; no replay reads
+them.
 """
 
 import hashlib
@@ -22,18 +25,24 @@ from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
-from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS
+from kip_replay.replay.log_tables import (
+    APPLIED_OBSERVATIONS,
+    CLIENT_OBSERVATIONS,
+    LOWEST_ACKED_OBSERVATIONS,
+)
 from kip_replay.replay.table import Table
 
 CLIENT_OPS = "client_ops.jsonl"
 APPLIED = re.compile(r"applied-(\d{1,9})\.txt")
+LOWEST_ACKED = re.compile(r"lowest-acked-(\d{1,9})\.txt")
+_NO_BROKER = 2**63 - 1
 STEP = "client_observations"
 
 
 def ingest_client_observations(
     recordings: Sequence[Recording], warehouse: Warehouse, pseudonyms: Pseudonyms | None = None
 ) -> None:
-    """Writes both tables of the recordings that have some of it; again only if that changed."""
+    """Writes the tables of the recordings that have some of it; again only if that changed."""
     lineage = warehouse.lineage([recording.name for recording in recordings])
     for recording in recordings:
         found = _files(recording)
@@ -47,7 +56,12 @@ def ingest_client_observations(
             continue
         clients = _rows_of(CLIENT_OBSERVATIONS, _seen, found, recording.name)
         applied = _rows_of(APPLIED_OBSERVATIONS, _applied, found, recording.name)
-        rows = {CLIENT_OBSERVATIONS: _hidden(clients, pseudonyms), APPLIED_OBSERVATIONS: applied}
+        lowest = _rows_of(LOWEST_ACKED_OBSERVATIONS, _lowest_acked, found, recording.name)
+        rows = {
+            CLIENT_OBSERVATIONS: _hidden(clients, pseudonyms),
+            APPLIED_OBSERVATIONS: applied,
+            LOWEST_ACKED_OBSERVATIONS: lowest,
+        }
         warehouse.replace(STEP, {recording.name: follows_from}, rows)
 
 
@@ -56,7 +70,8 @@ def _files(recording: Recording) -> list[Place]:
     folder = recording.path
     if folder is None:
         return []
-    wanted = (f for f in folder.iterdir() if f.name == CLIENT_OPS or APPLIED.fullmatch(f.name))
+    is_wanted = re.compile(f"{re.escape(CLIENT_OPS)}|{APPLIED.pattern}|{LOWEST_ACKED.pattern}")
+    wanted = (file for file in folder.iterdir() if is_wanted.fullmatch(file.name))
     is_anywhere = all(node.is_anywhere for node in recording.nodes)
     return sorted(
         file
@@ -124,6 +139,24 @@ def _applied(file: Place) -> Iterator[dict[str, Any]]:
             applied_at = moment(int(at))
             of = {"broker_id": int(broker[1]), "metadata_offset": int(offset)}
             yield {**of, "applied_at": applied_at}
+
+
+def _lowest_acked(file: Place) -> Iterator[dict[str, Any]]:
+    """Of lowest_acked_observations, without a line that was cut."""
+    controller = LOWEST_ACKED.fullmatch(file.name)
+    if controller is not None:
+        text = file.read_bytes().decode(errors="replace")
+        line = r"^(\d{1,9}) (-?\d{1,18}) (-?\d{1,19}) (-?\d{1,19}) (\d{16})$"
+        for found in re.findall(line, text, re.MULTILINE):
+            broker, offset, unfenced, active, at = map(int, found)
+            yield {
+                "controller_id": int(controller[1]),
+                "noted_at": moment(at),
+                "broker_id": broker,
+                "metadata_offset": offset,
+                "lowest_unfenced_offset": unfenced if unfenced < _NO_BROKER else None,
+                "lowest_active_offset": active if active < _NO_BROKER else None,
+            }
 
 
 def _at(seconds: Any) -> datetime | None:

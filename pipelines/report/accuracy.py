@@ -18,6 +18,10 @@ KINDS = {
     ),
     Kind.SELF_CHECK: ("Self-checks", ("self-check", "self-checks")),
     Kind.BOUND: ("Hard bounds", ("hard bound", "hard bounds")),
+    Kind.DRAFT: (
+        "Against nodes that run the draft",
+        ("figure of nodes that run the draft", "figures of nodes that run the draft"),
+    ),
 }
 _FIGURES = ("predicted", "recorded", "error", "tolerance", "two runs", "baseline")
 _COLUMNS = ("measure", *_FIGURES, "values", "unknown", "result")

@@ -51,3 +51,10 @@ measured AS (
     FROM nearest WHERE place = 1
 )
 SELECT *, 'all' AS group_kind, 'all' AS group_value, 'ms' AS unit FROM measured
+UNION ALL BY NAME
+SELECT recording, 'lowest_acked_offset' AS variant, 'responses_as_computed' AS metric,
+    count(*) FILTER (is_same AND verdict <> 'unknown') / count(*) AS value,
+    count(*) FILTER (verdict <> 'unknown') AS sample_count,
+    count(*) FILTER (verdict = 'unknown') AS unknown_count, 'broker_id' AS group_kind,
+    CAST(broker_id AS VARCHAR) AS group_value, 'share' AS unit
+FROM computed GROUP BY recording, broker_id
