@@ -6,6 +6,7 @@ every eighth of that, so after 10.125 s at the latest. Here a session ends at th
 that nothing is claimed too early.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -65,6 +66,13 @@ class Sessions(msgspec.Struct):
         self.ends_us = min(self.contact_us.values(), default=0) + FENCED_AFTER_US
         end = next(iter(self.contact_us.values()), NEVER) + FENCED_AFTER_US
         return end if end <= until else NEVER
+
+    def silent(self, at: int) -> Iterator[int]:
+        """The brokers whose sessions may have ended before those that ``first_end`` says."""
+        for broker_id, contact_us in self.contact_us.items():
+            if contact_us + SESSION_TIMEOUT_US > at:
+                return
+            yield broker_id
 
     def end_first(self) -> int:
         """``maybeRemoveExpired``: end the session that ends first. -> its broker."""

@@ -27,6 +27,8 @@ from .timelines import Lowest, Rising
 class Carried(NamedTuple):
     """What a response carries: raw and never falling (None if no broker counts), and over how many.
 
+    Not ``is_certain``: at most this, as it depends on who may have been fenced already.
+
     The draft does not say that the offset never falls, but what brokers rely on ("Synchrony": a
     guarantee), so they keep the highest that they receive.
     """
@@ -34,6 +36,7 @@ class Carried(NamedTuple):
     raw: int | None
     lowest: int | None
     unfenced_brokers: int | None
+    is_certain: bool = True
 
 
 class HeartbeatManager(msgspec.Struct):
@@ -72,13 +75,16 @@ class HeartbeatManager(msgspec.Struct):
         """ "The lowest metadata offset which has been acknowledged by all unfenced brokers"."""
         if at < self.certain_from_us:
             return None
-        raw = (self.applied if self.carries_applied else self.raw).lowest
+        offsets = self.applied if self.carries_applied else self.raw
+        raw = offsets.lowest
         if raw is None:
             return Carried(None, None, 0)
         if self.lowest is None and raw < self.floor:
             return None
         self.lowest = raw if self.lowest is None else max(self.lowest, raw)
-        return Carried(raw, self.lowest, len(self.raw.by_node))
+        silent = sum(offsets.by_node.get(broker) == raw for broker in self.sessions.silent(at))
+        is_certain = silent < offsets.counts[raw]
+        return Carried(raw, self.lowest, len(self.raw.by_node), is_certain)
 
     # --- Proposed Changes ------------------------------------------------------------------------
 

@@ -106,6 +106,8 @@ def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = reasons.
         verdict = (Verdict.NOT_APPLICABLE, reasons.NOT_ACTIVE)
     elif carried is None:
         verdict = (Verdict.UNKNOWN, uncertain)
+    elif not carried.is_certain:
+        verdict, carried = (Verdict.UNKNOWN, reasons.SILENT), None
     elif carried.raw is None:
         verdict = (Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS)
     size, carried = row.response_bytes, carried or Carried(None, None, None)

@@ -5,6 +5,7 @@ from ..log_gaps import LOG_GAP as LOG_GAP
 # Of a heartbeat.
 NOT_ACTIVE = "sent to a controller that was not active, or refused"
 NOT_HEARD_YET = "the log begins: a broker that has not been heard yet may be unfenced"
+SILENT = "it depends on a silent broker, which the controller may have fenced or not"
 NOBODY_COUNTS = "no broker is unfenced"
 
 # Of a write's offsets.

@@ -1,11 +1,19 @@
 -- Heartbeats at which a controller noted what responses carry under the draft, beside what the replay
--- has for these: lowestActiveOffset, null if no broker counts. A broker has one heartbeat under way
--- at a time; stamps leave 2 ms open.
-SELECT h.recording, h.broker_id, h.verdict,
-    lowest_acknowledged_offset_raw IS NOT DISTINCT FROM lowest_active_offset AS is_same
-FROM heartbeat_outcomes AS h
-JOIN lowest_acked_observations AS noted ON noted.recording = h.recording
-    AND noted.controller_id = h.controller_id AND noted.broker_id = h.broker_id
-    AND unix_micros(noted_at) >= unix_micros(received_at) - 2000
-    AND unix_micros(noted_at) <= unix_micros(built_at) + 2000
-WHERE variant = 'lowest_acked_offset' AND parameter = 'none'
+-- has for these: lowestActiveOffset, null if no broker counts. A heartbeat's is the note before its
+-- response was built (but for 2 ms that stamps leave open; they may be late, never early).
+WITH followed AS (
+    SELECT h.recording, h.controller_id, h.broker_id, h.request_id, h.built_at, h.verdict,
+        lowest_acknowledged_offset_raw, lowest_active_offset,
+        row_number() OVER (
+            PARTITION BY h.recording, h.controller_id, h.broker_id, noted_at
+            ORDER BY h.built_at, h.request_id) AS place
+    FROM lowest_acked_observations AS noted
+    JOIN heartbeat_outcomes AS h ON h.recording = noted.recording
+        AND h.controller_id = noted.controller_id AND h.broker_id = noted.broker_id
+        AND h.current_metadata_offset = noted.metadata_offset
+        AND unix_micros(built_at) BETWEEN unix_micros(noted_at) - 2000
+            AND unix_micros(noted_at) + 10000000
+    WHERE variant = 'lowest_acked_offset' AND parameter = 'none'
+)
+SELECT *, lowest_acknowledged_offset_raw IS NOT DISTINCT FROM lowest_active_offset AS is_same
+FROM followed WHERE place = 1

@@ -52,9 +52,14 @@ measured AS (
 )
 SELECT *, 'all' AS group_kind, 'all' AS group_value, 'ms' AS unit FROM measured
 UNION ALL BY NAME
-SELECT recording, 'lowest_acked_offset' AS variant, 'responses_as_computed' AS metric,
+SELECT recording, 'lowest_acked_offset' AS variant, metric,
     count(*) FILTER (is_same AND verdict <> 'unknown') / count(*) AS value,
     count(*) FILTER (verdict <> 'unknown') AS sample_count,
     count(*) FILTER (verdict = 'unknown') AS unknown_count, 'broker_id' AS group_kind,
     CAST(broker_id AS VARCHAR) AS group_value, 'share' AS unit
-FROM computed GROUP BY recording, broker_id
+FROM (
+    SELECT recording, broker_id, verdict, is_same, 'responses_as_computed' AS metric FROM computed
+    UNION ALL BY NAME
+    SELECT recording, broker_id, verdict, is_same, 'writes_known_as_told' AS metric FROM told
+) AS drafted
+GROUP BY recording, metric, broker_id

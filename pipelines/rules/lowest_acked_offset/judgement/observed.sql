@@ -1,8 +1,7 @@
 -- In microseconds: heartbeat intervals, from a response to the broker's next heartbeat; and of the
 -- steady phase the stale window of CREATE_TOPICS as clients saw it, not known where a client of some
 -- broker never saw the topic; how far estimates, and what is `proved`, are from when brokers noted
--- that they had applied offsets, and estimates from when clients saw topics; and
--- when brokers know of a write from when a controller that runs the draft told them.
+-- that they had applied offsets, and estimates from when clients saw topics.
 WITH measured AS (
     SELECT recording, 'recorded' AS variant, 'heartbeat_interval' AS metric,
         unix_micros(received_at) - lag(unix_micros(built_at)) OVER (
@@ -23,10 +22,6 @@ WITH measured AS (
     SELECT recording, 'proved' AS variant, error_of AS metric, noted_at AS moment,
         abs(unix_micros(applied_at_latest) - unix_micros(noted_at)) AS value
     FROM noted WHERE evidence = 'estimated' AND error_of = 'applied_error_of_writes'
-    UNION ALL BY NAME
-    SELECT recording, 'lowest_acked_offset' AS variant, 'known_error' AS metric, told_at AS moment,
-        abs(unix_micros(known_at) - unix_micros(told_at)) AS value
-    FROM told
     UNION ALL BY NAME
     SELECT recording, 'lowest_acked_offset' AS variant, 'clients_saw_it_later' AS metric,
         requested_at AS moment, unix_micros(visible_at) - unix_micros(shown_at) AS value

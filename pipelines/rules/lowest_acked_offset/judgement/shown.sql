@@ -1,9 +1,9 @@
 -- Few recordings have what clients or brokers saw, or were made at an interval of the sweep; a
 -- prediction that is there and unknown is a miss, and stays. An error is held against none,
--- responses against all but the unknown. Few samples judge nothing.
+-- shares against all but the unknown. Few samples judge nothing.
 WITH held AS (
-    SELECT *, metric LIKE 'applied_error%' OR metric LIKE 'clients_saw_it_later%'
-        OR metric LIKE 'known_error%' AS is_error, metric = 'responses_as_computed' AS is_share
+    SELECT *, metric LIKE 'applied_error%' OR metric LIKE 'clients_saw_it_later%' AS is_error,
+        unit = 'share' AS is_share
     FROM side_by_side
 )
 SELECT predicted_from, recorded_in, variant, metric, group_kind, group_value, unit, baseline,
