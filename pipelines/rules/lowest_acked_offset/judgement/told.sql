@@ -6,6 +6,6 @@ FROM metadata_write_visibility AS v
 JOIN metadata_write_outcomes AS w
     USING (recording, variant, parameter, parameter_value, request_id)
 JOIN computed ON computed.recording = v.recording
-    AND computed.broker_id = v.broker_id AND lowest_active_offset >= offset_high
+    AND computed.broker_id = v.broker_id AND highest_lowest_offset >= offset_high
 WHERE variant = 'lowest_acked_offset' AND parameter = 'none' AND evidence = 'heartbeat'
 GROUP BY v.recording, v.request_id, v.broker_id, v.known_at
