@@ -192,7 +192,7 @@ class HeartbeatManager(msgspec.Struct):
     def _fence(self, at: int, broker_id: int) -> None:
         broker = self.brokers[broker_id]
         if not broker.fenced:
-            broker.fenced = True
+            broker.fenced, broker.stopping = True, False
             self._leave(at, broker_id)
 
     def _leave(self, at: int, broker_id: int) -> None:

@@ -11,7 +11,7 @@ from .applying import REPLICA_APPLY_MS, Applying
 from .brokers import FENCED_AFTER_US, RESET_OFFSET
 from .cadence import Recorded
 from .controller import HeartbeatManager
-from .events import Event
+from .events import STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
 from .holes import Active, Settling
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
@@ -78,14 +78,14 @@ class State(msgspec.Struct):
                 yield variant, simulation.managers[learned]
 
     def in_order(self, row: Event) -> Event:
-        """A heartbeat, in order of ``at_us``, as late as the controller's queue allows.
+        """A heartbeat behind the one whose response was built before, if both came at one time.
 
-        The queue is first in, first out, so heartbeats are handed over in the order in which
-        responses are built. Stamps are whole milliseconds: where two orders disagree, that of the
-        times that are further apart is the likelier one.
+        The controller's queue is first in, first out. Where the orders of a pair disagree by no
+        more than stamps leave open, that of the times that are further apart is the likelier one.
         """
         handled, built = self.last_handled.get(row.node_id, (row.handled_us, row.at_us))
-        if row.error_code == 0 and 0 <= handled - row.handled_us < row.at_us - built:
+        apart_us = min(row.at_us - built, STAMP_SLACK_US)
+        if row.error_code == 0 and 0 <= handled - row.handled_us < apart_us:
             row = row._replace(handled_us=handled + 1)
         if row.error_code == 0 and handled <= row.handled_us:
             self.last_handled[row.node_id] = row.handled_us, row.at_us

@@ -28,7 +28,7 @@ from notation.heartbeats import (
 
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
+from kip_replay.replay.lowest_acked_offset.brokers import SESSION_TIMEOUT_US, Heartbeat
 from kip_replay.replay.lowest_acked_offset.controller import Carried, HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US, Event
 from kip_replay.replay.lowest_acked_offset.timelines import Rising
@@ -76,7 +76,11 @@ class ManagerMachine(RuleBasedStateMachine):
         self.state[broker], self.seen[broker] = now, self.at
         self.raw[broker] = self.applied[broker]
         counted = [b for b, state in self.state.items() if state == (False, False)]
+        if now == (False, True) and not before[1]:
+            counted.append(broker)
         raw = min((self.raw[b] for b in counted), default=None)
+        heard = [b for b in counted if self.at - self.seen[b] < SESSION_TIMEOUT_US]
+        is_certain = raw is None or raw in (self.raw[b] for b in heard)
         if raw is not None:
             self.carried.append(max([raw, *self.carried]))
         identity = (self.controller, broker, self.epochs[broker], self.at, self.at + 500)
@@ -84,7 +88,7 @@ class ManagerMachine(RuleBasedStateMachine):
             Heartbeat(*identity, self.applied[broker], is_fenced, stops)
         )
         lowest = None if raw is None else self.carried[-1]
-        assert carried == Carried(raw, lowest, len(counted))
+        assert carried == Carried(raw, lowest, len(counted), is_certain)
         if before != now:
             self.raw[broker] = -1
 

@@ -31,7 +31,8 @@ HISTORIES = {
         C unfences with 99
         C heartbeats 99  -> lowest 98
         E unfences with 97
-        E stops with 97  -> lowest 98
+        # Its shutdown offset is that of records which follow the response: it counts once more.
+        E stops with 97  -> lowest 98, raw 97
         5 s pass
         B heartbeats 99
         C heartbeats 99
