@@ -9,6 +9,7 @@ from constructed.writes import STEPS, seen
 from kip_replay.replay.log_tables import (
     APPLIED_OBSERVATIONS,
     CLIENT_OBSERVATIONS,
+    LOWEST_ACKED_OBSERVATIONS,
     METADATA_WRITES,
     REQUESTS,
     TOPICS,
@@ -22,6 +23,7 @@ from kip_replay.replay.lowest_acked_offset import (
 from kip_replay.replay.lowest_acked_offset.registration import RULE as LOWEST_ACKED_OFFSET
 from kip_replay.replay.lowest_acked_offset.tables import (
     APPLIED_OFFSETS,
+    HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
@@ -273,3 +275,40 @@ def test_proofs_are_no_earlier_than_brokers_noted() -> None:
     found = accuracy(STEPS, tables, ["r"], [("r", "r")])
     shares = {key[4]: r["predicted"] for key, r in found.items() if key[2].endswith("applied")}
     assert shares == {HEARTBEAT: 0.5, FETCHED: 1.0}
+
+
+# --- what a controller that runs the draft noted --------------------------------------------------
+
+
+def answered(n: int, raw: int | None) -> Row:
+    """A heartbeat with offset n at second n, and what the response carries: None is unknown."""
+    of: Row = {"rule": LOWEST_ACKED_OFFSET.name, "variant": LOWEST_ACKED, "broker_id": 11}
+    of |= {"request_id": f"{n}", "controller_id": 1, "current_metadata_offset": n}
+    verdict = (Verdict.UNKNOWN if raw is None else Verdict.REPLAYED).value
+    of |= {"lowest_acknowledged_offset_raw": raw, "verdict": verdict}
+    return row(HEARTBEAT_OUTCOMES, **of, built_at=at(n + 0.001))
+
+
+def test_responses_are_held_against_what_the_controller_computed() -> None:
+    """All but the unknown have to be the same; an unknown one tells nobody of a write."""
+    numbers, of = range(20, 60), {"controller_id": 1, "broker_id": 11}
+    notes = [
+        row(LOWEST_ACKED_OBSERVATIONS, **of, noted_at=at(n), metadata_offset=n)
+        | {"lowest_active_offset": n - 1}
+        for n in numbers
+    ]
+    tables: dict[Table, list[Row]] = {
+        LOWEST_ACKED_OBSERVATIONS: notes,
+        METADATA_WRITE_OUTCOMES: [of_offset("w", 29), of_offset("x", 40)],
+        METADATA_WRITE_VISIBILITY: [
+            claim(name, 11, None, known_at=at(s + 0.001)) for name, s in (("w", 31), ("x", 41))
+        ],
+    }
+    for wrong in (set(), {25}):
+        raw = {n: 3 if n in wrong else n - 1 for n in numbers} | {30: None}
+        tables[HEARTBEAT_OUTCOMES] = [answered(n, raw[n]) for n in numbers]
+        found = accuracy(STEPS, tables, ["r"], [("r", "r")])
+        drafts = {key[2]: each for key, each in found.items() if each["kind"] == "draft"}
+        responses, told = drafts["responses_as_computed"], drafts["writes_known_as_told"]
+        assert (responses["predicted"], responses["passed"]) == (0.975 - len(wrong) / 40, not wrong)
+        assert (told["predicted"], told["unknown_count"]) == (0.5, 1)

@@ -8,7 +8,11 @@ from typing import Any
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS
+from kip_replay.replay.log_tables import (
+    APPLIED_OBSERVATIONS,
+    CLIENT_OBSERVATIONS,
+    LOWEST_ACKED_OBSERVATIONS,
+)
 from kip_replay.replay.table import Table
 
 BEGIN = datetime(2026, 11, 22, tzinfo=UTC)
@@ -50,6 +54,17 @@ def test_brokers_note_offsets_that_they_have_applied(tmp_path: Path) -> None:
         )
     ]
     assert read(folder, APPLIED_OBSERVATIONS) == [expected]
+
+
+def test_controllers_note_lowest_acknowledged_offsets(tmp_path: Path) -> None:
+    """-1 after a reset, none where no broker counts; nothing of a line that was cut."""
+    lines = [f"11 9 -1 7 {BEGIN_US}", f"12 9 {2**63 - 1} {2**63 - 1} {BEGIN_US + 1}", "11 9 9 9 17"]
+    folder = folder_with(tmp_path, **{"lowest_acked-2": "\n".join(lines)})
+    found = read(folder, LOWEST_ACKED_OBSERVATIONS)[0]
+    assert [list(row.values()) for row in found] == [
+        ["r", 2, BEGIN, 11, 9, -1, 7],
+        ["r", 2, BEGIN + timedelta(microseconds=1), 12, 9, None, None],
+    ]
 
 
 def test_both_kinds_stand_beside_each_other_and_are_read_again_if_one_changed(
