@@ -423,8 +423,7 @@ LOWEST_ACKED_OBSERVATIONS = Table(
         Required("noted_at", AT, "it had computed its response to a heartbeat"),
         Required("broker_id", INT, "broker that sent the heartbeat"),
         Column("metadata_offset", LONG, "last offset the broker has applied, inclusive"),
-        Column("lowest_unfenced_offset", LONG, "of all unfenced brokers; null: there is none"),
-        Column("lowest_active_offset", LONG, "of those that are not shutting down either"),
+        Column("lowest_active_offset", LONG, "of brokers that count; null: there is none"),
     ),
     key=("recording", "controller_id", "noted_at", "broker_id"),
 )

@@ -126,11 +126,7 @@ PREDICTION_ACCURACY = Table.of_outcomes(
         Required("predicted_from", TEXT, "recording the prediction was made from"),
         Required("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
         *_GROUP,
-        Column(
-            "kind",
-            TEXT,
-            "other_cluster, self_check, bound, draft or two_runs: never to be added up",
-        ),
+        Column("kind", TEXT, "other_cluster, self_check, bound, draft or two_runs: never added up"),
         Column("unit", TEXT, "unit of predicted, recorded, error and tolerance"),
         Column("baseline", MS, "what a constant or a naive guess gives"),
         Column("predicted", MS, "the replay's figure; of two_runs what predicted_from has"),

@@ -33,9 +33,7 @@ from kip_replay.replay.log_tables import (
 from kip_replay.replay.table import Table
 
 CLIENT_OPS = "client_ops.jsonl"
-APPLIED = re.compile(r"applied-(\d{1,9})\.txt")
-LOWEST_ACKED = re.compile(r"lowest-acked-(\d{1,9})\.txt")
-_NO_BROKER = 2**63 - 1
+NOTES = re.compile(r"(applied|lowest-acked)-(\d{1,9})\.txt")
 STEP = "client_observations"
 
 
@@ -70,8 +68,7 @@ def _files(recording: Recording) -> list[Place]:
     folder = recording.path
     if folder is None:
         return []
-    is_wanted = re.compile(f"{re.escape(CLIENT_OPS)}|{APPLIED.pattern}|{LOWEST_ACKED.pattern}")
-    wanted = (file for file in folder.iterdir() if is_wanted.fullmatch(file.name))
+    wanted = (f for f in folder.iterdir() if f.name == CLIENT_OPS or NOTES.fullmatch(f.name))
     is_anywhere = all(node.is_anywhere for node in recording.nodes)
     return sorted(
         file
@@ -131,32 +128,25 @@ def _seen(file: Place) -> Iterator[dict[str, Any]]:
 
 
 def _applied(file: Place) -> Iterator[dict[str, Any]]:
-    """Of applied_observations, without a line that was cut."""
-    broker = APPLIED.fullmatch(file.name)
-    if broker is not None:
-        text = file.read_bytes().decode(errors="replace")
-        for offset, at in re.findall(r"^(\d{1,18}) (\d{16})$", text, re.MULTILINE):
-            applied_at = moment(int(at))
-            of = {"broker_id": int(broker[1]), "metadata_offset": int(offset)}
-            yield {**of, "applied_at": applied_at}
+    for broker, (offset, at) in _noted(file, "applied", r"^(\d{1,18}) (\d{16})$"):
+        yield {"broker_id": broker, "metadata_offset": offset, "applied_at": moment(at)}
 
 
 def _lowest_acked(file: Place) -> Iterator[dict[str, Any]]:
-    """Of lowest_acked_observations, without a line that was cut."""
-    controller = LOWEST_ACKED.fullmatch(file.name)
-    if controller is not None:
+    line = r"^(\d{1,9}) (-?\d{1,18}) -?\d{1,19} (-?\d{1,19}) (\d{16})$"
+    for controller, (broker, offset, lowest, at) in _noted(file, "lowest-acked", line):
+        of = {"controller_id": controller, "noted_at": moment(at), "broker_id": broker}
+        lowest_offset = lowest if lowest < 2**63 - 1 else None
+        yield {**of, "metadata_offset": offset, "lowest_active_offset": lowest_offset}
+
+
+def _noted(file: Place, what: str, line: str) -> Iterator[tuple[int, list[int]]]:
+    """The node that noted something, and the numbers of each line that was not cut."""
+    name = NOTES.fullmatch(file.name)
+    if name is not None and name[1] == what:
         text = file.read_bytes().decode(errors="replace")
-        line = r"^(\d{1,9}) (-?\d{1,18}) (-?\d{1,19}) (-?\d{1,19}) (\d{16})$"
-        for found in re.findall(line, text, re.MULTILINE):
-            broker, offset, unfenced, active, at = map(int, found)
-            yield {
-                "controller_id": int(controller[1]),
-                "noted_at": moment(at),
-                "broker_id": broker,
-                "metadata_offset": offset,
-                "lowest_unfenced_offset": unfenced if unfenced < _NO_BROKER else None,
-                "lowest_active_offset": active if active < _NO_BROKER else None,
-            }
+        for numbers in re.findall(line, text, re.MULTILINE):
+            yield int(name[2]), [*map(int, numbers)]
 
 
 def _at(seconds: Any) -> datetime | None:

@@ -83,9 +83,8 @@ class State(msgspec.Struct):
         The controller's queue is first in, first out. Where the orders of a pair disagree by no
         more than stamps leave open, that of the times that are further apart is the likelier one.
         """
-        handled, built = self.last_handled.get(row.node_id, (row.handled_us, row.at_us))
-        apart_us = min(row.at_us - built, STAMP_SLACK_US)
-        if row.error_code == 0 and 0 <= handled - row.handled_us < apart_us:
+        handled, built = self.last_handled.get(row.node_id, (0, 0))
+        if 0 <= handled - row.handled_us < min(row.at_us - built, STAMP_SLACK_US):
             row = row._replace(handled_us=handled + 1)
         if row.error_code == 0 and handled <= row.handled_us:
             self.last_handled[row.node_id] = row.handled_us, row.at_us

@@ -57,13 +57,13 @@ def test_brokers_note_offsets_that_they_have_applied(tmp_path: Path) -> None:
 
 
 def test_controllers_note_lowest_acknowledged_offsets(tmp_path: Path) -> None:
-    """-1 after a reset, none where no broker counts; nothing of a line that was cut."""
+    """None where no broker counts; nothing of a line that was cut."""
     lines = [f"11 9 -1 7 {BEGIN_US}", f"12 9 {2**63 - 1} {2**63 - 1} {BEGIN_US + 1}", "11 9 9 9 17"]
     folder = folder_with(tmp_path, **{"lowest_acked-2": "\n".join(lines)})
     found = read(folder, LOWEST_ACKED_OBSERVATIONS)[0]
     assert [list(row.values()) for row in found] == [
-        ["r", 2, BEGIN, 11, 9, -1, 7],
-        ["r", 2, BEGIN + timedelta(microseconds=1), 12, 9, None, None],
+        ["r", 2, BEGIN, 11, 9, 7],
+        ["r", 2, BEGIN + timedelta(microseconds=1), 12, 9, None],
     ]
 
 

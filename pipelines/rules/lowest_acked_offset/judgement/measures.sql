@@ -59,7 +59,6 @@ SELECT recording, 'lowest_acked_offset' AS variant, metric,
     CAST(broker_id AS VARCHAR) AS group_value, 'share' AS unit
 FROM (
     SELECT recording, broker_id, verdict, is_same, 'responses_as_computed' AS metric FROM computed
-    UNION ALL BY NAME
-    SELECT recording, broker_id, verdict, is_same, 'writes_known_as_told' AS metric FROM told
-) AS drafted
+    UNION ALL
+    SELECT recording, broker_id, verdict, is_same, 'writes_known_as_told' FROM told)
 GROUP BY recording, metric, broker_id
