@@ -5,9 +5,8 @@ epoch at which a client requested it, had its response, and at which clients of 
 saw it (``visible``, by broker id). It may hold ``applied-<broker id>.txt``: in each line a metadata
 offset, and the microseconds since the epoch at which the broker's publishers had run on it.
 ``lowest-acked-<controller id>.txt`` has a line for each heartbeat that the controller worked off:
-the broker, its offset, the lowest of all unfenced brokers and of those that are not shutting down
-(2^63-1: there is none), and when it computed them. Predictions are judged by all; no replay reads
-them.
+the broker, its offset, the lowest of all that count (2^63-1: none does), and when it computed it.
+Predictions are judged by all; no replay reads them.
 """
 
 import hashlib
@@ -133,7 +132,7 @@ def _applied(file: Place) -> Iterator[dict[str, Any]]:
 
 
 def _lowest_acked(file: Place) -> Iterator[dict[str, Any]]:
-    line = r"^(\d{1,9}) (-?\d{1,18}) -?\d{1,19} (-?\d{1,19}) (\d{16})$"
+    line = r"^(\d{1,9}) (-?\d{1,18}) (-?\d{1,19}) (\d{16})$"
     for controller, (broker, offset, lowest, at) in _noted(file, "lowest-acked", line):
         of = {"controller_id": controller, "noted_at": moment(at), "broker_id": broker}
         lowest_offset = lowest if lowest < 2**63 - 1 else None

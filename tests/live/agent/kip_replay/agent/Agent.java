@@ -43,7 +43,7 @@ public final class Agent {
                 }
                 apply(PATCHES.get(parts[0]), instrumentation);
             } catch (Exception | LinkageError why) {
-                throw stop("option '" + option + "' cannot be had of this Kafka: " + why);
+                throw stop("option '" + option + "' failed: " + why);
             }
         }
     }
