@@ -32,6 +32,7 @@ SLOW = (
     ("acks-open", "acks-open-minisr"),
     ("acks-varying-open", "acks-varying-open-minisr"),
     *((name,) for name in ("acks-varying", "failover-4.0", "freeze-4.0", "freeze-4.1")),
+    ("freeze-4.3",),
     *((name,) for name in ("metadata-3.9", "metadata-applied", "mixed-4.2")),
 )
 
