@@ -58,11 +58,10 @@ times of ``high_watermark_lag`` are one of the simulated variants only.
 
 Assumptions, and where they can fail
 ------------------------------------
-* Heartbeats are worked off in the order in which handlers pass them to the controller's queue; of
-  two that stamps leave open, in that of their responses.
+* Heartbeats are worked off in the order in which handlers pass them to the controller's queue.
 * A silent broker is fenced at the latest moment (``brokers``), and only if the same controller is
-  still active: another one starts to count when it takes over. What a response carries in between is
-  unknown if it depends on that broker.
+  still active: another one starts to count when it takes over. A response that depends on it until
+  then is unknown.
 * While a broker that has sent nothing yet may be unfenced, no response carries an offset: until the
   session timeout has passed since the first heartbeat, unless the log shows that the metadata log
   began empty.

@@ -7,6 +7,7 @@ that nothing is claimed too early.
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -68,11 +69,10 @@ class Sessions(msgspec.Struct):
         return end if end <= until else NEVER
 
     def silent(self, at: int) -> Iterator[int]:
-        """The brokers whose sessions may have ended before those that ``first_end`` says."""
-        for broker_id, contact_us in self.contact_us.items():
-            if contact_us + SESSION_TIMEOUT_US > at:
-                return
-            yield broker_id
+        """The brokers whose sessions may have ended already."""
+        return takewhile(
+            lambda broker: self.contact_us[broker] + SESSION_TIMEOUT_US <= at, self.contact_us
+        )
 
     def end_first(self) -> int:
         """``maybeRemoveExpired``: end the session that ends first. -> its broker."""

@@ -80,8 +80,8 @@ class State(msgspec.Struct):
     def in_order(self, row: Event) -> Event:
         """A heartbeat behind the one whose response was built before, if both came at one time.
 
-        The controller's queue is first in, first out. Where the orders of a pair disagree by no
-        more than stamps leave open, that of the times that are further apart is the likelier one.
+        The queue is first in, first out. Of two orders that disagree by no more than stamps leave
+        open, that of the times further apart is the likelier one.
         """
         handled, built = self.last_handled.get(row.node_id, (0, 0))
         if 0 <= handled - row.handled_us < min(row.at_us - built, STAMP_SLACK_US):

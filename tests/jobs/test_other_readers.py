@@ -59,7 +59,7 @@ def test_every_table_has_the_same_rows_for_every_reader(
     assert set(TABLES) - filled == {
         # Nobody produced, and no broker wrote down what it applied.
         *("produces", "producer_ids", "produce_ack_outcomes", "produce_closed_loop_outcomes"),
-        "applied_observations",
+        *("applied_observations", "lowest_acked_observations"),
         *("replay_state", "rejected_lines", "log_gaps", "quality_failures"),
     }
 
