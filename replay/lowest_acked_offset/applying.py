@@ -94,22 +94,28 @@ class Applying(msgspec.Struct):
             # Another process, which never got that response.
             last, self.is_running = None, False
         if last is not None and last.at_us <= row.received_us + STAMP_SLACK_US:
-            self._learn(last, max(last.at_us, row.received_us), row.offset)
+            known = min(last.response_high_watermark, row.offset)
+            self._learn(known, last.at_us, max(last.at_us, row.received_us))
         self.last = row if row.error_code == 0 and not row.is_diverging else None
+
+    def commit(self, at: int, high_watermark: int) -> None:
+        """The active controller's own broker knows what it commits, and sends no FETCH."""
+        self.last = None
+        self._learn(high_watermark, at, at)
 
     def close(self) -> None:
         if self.last is not None:
-            self._learn(self.last, None, self.last.response_high_watermark)
+            self._learn(self.last.response_high_watermark, self.last.at_us, None)
 
-    def _learn(self, row: Event, handled_us: int | None, log_end: int) -> None:
-        offset = min(row.response_high_watermark, log_end) - 1
+    def _learn(self, high_watermark: int, at: int, handled_us: int | None) -> None:
+        offset = high_watermark - 1
         if self.is_cut and self.cut_offset is None:
             self.cut_offset = offset
         if offset > self.known:
             self.known = offset
             hidden = LOG_GAP if self.is_cut else None if self.is_running else STARTING
             reason = NO_NEXT_FETCH if handled_us is None else hidden
-            self.waiting.append(Estimate(offset, row.at_us, handled_us, reason=reason))
+            self.waiting.append(Estimate(offset, at, handled_us, reason=reason))
 
     def estimate(
         self,

@@ -94,7 +94,7 @@ class LowestAckedOffset:
         elif row.kind == FETCH:
             happened = row.dequeued_us
         elif row.kind == WRITE:
-            # A node that is both has lines of both kinds; those that came to a voter are writes.
+            # Of a combined node's lines, heartbeats show which came to its broker (see below).
             if not row.is_forwarded and row.node_id not in state.committed.voters:
                 state.forwarding.line(row)
                 return
@@ -121,6 +121,9 @@ class LowestAckedOffset:
         wrong = wrong_lines(state.last_lines, lines, later)
         state.last_lines.update({sender_of(row): row for _, row in ready})
         for happened, row in ready:
+            if row.kind == WRITE and self._state.forwarding.is_of_broker(row):
+                self._state.forwarding.line(row)
+                continue
             hole = self._holes.entered(self._state.active, happened, row)
             is_wrong = row.request_id in wrong
             if is_wrong and row.kind != API_VERSIONS:
@@ -153,17 +156,23 @@ class LowestAckedOffset:
             self._heartbeat(row)
         elif row.kind == FETCH:
             state.committed.fetch(row)
-            if self._is_broker(row.broker_id):
+            if state.is_broker(row.broker_id):
                 state.applying_of(row.broker_id).fetch(row)
+            committed = state.committed.high_watermark.values
+            if row.error_code == 0 and committed and state.is_combined(row.node_id):
+                state.applying_of(row.node_id).commit(row.dequeued_us, committed[-1])
             if row.error_code == 0 and not row.is_diverging:
                 state.evidence_of(row.broker_id).fetch(row, state.committed.high_watermark)
         elif row.kind == API_VERSIONS:
             if row.broker_id not in state.committed.voters:
                 state.evidence_of(row.broker_id).api_versions(row)
         elif row.kind == LEARNED:
-            if self._is_broker(row.broker_id):
+            if state.is_broker(row.broker_id):
                 state.learned.add(row.variant)
                 state.beats.learn(row)
+            if state.is_combined(row.node_id):
+                # The leader knew before all others: by the first of them, those wait for no more.
+                state.beats.learn(row._replace(broker_id=row.node_id))
         elif is_write(row):
             has_response = row.error_code == 0
             offsets = state.committed.offsets(row) if has_response else NOT_ANSWERED
@@ -173,11 +182,6 @@ class LowestAckedOffset:
             offset = offsets.high if isinstance(offsets, Offsets) else None
             replica_us = self._settings.replica_apply_ms * 1000
             state.replicas.write(row, offset, replica_us, state.brokers)
-
-    def _is_broker(self, node_id: int) -> bool:
-        """A voter is no broker, unless it sends heartbeats."""
-        state = self._state
-        return node_id in state.recorded.brokers or node_id not in state.committed.voters
 
     def _heartbeat(self, row: Event) -> None:
         state = self._state

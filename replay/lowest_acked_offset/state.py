@@ -97,6 +97,13 @@ class State(msgspec.Struct):
     def applying_of(self, broker_id: int) -> Applying:
         return self.applying.get(broker_id) or self.applying.setdefault(broker_id, Applying())
 
+    def is_combined(self, node_id: int) -> bool:
+        """A voter is a broker too if it sends heartbeats."""
+        return node_id in self.recorded.brokers and node_id in self.committed.voters
+
+    def is_broker(self, node_id: int) -> bool:
+        return node_id not in self.committed.voters or self.is_combined(node_id)
+
     @property
     def brokers(self) -> int:
         """How many count, for all that is known."""
@@ -129,7 +136,7 @@ class State(msgspec.Struct):
         if self.recorded.certain_from_us <= at:
             return
         sent = (b for b, signs in self.evidence.items() if signs.first_seen_us is not None)
-        running = set(sent) - self.committed.voters
+        running = filter(self.is_broker, sent)
         elapsed_us = at - settling.since_us
         is_over = elapsed_us > VOTER_SILENCE_US and settling.is_over(running)
         if is_over or elapsed_us >= FENCED_AFTER_US:

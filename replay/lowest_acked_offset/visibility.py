@@ -25,6 +25,7 @@ def visibility_rows(
     if not isinstance(offsets, Offsets):
         return
     alive_since = write.row.at_us - FENCED_AFTER_US
+    own_fetch = (FETCH_HIGH_WATERMARK, write.row.node_id)
     for broker_id in sorted(state.recorded.brokers):
         signs = state.evidence_of(broker_id)
         if signs.is_seen_between(alive_since, write.until_us):
@@ -35,8 +36,10 @@ def visibility_rows(
             rows += [
                 _sign(write, offsets, signs, kind, log_end)
                 for kind in EVIDENCE
-                # Clients connect when they like: that none did shows nothing.
-                if kind != API_VERSIONS or write.reached(signs.signs[kind].has)[0] is not None
+                # Clients connect when they like, and the active controller's own broker sends
+                # no FETCH: that none did shows nothing.
+                if (kind != API_VERSIONS and (kind, broker_id) != own_fetch)
+                or write.reached(signs.signs[kind].has)[0] is not None
             ]
             for row in rows:
                 yield _unless_lost(row | same, write, state, holes, log_end)

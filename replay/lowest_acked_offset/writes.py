@@ -137,11 +137,16 @@ def least_records(row: Event) -> int:
 
 
 #: local host:port-remote host:port-processor-index, in newer versions with a second index.
-_CONNECTION = re.compile(r".*?:\d+-(.*):\d+(?:-\d+)+")
+_CONNECTION = re.compile(r".*?:(\d+)-(.*):\d+(?:-\d+)+")
 
 
 def remote_host(connection: str | None) -> str | None:
     """Who connected, of a line's ``connection``; None if it cannot be read."""
+    match = _CONNECTION.fullmatch(connection or "")
+    return match[2] if match else None
+
+
+def _local_port(connection: str | None) -> str | None:
     match = _CONNECTION.fullmatch(connection or "")
     return match[1] if match else None
 
@@ -172,14 +177,28 @@ class Forwarding(msgspec.Struct):
     """
 
     hosts: dict[str, set[int]] = {}
+    #: Who sends heartbeats, and the (node, local port) at which controllers get them.
+    brokers: set[int] = set()
+    controller_ports: set[tuple[int, str | None]] = set()
     #: By (client id, correlation id, API).
     lines: dict[Key, list[Event]] = {}
 
     def heartbeat(self, row: Event) -> None:
-        """A heartbeat shows from which host its broker connects."""
+        """A heartbeat shows from which host its broker connects, and to which listener."""
+        self.brokers.add(row.broker_id)
+        self.controller_ports.add((row.node_id, _local_port(row.connection)))
         host = remote_host(row.connection)
         if host is not None:
             self.hosts.setdefault(host, set()).add(row.broker_id)
+
+    def is_of_broker(self, row: Event) -> bool:
+        """A write to a combined node (broker and controller) came to its broker's listener."""
+        port = row.node_id, _local_port(row.connection)
+        return (
+            not row.is_forwarded
+            and row.node_id in self.brokers
+            and port not in self.controller_ports
+        )
 
     def line(self, row: Event) -> None:
         """A broker's own line of a write that it forwards."""

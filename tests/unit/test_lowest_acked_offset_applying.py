@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 from notation.heartbeats import (
+    BEFORE,
     VOTERS,
     Replayed,
     beat,
     beats,
     cluster,
     create_topic,
+    in_order,
     raft_fetch,
     replay_of,
     us,
@@ -175,3 +177,20 @@ def test_time_to_create_a_replica_is_a_setting() -> None:
     events = cluster(*REPORTS, *fetches(12, OF_12), replicas=[3], topics=["t"])
     assert of_12(events, replica_apply_ms=0)[2] == 5064
     assert of_12(events, replica_apply_ms=4)[2] == 5070
+
+
+@pytest.mark.parametrize("via", [1, 2])
+def test_write_through_a_combined_node_is_one_write(via: int) -> None:
+    """All three nodes are brokers and controllers; that of node 2, which leads, sends no FETCH."""
+    write = create_topic(5000, 5050, connection=f"10.0.0.2:9093-10.0.1.{via}:50000-1-2")
+    broker = f"10.0.0.{via}:9092-10.0.2.7:50000-1-2"
+    line = write._replace(request_id="own", node_id=via, is_forwarded=False, connection=broker)
+    of_followers = [
+        e for b in (1, 3) for e in fetches(b, ((5040, 5045, 22, 22), (5048, 9e3, 22, 22)))
+    ]
+    steady = [e for b in VOTERS for e in (*beats(b, 1000 + b, 2, 19), *beats(b, 5106 + b, 2))]
+    found = replayed(in_order([*BEFORE, *steady, write, line, *of_followers]))
+    (row,) = found.writes_of(ESTIMATED)
+    assert (row["via_broker"], row["applied_everywhere_at"]) == (via, us(5048))
+    evidence = {r["evidence"]: r["shown_at"] for r in found.visibility if r["broker_id"] == 2}
+    assert evidence == {ESTIMATED: us(5040), "heartbeat": None}
