@@ -10,7 +10,7 @@ WITH advances AS (
   GROUP BY recording, variant
 ),
 lags AS (
-  SELECT recording, variant, max(CASE group_value WHEN 'broker' THEN mean_ms END) AS mean_ms,
+  SELECT recording, variant, coalesce(max(CASE group_value WHEN 'broker' THEN mean_ms END), max(mean_ms)) AS mean_ms,
     sum(count + unknown_count) AS lags
   FROM latency_summary
   WHERE metric = 'high_watermark_lag' AND group_kind = 'replica_kind' AND parameter = 'none'
@@ -24,7 +24,10 @@ sent AS (
   GROUP BY recording, variant
 ),
 written AS (
+  -- not what the broker of a combined node forwards: the controller has a line of it
   SELECT recording, node_id, built_at, request_id FROM metadata_writes
+  ANTI JOIN (SELECT DISTINCT recording, broker_id FROM broker_heartbeats) AS brokers
+    ON metadata_writes.recording = brokers.recording AND node_id = broker_id AND NOT is_forwarded
   WHERE error_code = 0 AND NOT coalesce(validate_only, false)
   UNION ALL
   SELECT recording, node_id, built_at, request_id FROM isr_changes
