@@ -129,7 +129,9 @@ class Holes:
         """Of all of a cluster, as a node sees them; ``voters`` are its controllers."""
         own = [gap for gap in gaps if gap.node_id == node_id]
         controllers = [gap for gap in gaps if gap.node_id in voters]
-        return cls(own, controllers, [gap for gap in gaps if gap.node_id not in voters])
+        # If a voter leads partitions, voters are brokers too.
+        others = [gap for gap in gaps if node_id in voters or gap.node_id not in voters]
+        return cls(own, controllers, others)
 
     def of_active(
         self, since_us: int, until_us: int, seen: Seen, now_us: int | None = None

@@ -171,3 +171,10 @@ def test_refusal_is_not_foreseen_from_an_isr_that_a_hole_may_have_changed() -> N
     before, after = history.rows(holes=holes(1), until_ms=200_000)
     assert before["acks_all_error"] == NOT_ENOUGH_REPLICAS
     assert (after["reason"], after["acks_all_error"]) == (ISR_NOT_IN_LOG, None)
+
+
+def test_hole_of_a_combined_node_hides_what_it_forwards() -> None:
+    """A leader that votes: the gap in the active controller's log is one in a broker's."""
+    gap = LogGap(1, *map(at, HOLE))
+    assert Holes.of(2, [gap], CONTROLLERS).of_others == [gap]
+    assert Holes.of(LEADER, [gap], CONTROLLERS).of_others == []
