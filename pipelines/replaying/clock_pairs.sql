@@ -114,6 +114,9 @@ created AS (
                 explode(list_filter(resources, lambda one: one.error_code = 0)) AS resource
             FROM metadata_writes
             SEMI JOIN voters ON metadata_writes.recording = voters.recording AND node_id = voter
+            -- The broker of a combined node has a line of its own of what it forwards.
+            ANTI JOIN hosts ON metadata_writes.recording = hosts.recording AND node_id = broker
+                AND NOT is_forwarded
             WHERE api_name IN ('CREATE_TOPICS', 'DELETE_TOPICS')
                 AND NOT coalesce(validate_only, FALSE)
                 AND completed_at > $since_at))
