@@ -1,0 +1,195 @@
+"""Brokers of every kind get in: versions, formats, roles, SASL, layouts. No time is judged."""
+
+import json
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from layouts.log4j import LAYOUTS
+from layouts.wrappers import WRAPPERS, Record
+
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from live.artifacts import CLIENTS, class_path
+from live.cluster import Cluster, Node
+from live.recorded import frames, run
+
+_ROUNDS = 6
+#: Version, what its storage is formatted for, and which FETCH its followers send then.
+FORMATS = [
+    ("3.9.2", "3.4-IV0", 13),
+    ("3.9.2", "3.5-IV0", 14),
+    ("4.4.0", "3.5", 15),
+    ("4.4.0", "3.7", 16),
+    ("4.4.0", "3.9", 17),
+    ("4.4.0", None, 18),
+]
+_SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+_ALICE = {**_SASL, "sasl.username": "alice", "sasl.password": "secret"}
+
+
+def work(bootstrap: str, copies: int, **settings: Any) -> None:
+    """Creates, alters and deletes topics, one of many partitions; produces and consumes."""
+    client = {"bootstrap.servers": bootstrap, **settings}
+    admin = AdminClient(client)
+    _done(admin.create_topics([NewTopic("work", 4, copies), NewTopic("wide", 150, copies)]))
+    producers = [Producer({**client, "client.id": f"acks={n}", "acks": n}) for n in (-1, 1)]
+    consumer = Consumer({**client, "client.id": "consumer", "group.id": "group"})
+    consumer.subscribe(["work"])
+    for n in range(_ROUNDS):
+        _done(admin.create_topics([NewTopic(f"topic-{n}", 1, copies)]))
+        entry = ConfigEntry("retention.ms", f"{n + 1}", incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(ResourceType.TOPIC, f"topic-{n}", incremental_configs=[entry])
+        _done(admin.incremental_alter_configs([topic]))
+        _done(admin.delete_topics([f"topic-{n}"]))
+        admin.list_topics(timeout=60)
+        for producer in producers * 20:
+            producer.produce("work", b"x" * 300)
+            producer.poll(0.01)
+        consumer.poll(0.2)
+    for producer in producers:
+        assert producer.flush(60) == 0
+    consumer.close()
+
+
+def _done(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(60)
+
+
+def read(cluster: Cluster) -> duckdb.DuckDBPyConnection:
+    """Runs all on the logs of a cluster, of which no line may be rejected or left out."""
+    node_logs = [(n, n.folder / "kafka-request.log") for n in cluster.nodes.values()]
+    nodes = [{"node_id": n.node_id, "role": n.roles, "log": str(log)} for n, log in node_logs]
+    manifest = {"name": "live", "timezone": "UTC", "nodes": nodes}
+    (cluster.folder / "recording.json").write_text(json.dumps(manifest))
+    print(run(cluster.folder / "warehouse", [cluster.folder], "--engine", "local"))
+    database = Warehouse(cluster.folder / "warehouse").database(["live"])
+    assert database.sql("FROM rejected_lines").fetchall() == []
+    counted = database.sql("SELECT node_id, count(*) FROM requests GROUP BY node_id").fetchall()
+    assert dict(counted) == {
+        n.node_id: log.read_bytes().count(b"Completed request:") for n, log in node_logs
+    }
+    return database
+
+
+@pytest.mark.parametrize(("version", "release", "fetch_version"), FORMATS)
+def test_bytes_of_every_format(
+    tmp_path: Path, version: str, release: str | None, fetch_version: int
+) -> None:
+    """The proxy's bytes of FETCHes and PRODUCEs are those of the log."""
+    nodes = {1: "controller", 11: "broker", 12: "broker"}
+    copies = {"offsets.topic.replication.factor": 2, "min.insync.replicas": 1}
+    options = ("--release-version", release) if release else ()
+    with Cluster(
+        tmp_path, version, nodes, copies, level="DEBUG", format_options=options
+    ) as cluster:
+        proxied = ",".join(f"127.0.0.1:{node.proxied}" for node in cluster.brokers)
+        work(proxied, copies=2)
+        java = ["java", "-Xmx128m", "-cp", class_path(CLIENTS, "kafka-tools")]
+        java += ["org.apache.kafka.tools.ProducerPerformance", "--topic", "work"]
+        java += ["--num-records", "500", "--record-size", "100", "--throughput", "500"]
+        java += ["--producer-props", f"bootstrap.servers={proxied}", "client.id=java"]
+        subprocess.run(java, check=True, capture_output=True)
+        stopped_at = time.time()
+        for node in cluster.brokers:
+            cluster.stop(node.node_id)
+    database = read(cluster)
+    names = "node_id, {}, api_version, client_id, correlation_id, request_bytes, response_bytes"
+    seen = frames(cluster).filter("api IN (0, 1)").project(names.format("api"))
+    logged = f"SELECT {names.format('api_key')} FROM requests WHERE api_key IN (0, 1)"
+    logged += " AND listener = 'REPLICATION'"
+    passed = Counter(seen.fetchall())
+    assert passed - Counter(database.sql(logged).fetchall()) == {}
+    # A consumer that closes and a broker that stops do not wait for responses.
+    waited = f" AND client_id <> 'consumer' AND epoch(completed_at) < {stopped_at}"
+    assert Counter(database.sql(logged + waited).fetchall()) - passed == {}
+    of = "SELECT max(api_version) FROM requests WHERE api_key = {} AND client_id LIKE '{}'"
+    assert database.sql(of.format(1, "broker-%-fetcher-%")).fetchall() == [(fetch_version,)]
+    produce_version = 13 if version == "4.4.0" else 11
+    assert database.sql(of.format(0, "java")).fetchall() == [(produce_version,)]
+
+
+def test_layouts_behind_sasl(tmp_path: Path) -> None:
+    """A layout for each node, one of them as Docker keeps it; clients authenticate by SCRAM."""
+    of_clients = "listener.name.client.scram-sha-256.sasl.jaas.config"
+    settings = {
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,REPLICATION:PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        of_clients: "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+    }
+    layouts = {1: "thread-after", 11: "strimzi-millis", 13: "spring"}
+    with Cluster(
+        tmp_path,
+        CLIENTS,
+        {1: "controller", 11: "broker", 12: "broker", 13: "broker"},
+        settings,
+        patterns={node: LAYOUTS[name].argument for node, name in layouts.items()},
+        stdout=(12,),
+        level="DEBUG",
+        format_options=("--add-scram", "SCRAM-SHA-256=[name=alice,password=secret]"),
+    ) as cluster:
+        docker = threading.Thread(target=_keep, args=(cluster.nodes[12],))
+        docker.start()
+        work(cluster.bootstrap, 3, **_ALICE)
+        for node in cluster.brokers:
+            cluster.stop(node.node_id)
+        docker.join(60)
+    assert b'"log":"[' in (kept := cluster.nodes[12].log.read_bytes())
+    assert any(b'\\n","stream"' not in line for line in kept.splitlines()), "none was split"
+    database = read(cluster)
+    of = "SELECT DISTINCT listener, principal FROM requests WHERE listener <> 'CONTROLLER'"
+    assert {*database.sql(of).fetchall()} == {
+        ("CLIENT", "User:alice"),
+        ("REPLICATION", "User:ANONYMOUS"),
+    }
+
+
+def _keep(node: Node) -> None:
+    """Keeps what a node prints as Docker's json-file does."""
+    assert node.process is not None
+    assert node.process.stdout is not None
+    with node.log.open("wb") as log:
+        for line in node.process.stdout:
+            record = Record(line.rstrip(b"\n"), time.time_ns() // 1000)
+            log.write(WRAPPERS["docker-json"].of([record]))
+
+
+def test_combined_nodes(tmp_path: Path) -> None:
+    """A write through a node that leads and serves is one write, and known to be applied there."""
+    both = dict.fromkeys((1, 2, 3), "broker,controller")
+    with Cluster(tmp_path, CLIENTS, both, level="DEBUG") as cluster:
+        work(cluster.bootstrap, 3)
+        time.sleep(5)  # for two heartbeats of each
+    database = read(cluster)
+    written = database.sql(
+        "SELECT count(*), count_if(via_broker IS NULL AND client_id = 'rdkafka') "
+        "FROM metadata_write_outcomes WHERE variant = 'estimated' AND client_id = 'rdkafka'"
+    )
+    assert written.fetchall() == [(1 + 3 * _ROUNDS, 0)]
+    unknown = database.sql(
+        "SELECT variant, reason FROM metadata_write_outcomes WHERE parameter = 'none' "
+        "AND verdict = 'unknown'"
+    )
+    assert unknown.fetchall() == []
+    leader = "SELECT DISTINCT leader_id FROM fetch_parking_outcomes WHERE verdict = 'replayed'"
+    replicas = "SELECT DISTINCT replica_id FROM high_watermark_lag"
+    learning = database.sql(f"{replicas} WHERE leader_id IN ({leader})").fetchall()
+    assert {*learning} | {*database.sql(leader).fetchall()} == {(1,), (2,), (3,)}
+    figures = database.sql("SELECT figure, before, after FROM headlines WHERE rule = 'hwm_parking'")
+    assert all(None not in row for row in figures.fetchall())
