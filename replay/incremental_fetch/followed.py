@@ -15,9 +15,6 @@ from .full_order import FullOrder
 from .partitions import Partitions
 from .slots import NO_SLOTS, NONE, Slots
 
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-#: TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID: returned without reading.
-_NEVER_READ = (29, 100)
 #: As if this had been returned: no header, and nothing that a session has cached.
 _NEVER_RETURNED = np.array([[lists.ABSENT]] * 3 + [[lists.NOT_CACHED]] * 2)
 
@@ -100,13 +97,10 @@ class FollowedPartitions:
         """Bytes of the tagged fields with which all partitions are requested."""
         return int(self.requested[lists.TAGS, self.slots.all()].sum()) if self.has_tags else 0
 
-    def respond(
-        self, returned: lists.Returned, row: int, by_id: bool, has_waited: bool
-    ) -> Response:
+    def respond(self, returned: lists.Returned, row: int) -> Response:
         """Compare a row's response with the ones before, and remember it.
 
-        ``by_id``: topics go by id. ``has_waited``: the FETCH waited for longer than its client had
-        taken to send it. Partitions that are not followed count for nothing.
+        Partitions that are not followed count for nothing.
         """
         listed = returned.rows[row]
         if listed.start == listed.stop:
@@ -122,9 +116,9 @@ class FollowedPartitions:
         is_changed = np.logical_or.reduce(differs)
         changed = is_changed.nonzero()[0]
         self.returned[:, slots[changed]] = now[:, changed]
-        not_read = None
-        if returned.errors[row]:
-            not_read = _not_read(now[lists.ERROR], before[lists.ERROR], by_id, has_waited)
+        not_read = returned.not_read[at] if returned.errors[row] else None
+        if not_read is not None and not not_read.any():
+            not_read = None
         return Response(at, slots, before, now, is_changed, not_read)
 
     def renumber(self) -> Ints:
@@ -138,18 +132,3 @@ class FollowedPartitions:
         self.slots.add(partitions)
         self.requested, self.returned = self.requested[:, kept], self.returned[:, kept]
         return kept
-
-
-def _not_read(error: Ints, before: Ints, by_id: bool, has_waited: bool) -> Bools | None:
-    """Whose log the broker did not look at (``KafkaApis.handleFetchRequest``).
-
-    A partition that it does not have any more was read if it went while the FETCH waited, and not
-    if it had gone before. A new one was there if its topic's id was known, else its error is
-    another. Any other went since the response before: which of the two took longer decides, as
-    FETCHes spend their time waiting unless the client was away.
-    """
-    is_missing = error == _UNKNOWN_TOPIC_OR_PARTITION
-    was_there = has_waited & (before != _UNKNOWN_TOPIC_OR_PARTITION)
-    was_read = np.where(before == lists.ABSENT, by_id, was_there)
-    not_read = np.isin(error, _NEVER_READ) | (is_missing & ~was_read)
-    return not_read if not_read.any() else None

@@ -113,6 +113,8 @@ class Requested(Listed):
 class Returned(Listed):
     """Partitions of responses. ``values`` and ``brings`` have the rows named above.
 
+    ``not_read``: the broker did not look at the partition's log (``KafkaApis.handleFetchRequest``):
+    its error comes with a list of aborted transactions, and one of reading without (null).
     ``more_bytes``: what a partition takes beyond an empty one, at versions that are ``flexible``
     (by row) or not; ``record_bytes``, ``errors`` and ``more_bytes_sum`` are by row.
     """
@@ -130,6 +132,7 @@ class Returned(Listed):
         ])  # fmt: skip
         record_bytes = np.maximum(self._ints("record_bytes"), 0)
         aborted = np.maximum(self._ints("aborted_transactions"), 0)
+        self.not_read: Bools = failed & self._flat.present("aborted_transactions")
         diverging = self._flat.present("diverging_epoch")
         self.brings: Bools = np.zeros((4, len(errors)), np.bool_)
         self.brings[RECORDS], self.brings[FAILURE] = record_bytes > 0, failed

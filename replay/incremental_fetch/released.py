@@ -52,9 +52,7 @@ class Fetch:
                 np.concatenate([changes.removed, changes.replaced]),
                 np.concatenate([changes.added_slots, changes.replacing_slots]),
             )
-        sent_us, waited_us = row.dequeued_us - stream.built_us, row.built_us - row.dequeued_us
-        has_waited = waited_us >= sent_us
-        self.response = followed.respond(self.returned, row.number, row.uses_topic_ids, has_waited)
+        self.response = followed.respond(self.returned, row.number)
 
     def topics(self, listed: Listed, at: Ints) -> TopicTotals:
         """What the topics of some positions take."""

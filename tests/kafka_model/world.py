@@ -94,11 +94,7 @@ class World:
             client.replica_id,
             list(client.wanted.values()),
             dict(client.state),
-            frozenset(
-                key
-                for key in client.wanted
-                if _is_not_read(client.state[key], before.get(key), lasts >= wait)
-            ),
+            frozenset(key for key in client.wanted if _is_not_read(client.state[key])),
             throttled,
         )
         if throttled:
@@ -141,7 +137,10 @@ class World:
             return before
         if random.random() < 0.1:
             codes = (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, NOT_AUTHORIZED, UNKNOWN_TOPIC_ID)
-            return failed(*key, random.choice(codes))
+            found = failed(*key, random.choice(codes))
+            may_be_read = found.error_code == UNKNOWN_TOPIC_OR_PARTITION and random.random() < 0.5
+            is_read = found.error_code == NOT_LEADER or may_be_read
+            return found._replace(aborted_transactions=None) if is_read else found
         known = 0 if before is None else max(before.high_watermark, 0)
         high_watermark = known + random.choice([0, 0, 0, 1])
         records = random.choice([0, 0, 0, 100, 70_000])
@@ -170,13 +169,9 @@ class World:
             client.wanted[moved] = client.wanted.pop(moved)
 
 
-def _is_not_read(
-    returned: ReturnedPartition, before: ReturnedPartition | None, has_waited: bool
-) -> bool:
-    """Topics go by id: one that is gone when a new partition comes is an unknown id."""
-    if returned.error_code == UNKNOWN_TOPIC_OR_PARTITION and before is not None:
-        return not has_waited or before.error_code == UNKNOWN_TOPIC_OR_PARTITION
-    return returned.error_code in (NOT_AUTHORIZED, UNKNOWN_TOPIC_ID)
+def _is_not_read(returned: ReturnedPartition) -> bool:
+    """What has an error without being read has a list of aborted transactions."""
+    return returned.error_code != 0 and returned.aborted_transactions is not None
 
 
 # --- logs ----------------------------------------------------------------------------------------
