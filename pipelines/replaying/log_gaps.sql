@@ -84,6 +84,9 @@ skipping AS (
             correlation_id - missing AS first_id, previous_at, after_at, received_at, completed_at,
             received_at + INTERVAL 1 SECOND AS until_at, is_consumer, last_at
         FROM steps JOIN connections USING (recording, node_id, connection)
+        -- ENVELOPEs have ids and no lines: a broker's own requests stand between them.
+        ANTI JOIN (SELECT DISTINCT recording, node_id, connection FROM sent WHERE is_forwarded)
+            AS of_envelopes USING (recording, node_id, connection)
         WHERE missing > 0 AND after_at <= completed_at AND NOT has_one_destination AND is_numbered
         UNION ALL BY NAME
         SELECT recording, client_id, last_at AS until_at, last_at AS ended_at,

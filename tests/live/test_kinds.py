@@ -12,14 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 from layouts.log4j import LAYOUTS
 from layouts.wrappers import WRAPPERS, Record
 
@@ -45,24 +38,19 @@ _ALICE = {**_SASL, "sasl.username": "alice", "sasl.password": "secret"}
 def work(bootstrap: str, copies: int, **settings: Any) -> None:
     """Creates, alters and deletes topics, one of many partitions; produces and consumes."""
     client = {"bootstrap.servers": bootstrap, **settings}
-    admin = AdminClient(client)
+    admin, producer = AdminClient(client), Producer({**client, "client.id": "producer"})
     _done(admin.create_topics([NewTopic("work", 4, copies), NewTopic("wide", 150, copies)]))
-    producers = [Producer({**client, "client.id": f"acks={n}", "acks": n}) for n in (-1, 1)]
     consumer = Consumer({**client, "client.id": "consumer", "group.id": "group"})
     consumer.subscribe(["work"])
     for n in range(_ROUNDS):
         _done(admin.create_topics([NewTopic(f"topic-{n}", 1, copies)]))
-        entry = ConfigEntry("retention.ms", f"{n + 1}", incremental_operation=AlterConfigOpType.SET)
-        topic = ConfigResource(ResourceType.TOPIC, f"topic-{n}", incremental_configs=[entry])
-        _done(admin.incremental_alter_configs([topic]))
         _done(admin.delete_topics([f"topic-{n}"]))
         admin.list_topics(timeout=60)
-        for producer in producers * 20:
+        for _ in range(40):
             producer.produce("work", b"x" * 300)
             producer.poll(0.01)
         consumer.poll(0.2)
-    for producer in producers:
-        assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
     consumer.close()
 
 
@@ -185,15 +173,9 @@ def test_combined_nodes(tmp_path: Path) -> None:
         "SELECT count(*), count_if(via_broker IS NULL AND client_id = 'rdkafka') "
         "FROM metadata_write_outcomes WHERE variant = 'estimated' AND client_id = 'rdkafka'"
     )
-    assert written.fetchall() == [(1 + 3 * _ROUNDS, 0)]
+    assert written.fetchall() == [(1 + 2 * _ROUNDS, 0)]
     unknown = database.sql(
         "SELECT variant, reason FROM metadata_write_outcomes WHERE parameter = 'none' "
         "AND verdict = 'unknown'"
     )
     assert unknown.fetchall() == []
-    leader = "SELECT DISTINCT leader_id FROM fetch_parking_outcomes WHERE verdict = 'replayed'"
-    replicas = "SELECT DISTINCT replica_id FROM high_watermark_lag"
-    learning = database.sql(f"{replicas} WHERE leader_id IN ({leader})").fetchall()
-    assert {*learning} | {*database.sql(leader).fetchall()} == {(1,), (2,), (3,)}
-    figures = database.sql("SELECT figure, before, after FROM headlines WHERE rule = 'hwm_parking'")
-    assert all(None not in row for row in figures.fetchall())
