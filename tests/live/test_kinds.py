@@ -1,11 +1,9 @@
-"""Brokers of every kind get in: versions, formats, roles, SASL, layouts. No time is judged."""
+"""Brokers of every kind get in: versions, formats and roles. No time is judged."""
 
 import json
 import subprocess
-import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,13 @@ import duckdb
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from layouts.log4j import LAYOUTS
-from layouts.wrappers import WRAPPERS, Record
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from live.artifacts import CLIENTS, class_path
-from live.cluster import Cluster, Node
+from live.cluster import Cluster
 from live.recorded import frames, run
 
-_ROUNDS = 6
+_MORE = 8
 #: Version, what its storage is formatted for, and which FETCH its followers send then.
 FORMATS = [
     ("3.9.2", "3.4-IV0", 13),
@@ -31,20 +27,17 @@ FORMATS = [
     ("4.4.0", "3.9", 17),
     ("4.4.0", None, 18),
 ]
-_SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
-_ALICE = {**_SASL, "sasl.username": "alice", "sasl.password": "secret"}
 
 
 def work(bootstrap: str, copies: int, **settings: Any) -> None:
-    """Creates, alters and deletes topics, one of many partitions; produces and consumes."""
+    """Creates and deletes topics, one of many partitions; produces and consumes."""
     client = {"bootstrap.servers": bootstrap, **settings}
     admin, producer = AdminClient(client), Producer({**client, "client.id": "producer"})
-    _done(admin.create_topics([NewTopic("work", 4, copies), NewTopic("wide", 150, copies)]))
     consumer = Consumer({**client, "client.id": "consumer", "group.id": "group"})
     consumer.subscribe(["work"])
-    for n in range(_ROUNDS):
-        _done(admin.create_topics([NewTopic(f"topic-{n}", 1, copies)]))
-        _done(admin.delete_topics([f"topic-{n}"]))
+    topics = {"work": 4, "wide": 150, **{f"topic-{n}": 1 for n in range(_MORE)}}
+    for name, partitions in topics.items():
+        admin.create_topics([NewTopic(name, partitions, copies)])[name].result(60)
         admin.list_topics(timeout=60)
         for _ in range(40):
             producer.produce("work", b"x" * 300)
@@ -52,11 +45,6 @@ def work(bootstrap: str, copies: int, **settings: Any) -> None:
         consumer.poll(0.2)
     assert producer.flush(60) == 0
     consumer.close()
-
-
-def _done(futures: Mapping[Any, Any]) -> None:
-    for future in futures.values():
-        future.result(60)
 
 
 def read(cluster: Cluster) -> duckdb.DuckDBPyConnection:
@@ -94,72 +82,21 @@ def test_bytes_of_every_format(
         java += ["--producer-props", f"bootstrap.servers={proxied}", "client.id=java"]
         subprocess.run(java, check=True, capture_output=True)
         stopped_at = time.time()
-        for node in cluster.brokers:
-            cluster.stop(node.node_id)
+        time.sleep(1)
     database = read(cluster)
     names = "node_id, {}, api_version, client_id, correlation_id, request_bytes, response_bytes"
     seen = frames(cluster).filter("api IN (0, 1)").project(names.format("api"))
-    logged = f"SELECT {names.format('api_key')} FROM requests WHERE api_key IN (0, 1)"
-    logged += " AND listener = 'REPLICATION'"
-    passed, lines = Counter(seen.fetchall()), Counter(database.sql(logged).fetchall())
-    last: dict[tuple[int, str], int] = {}
-    for node_id, _, _, client, correlation_id, *_ in lines:
-        last[node_id, client] = max(correlation_id, last.get((node_id, client), 0))
-    # While a broker stops it responds still, but log4j2 has stopped before it.
-    assert [row for row in passed - lines if row[4] < last[row[0], row[3]]] == []
     # A consumer that closes and a broker that stops do not wait for responses.
-    waited = f" AND client_id <> 'consumer' AND epoch(completed_at) < {stopped_at}"
-    assert Counter(database.sql(logged + waited).fetchall()) - passed == {}
+    logged = f"""SELECT {names.format("api_key")} FROM requests WHERE api_key IN (0, 1)
+        AND listener = 'REPLICATION' AND client_id <> 'consumer'
+        AND epoch(completed_at) < {stopped_at}"""
+    lines = Counter(database.sql(logged).fetchall())
+    assert lines - Counter(seen.fetchall()) == {}
+    assert len(lines) > 100
     of = "SELECT max(api_version) FROM requests WHERE api_key = {} AND client_id LIKE '{}'"
     assert database.sql(of.format(1, "broker-%-fetcher-%")).fetchall() == [(fetch_version,)]
     produce_version = 13 if version == "4.4.0" else 11
     assert database.sql(of.format(0, "java")).fetchall() == [(produce_version,)]
-
-
-def test_layouts_behind_sasl(tmp_path: Path) -> None:
-    """A layout for each node, one of them as Docker keeps it; clients authenticate by SCRAM."""
-    of_clients = "listener.name.client.scram-sha-256.sasl.jaas.config"
-    settings = {
-        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,REPLICATION:PLAINTEXT,"
-        "CONTROLLER:PLAINTEXT",
-        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
-        of_clients: "org.apache.kafka.common.security.scram.ScramLoginModule required;",
-    }
-    layouts = {1: "thread-after", 11: "strimzi-millis", 13: "spring"}
-    with Cluster(
-        tmp_path,
-        CLIENTS,
-        {1: "controller", 11: "broker", 12: "broker", 13: "broker"},
-        settings,
-        patterns={node: LAYOUTS[name].argument for node, name in layouts.items()},
-        stdout=(12,),
-        level="DEBUG",
-        format_options=("--add-scram", "SCRAM-SHA-256=[name=alice,password=secret]"),
-    ) as cluster:
-        docker = threading.Thread(target=_keep, args=(cluster.nodes[12],))
-        docker.start()
-        work(cluster.bootstrap, 3, **_ALICE)
-        for node in cluster.brokers:
-            cluster.stop(node.node_id)
-        docker.join(60)
-    assert b'"log":"[' in (kept := cluster.nodes[12].log.read_bytes())
-    assert any(b'\\n","stream"' not in line for line in kept.splitlines()), "none was split"
-    database = read(cluster)
-    of = "SELECT DISTINCT listener, principal FROM requests WHERE listener <> 'CONTROLLER'"
-    assert {*database.sql(of).fetchall()} == {
-        ("CLIENT", "User:alice"),
-        ("REPLICATION", "User:ANONYMOUS"),
-    }
-
-
-def _keep(node: Node) -> None:
-    """Keeps what a node prints as Docker's json-file does."""
-    assert node.process is not None
-    assert node.process.stdout is not None
-    with node.log.open("wb") as log:
-        for line in node.process.stdout:
-            record = Record(line.rstrip(b"\n"), time.time_ns() // 1000)
-            log.write(WRAPPERS["docker-json"].of([record]))
 
 
 def test_combined_nodes(tmp_path: Path) -> None:
@@ -173,7 +110,7 @@ def test_combined_nodes(tmp_path: Path) -> None:
         "SELECT count(*), count_if(via_broker IS NULL AND client_id = 'rdkafka') "
         "FROM metadata_write_outcomes WHERE variant = 'estimated' AND client_id = 'rdkafka'"
     )
-    assert written.fetchall() == [(1 + 2 * _ROUNDS, 0)]
+    assert written.fetchall() == [(2 + _MORE, 0)]
     unknown = database.sql(
         "SELECT variant, reason FROM metadata_write_outcomes WHERE parameter = 'none' "
         "AND verdict = 'unknown'"
