@@ -1,7 +1,8 @@
-"""Brokers of every kind get in: versions, formats and roles. No time is judged."""
+"""Brokers of every kind get in: versions, formats, roles, SASL, layouts. No time is judged."""
 
 import json
 import subprocess
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,10 +12,12 @@ import duckdb
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from layouts.log4j import LAYOUTS
+from layouts.wrappers import WRAPPERS, Record
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from live.artifacts import CLIENTS, class_path
-from live.cluster import Cluster
+from live.cluster import Cluster, Node
 from live.recorded import frames, run
 
 _MORE = 8
@@ -27,6 +30,12 @@ FORMATS = [
     ("4.4.0", "3.9", 17),
     ("4.4.0", None, 18),
 ]
+_ALICE = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-256",
+    "sasl.username": "alice",
+    "sasl.password": "secret",
+}
 
 
 def work(bootstrap: str, copies: int, **settings: Any) -> None:
@@ -97,6 +106,52 @@ def test_bytes_of_every_format(
     assert database.sql(of.format(1, "broker-%-fetcher-%")).fetchall() == [(fetch_version,)]
     produce_version = 13 if version == "4.4.0" else 11
     assert database.sql(of.format(0, "java")).fetchall() == [(produce_version,)]
+
+
+def test_layouts_behind_sasl(tmp_path: Path) -> None:
+    """A layout for each node, one of them as Docker keeps it; clients authenticate by SCRAM."""
+    of_clients = "listener.name.client.scram-sha-256.sasl.jaas.config"
+    settings = {
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,REPLICATION:PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        of_clients: "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+    }
+    layouts = {1: "thread-after", 11: "strimzi-millis", 13: "spring"}
+    with Cluster(
+        tmp_path,
+        CLIENTS,
+        {1: "controller", 11: "broker", 12: "broker", 13: "broker"},
+        settings,
+        patterns={node: LAYOUTS[name].argument for node, name in layouts.items()},
+        stdout=(12,),
+        level="DEBUG",
+        format_options=("--add-scram", "SCRAM-SHA-256=[name=alice,password=secret]"),
+    ) as cluster:
+        docker = threading.Thread(target=_keep, args=(cluster.nodes[12],))
+        docker.start()
+        work(cluster.bootstrap, 3, **_ALICE)
+        for node in cluster.brokers:
+            cluster.stop(node.node_id)
+        docker.join(60)
+    assert b'"log":"[' in (kept := cluster.nodes[12].log.read_bytes())
+    assert any(b'\\n","stream"' not in line for line in kept.splitlines()), "none was split"
+    database = read(cluster)
+    of = "SELECT DISTINCT listener, principal FROM requests WHERE listener <> 'CONTROLLER'"
+    assert {*database.sql(of).fetchall()} == {
+        ("CLIENT", "User:alice"),
+        ("REPLICATION", "User:ANONYMOUS"),
+    }
+
+
+def _keep(node: Node) -> None:
+    """Keeps what a node prints as Docker's json-file does."""
+    assert node.process is not None
+    assert node.process.stdout is not None
+    with node.log.open("wb") as log:
+        for line in node.process.stdout:
+            record = Record(line.rstrip(b"\n"), time.time_ns() // 1000)
+            log.write(WRAPPERS["docker-json"].of([record]))
 
 
 def test_combined_nodes(tmp_path: Path) -> None:
