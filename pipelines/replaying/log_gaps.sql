@@ -6,15 +6,20 @@
 --   * A NetworkClient gives its requests correlation ids that rise by one, over all the nodes that
 --     it is connected with. What a connection skips was sent to another node, where its line is, or
 --     its line is missing. A ReplicaFetcherThread's client has one destination, as has that of a
---     NodeToControllerChannelManager. Raft's and InterBrokerSendThread's use up ids for requests
---     that are never sent, but not Raft's between two FETCHes that the leader of one epoch
---     responded to. librdkafka numbers what it sends to each broker, with SASL also what
---     authenticates anew and is not logged.
+--     NodeToControllerChannelManager. An ENVELOPE uses up an id of the latter, but its line shows
+--     the request in it, with the id that the broker's own client gave that: each line of a
+--     forwarded request accounts for one id that its connection skips.
+--   * Raft's and InterBrokerSendThread's clients use up ids for requests that are never sent, but
+--     not Raft's between two FETCHes that the leader of one epoch responded to. There a follower
+--     whose request timed out, also because it stood still itself, asks other nodes too.
+--   * librdkafka numbers what it sends to each broker, with SASL also what authenticates anew and
+--     is not logged.
 --   * A fetch session's epoch rises by one from FETCH to FETCH, and begins with 0.
 --   * A replica's fetch offset in the metadata log rises only by records that the leader returned,
---     and then it does, once it has records of the leader's epoch. On one connection neither it
---     nor an epoch falls, unless logs diverge. Which of two lines that contradict each other was
---     damaged does not show: both count as missing.
+--     and then it does, once it has records of the leader's epoch: KafkaRaftClient ignores only a
+--     response to a request that timed out (2 s). On one connection neither the offset nor an epoch
+--     falls, unless logs diverge. Which of two lines that contradict each other was damaged does
+--     not show: both count as missing.
 --   * A Raft client opens each connection by API_VERSIONS, and so does a broker's for heartbeats.
 --
 -- A number that skips others while time runs back was damaged: nothing is missing before it.
@@ -45,20 +50,25 @@ sent AS (
 ),
 steps AS (
     SELECT *, correlation_id - lag(correlation_id) OVER by_id - 1 AS missing,
+        greatest(envelopes_before - lag(envelopes_before) OVER by_id, 0) AS envelopes,
         lag(received_at) OVER by_id AS previous_at, lag(completed_at) OVER by_id AS after_at,
         lag(request_id) OVER by_id AS last_request_id,
         coalesce(is_to_controller AND lag(is_to_controller) OVER by_id
             OR leader_epoch = lag(leader_epoch) OVER by_id
+                AND correlation_id - lag(correlation_id) OVER by_id > 10
             OR replica_id >= 0 AND NOT is_raft
-            OR is_rdkafka AND NOT is_sasl, FALSE) AS has_one_destination
+            OR is_rdkafka AND NOT is_sasl, FALSE) AS has_one_destination,
+        leader_epoch = lag(leader_epoch) OVER by_id AS has_one_leader
     FROM (
-        SELECT sent.*, leader_epoch, replica_id,
+        SELECT sent.*, leader_epoch, replica_id, count_if(is_forwarded) OVER (
+                PARTITION BY recording, sent.node_id, sent.connection
+                ORDER BY sent.completed_at, line_number, request_id) AS envelopes_before,
             coalesce(is_metadata, FALSE) OR api_name IN ('VOTE', 'BEGIN_QUORUM_EPOCH',
                 'END_QUORUM_EPOCH', 'FETCH_SNAPSHOT', 'ADD_RAFT_VOTER', 'REMOVE_RAFT_VOTER',
                 'UPDATE_RAFT_VOTER') AS is_raft
-        FROM sent LEFT JOIN fetched USING (recording, request_id)
-        -- above: SaslClientAuthenticator's own
-        WHERE NOT is_forwarded AND sent.correlation_id <= 2147483640)
+        FROM sent LEFT JOIN fetched USING (recording, request_id))
+    -- above: SaslClientAuthenticator's own
+    WHERE NOT is_forwarded AND correlation_id <= 2147483640
     WINDOW by_id AS (
         PARTITION BY recording, node_id, connection ORDER BY correlation_id, request_id)
 ),
@@ -66,8 +76,8 @@ connections AS (
     SELECT recording, node_id, connection, any_value(client_id) AS client_id,
         min(received_at) AS first_at, max(completed_at) AS last_at,
         bool_or(api_name = 'API_VERSIONS') AS is_opened,
-        bool_or(api_name IN ('FETCH', 'FIND_COORDINATOR', 'HEARTBEAT', 'CONSUMER_GROUP_HEARTBEAT'))
-            AS is_consumer,
+        bool_or(NOT is_raft AND api_name IN (
+            'FETCH', 'FIND_COORDINATOR', 'HEARTBEAT', 'CONSUMER_GROUP_HEARTBEAT')) AS is_consumer,
         bool_and(NOT is_raft AND NOT is_rdkafka AND api_name NOT IN (
             'WRITE_TXN_MARKERS', 'ADD_PARTITIONS_TO_TXN'))
             AND max(correlation_id) - min(correlation_id) < 1000 * count(*) AS is_numbered
@@ -81,13 +91,11 @@ skipping AS (
         ELSE max(ended_at) OVER until END AS other_ended_at
     FROM (
         SELECT recording, steps.client_id, node_id, request_id, last_request_id, missing,
-            correlation_id - missing AS first_id, previous_at, after_at, received_at, completed_at,
-            received_at + INTERVAL 1 SECOND AS until_at, is_consumer, last_at
+            envelopes, correlation_id - missing AS first_id, previous_at, after_at, received_at,
+            completed_at, received_at + INTERVAL 1 SECOND AS until_at, is_consumer, last_at
         FROM steps JOIN connections USING (recording, node_id, connection)
-        -- ENVELOPEs have ids and no lines: a broker's own requests stand between them.
-        ANTI JOIN (SELECT DISTINCT recording, node_id, connection FROM sent WHERE is_forwarded)
-            AS of_envelopes USING (recording, node_id, connection)
-        WHERE missing > 0 AND after_at <= completed_at AND NOT has_one_destination AND is_numbered
+        WHERE missing > 0 AND after_at <= completed_at AND NOT has_one_destination
+            AND (is_numbered OR has_one_leader)
         UNION ALL BY NAME
         SELECT recording, client_id, last_at AS until_at, last_at AS ended_at,
             lag(last_at) OVER (
@@ -116,7 +124,7 @@ unseen AS (
 ),
 lost AS (
     SELECT recording, node_id, after_at, completed_at, last_request_id, request_id,
-        count(*) AS missing
+        count(*) - any_value(envelopes) AS missing
     FROM unseen
     WHERE NOT coalesce(other_ended_at > after_at
         - CASE WHEN is_consumer THEN INTERVAL 1 MINUTE ELSE INTERVAL 1 SECOND END, FALSE)
@@ -127,6 +135,7 @@ lost AS (
             AND other.after_at < unseen.received_at AND unseen.after_at < other.received_at
             AND other.silent_us > unseen.silent_us)
     GROUP BY recording, node_id, after_at, completed_at, last_request_id, request_id
+    HAVING count(*) > any_value(envelopes)
 ),
 sessions AS (
     SELECT *, session_epoch - lag(session_epoch) OVER by_epoch - 1 AS missing,
@@ -149,6 +158,7 @@ fetchers AS (
             OR fetch_offset < lag(fetch_offset) OVER by_time
             OR fetch_offset = lag(fetch_offset) OVER by_time AND lag(record_bytes) OVER by_time > 0
                 AND last_fetched_epoch = leader_epoch
+                AND received_at < lag(completed_at, 2) OVER by_time + INTERVAL 2 SECOND
             OR last_fetched_epoch < lag(last_fetched_epoch) OVER by_time
             OR high_watermark < lag(high_watermark) OVER by_time)
             AND leader_epoch + lag(leader_epoch) OVER by_time IS NOT NULL AS is_behind,
@@ -206,9 +216,9 @@ beginnings AS (
 ),
 evidence AS (
     SELECT recording, node_id, after_at, completed_at AS before_at, last_request_id, request_id,
-        missing, 'correlation_id' AS evidence
+        missing - envelopes AS missing, 'correlation_id' AS evidence
     FROM steps
-    WHERE missing BETWEEN 1 AND 1000000000 AND has_one_destination AND after_at <= completed_at
+    WHERE missing - envelopes BETWEEN 1 AND 1000000000 AND has_one_destination AND after_at <= completed_at
     UNION ALL SELECT *, 'correlation_id' FROM lost
     UNION ALL
     SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, missing,

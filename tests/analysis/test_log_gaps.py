@@ -232,6 +232,55 @@ def test_a_line_that_contradicts_those_around_it_counts_as_missing(
     assert "lines contradict each other between 2026-" in sentence
 
 
+def test_a_forwarded_request_accounts_for_an_id_that_its_connection_skips(
+    warehouse: Warehouse,
+) -> None:
+    """The broker's ENVELOPE has that id, and its line the id of the broker's client."""
+    logs = Logs(warehouse, "metadata-4.0")
+    line = "SELECT request_id FROM broker_heartbeats WHERE broker_id = 12 ORDER BY received_at"
+    forwarded, lost = (logs.one(f"{line} LIMIT 1 OFFSET {n}") for n in (10, 12))
+    logs.replace("is_forwarded", f"request_id = '{forwarded}'")
+    logs.replace(
+        "correlation_id", f"CASE WHEN request_id = '{forwarded}' THEN 3 ELSE correlation_id END"
+    )
+    assert logs.gaps() == []
+    (gap,) = logs.without(f"request_id = '{lost}'")
+    assert (gap["node_id"], gap["evidence"], gap["lines_missing"]) == (2, "correlation_id", 1)
+
+
+@pytest.mark.parametrize("later_s", [0, 2])
+def test_a_replica_whose_fetch_timed_out_asks_another_node_and_then_again(
+    warehouse: Warehouse, later_s: int
+) -> None:
+    """KafkaRaftClient ignores the response then; sooner than after 2 s it does not."""
+    logs = Logs(warehouse, "metadata-4.0")
+    of = """FROM (
+        SELECT request_partitions[1].fetch_offset AS fetch_offset, received_at,
+            response_partitions[1].record_bytes AS record_bytes,
+            lead(request_id) OVER by_time AS other, lead(request_id, 2) OVER by_time AS again,
+            lead(received_at, 2) OVER by_time AS again_at,
+            lead(response_partitions[1].record_bytes, 2) OVER by_time AS bytes_again
+        FROM fetches WHERE node_id = 2 AND is_cluster_metadata AND replica_id = 11
+        WINDOW by_time AS (ORDER BY received_at))
+        WHERE record_bytes > 0 AND bytes_again > 0 ORDER BY received_at LIMIT 1 OFFSET 50"""
+    other, again = logs.one(f"SELECT other {of}"), logs.one(f"SELECT again {of}")
+    offset, again_us = (
+        logs.one(f"SELECT {x} {of}") for x in ("fetch_offset", "epoch_us(again_at)")
+    )
+    logs.replace("node_id", f"CASE WHEN request_id = '{other}' THEN 3 ELSE node_id END")
+    logs.replace(
+        "request_partitions",
+        f"CASE WHEN request_id = '{again}' THEN list_transform(request_partitions,"
+        f" lambda p: struct_update(p, fetch_offset := {offset}::BIGINT))"
+        " ELSE request_partitions END",
+    )
+    is_later = f"(received_at >= make_timestamptz({again_us}))::INT"
+    for time in ("completed_at", "received_at"):
+        logs.replace(time, f"{time} + to_seconds({later_s} * {is_later})")
+    found = [gap["evidence"] for gap in logs.gaps() if gap["node_id"] == 2]
+    assert found == ([] if later_s else ["contradiction"])
+
+
 def test_a_rejected_line_where_the_clock_is_set_back_is_a_gap(warehouse: Warehouse) -> None:
     logs = Logs(warehouse, "metadata-4.0")
     line = "FROM requests WHERE node_id = 12 AND line_number = 400"
