@@ -22,11 +22,7 @@ _SECTION = re.compile(
     r"^### \w+: ([\w.-]+), (?:replayed as it ran|predicted from ([\w.-]+)) [^#]*", re.MULTILINE
 )
 #: Of one workload each: without and with a proposal, or under other settings.
-TOGETHER = (
-    ("metadata-4.0", "metadata-4.1"),
-    ("sessions-off", "sessions-on"),
-    ("acks-not-enough",),
-)
+TOGETHER = (("metadata-4.0", "metadata-4.1"), ("sessions-off", "sessions-on"), ("acks-not-enough",))
 SLOW = (
     ("acks-slow-follower", "acks-two-replicas"),
     ("acks-open", "acks-open-minisr"),

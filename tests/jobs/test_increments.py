@@ -201,10 +201,7 @@ def other_setting(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("change", [other_code, other_dependency, other_setting])
 def test_states_of_something_else_are_not_used(
-    change: Callable[[pytest.MonkeyPatch], None],
-    grown: Grown,
-    tmp_path: Path,
-    resumed: list[bool],
+    change: Callable[[pytest.MonkeyPatch], None], grown: Grown, tmp_path: Path, resumed: list[bool]
 ) -> None:
     """Neither by what is another, nor when all is as it was before."""
     warehouse = grown.copied(tmp_path / "warehouse")
@@ -238,11 +235,7 @@ def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, resumed: list[bool
 
 @pytest.mark.parametrize("number", [0, 2, 4])
 def test_lines_of_the_last_increment_leave_the_states_before_it(
-    number: int,
-    grown: Grown,
-    tmp_path: Path,
-    resumed: list[bool],
-    monkeypatch: pytest.MonkeyPatch,
+    number: int, grown: Grown, tmp_path: Path, resumed: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the run that goes back to these is killed before a commit."""
     warehouse = grown.copied(tmp_path / "warehouse")

@@ -156,12 +156,7 @@ class History:
         ``until_ms``: when its handler is done.
         """
         listed = Partition(
-            "t",
-            None,
-            partition,
-            fetch_offset=offset,
-            leader_epoch=leader_epoch,
-            is_refused=refused,
+            "t", None, partition, fetch_offset=offset, leader_epoch=leader_epoch, is_refused=refused
         )
         self._add(
             ms,

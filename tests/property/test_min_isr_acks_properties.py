@@ -43,12 +43,7 @@ def histories(draw: st.DrawFn, *, alters: bool = False) -> History:
             offset = stand[replica]
             ahead = [edge for edge in edges if edge >= offset]
             stand[replica] = draw(st.sampled_from(ahead))
-            history.fetch(
-                now,
-                replica,
-                offset,
-                until_ms=now + draw(_HANDLERS_MS),
-            )
+            history.fetch(now, replica, offset, until_ms=now + draw(_HANDLERS_MS))
         elif not alters and action == "consumer":
             session = draw(st.integers(0, 2))
             history.consumer_fetch(

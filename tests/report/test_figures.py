@@ -40,7 +40,7 @@ LATENCIES = {
 }
 RECORDED = {
     "closed_loop_latency_p50": "SELECT request_recorded_latency_ms "
-    "FROM produce_closed_loop_outcomes WHERE variant = 'acks_min_insync_replicas'",
+    "FROM produce_closed_loop_outcomes WHERE variant = 'acks_min_insync_replicas'"
 }
 FETCHES = {"hwm_parking": "fetch_parking_outcomes", "incremental_fetch": "fetch_session_outcomes"}
 

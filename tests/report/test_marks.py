@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from kip_replay.pipelines.report import marks
 from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, REJECTED
-from kip_replay.pipelines.report.marks import (
-    Chart,
-    Line,
-    Mark,
-    elbow,
-    shown,
-)
+from kip_replay.pipelines.report.marks import Chart, Line, Mark, elbow, shown
 
 
 def block(mark: str, query: str, **spec: Any) -> marks.Block | None:

@@ -44,9 +44,6 @@ def test_databricks_job() -> None:
     described = json.loads((SCHEDULES / "databricks_job.json").read_text())
     tasks = [task["python_wheel_task"] for task in described["tasks"] if "libraries" in task]
     for task in tasks:
-        assert (task["package_name"], task["entry_point"]) == (
-            "kip-replay",
-            "kip-replay",
-        )
+        assert (task["package_name"], task["entry_point"]) == ("kip-replay", "kip-replay")
         require_taken(task["parameters"][0], task["parameters"][1:])
     assert len(tasks) == 3

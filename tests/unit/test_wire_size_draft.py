@@ -78,9 +78,7 @@ def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: s
     whole = framed(request_header(client_id), serialized_request(row, partition_id_is_string))
     pieces = DraftFetchPieces(partition_id_is_string)
     by_pieces = pieces.request_fixed_bytes(len((client_id or "").encode())) + topics_by_pieces(
-        pieces,
-        row["request_partitions"],
-        lambda p: pieces.request_partition_bytes(p["partition"]),
+        pieces, row["request_partitions"], lambda p: pieces.request_partition_bytes(p["partition"])
     )
     assert by_pieces == len(whole)
 

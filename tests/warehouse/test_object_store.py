@@ -140,10 +140,7 @@ def test_a_driver_may_be_killed_between_commits(on_disk: Path, objects: int) -> 
     ("uri", "said"),
     [
         ("s3://nowhere/w", "there is no s3://nowhere for the warehouse"),
-        (
-            f"s3://AKID:{SECRET}@bucket/w",
-            "a URI with credentials was given, of s3://: anyone",
-        ),
+        (f"s3://AKID:{SECRET}@bucket/w", "a URI with credentials was given, of s3://: anyone"),
         ("ftp://host/w", "'ftp://host/w' is at no store that is known"),
     ],
 )
