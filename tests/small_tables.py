@@ -51,7 +51,6 @@ def engine_on(tables: Tables) -> OnTables:
 
 
 def latencies(steps: SummedRule, tables: Tables, recordings: Sequence[str]) -> list[Row]:
-    """Rows of latency_summary."""
     headlines, spans = frozenset(steps.latencies), phases(*recordings)
 
     def written(files: TableFiles) -> list[DataFile]:
@@ -64,7 +63,6 @@ def latencies(steps: SummedRule, tables: Tables, recordings: Sequence[str]) -> l
 def bandwidth(
     steps: SummedRule, tables: Tables, recordings: Sequence[str], gaps: Gaps | None = None
 ) -> list[Row]:
-    """Rows of bandwidth_summary."""
     texts, engine, steady = [steps.text("bandwidth")], engine_on(tables), phases(*recordings)
     metrics = {steps.name: steps.traffic_errors}
 

@@ -126,7 +126,6 @@ GROWN: list[Fetch] = [(second, second % 7 + 1, 5) for second in range(100)]
 
 
 def replaced(growing: Growing) -> None:
-    """The same number of outcomes, which are others."""
     rows = growing.rows([(second, 3, 5) for second, _, _ in GROWN])
     tables = {of: pa.Table.from_pylist(each, of.arrow_schema) for of, each in rows.items()}
     growing.warehouse.replace(HWM.name, {"r": "anew"}, tables)

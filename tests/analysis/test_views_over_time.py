@@ -41,7 +41,6 @@ def rows_of(tables: Mapping[Table, Sequence[Row]], query: str) -> list[Row]:
 
 
 def spans(rows: Sequence[Row], span_s: float) -> list[Row]:
-    """A request as long as each recording of rows."""
     return [logged(name, span_s) for name in sorted({r["recording"] for r in rows})]
 
 

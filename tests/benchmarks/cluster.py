@@ -111,7 +111,6 @@ class Pending:
     sender: str | None = None
 
     def respond(self, response: Any, built_us: int) -> None:
-        """Writes the request's line."""
         to = self.connection
         queued, waited, sent = (int(50 + 300 * to.cluster.random.random() ** 4) for _ in range(3))
         taken = built_us - self.dequeued_us
@@ -332,7 +331,6 @@ class Cluster:
         self.at(handled_us, append)
 
     def _alter_config(self) -> None:
-        """Alters a topic's config, through one broker after the other."""
         self.writes += 1
         topic = [*self.topics][self.writes % len(self.topics)]
         resource = {"resourceType": 2, "resourceName": topic}

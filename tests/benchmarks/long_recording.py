@@ -113,7 +113,6 @@ def write_hours(folder: Path, hours: int, hour_bytes: int, load: Load) -> int:
 
 
 def append(hour: Path, recording: Path) -> None:
-    """Lets a recording grow by an hour."""
     recording.mkdir(parents=True, exist_ok=True)
     for part in sorted(hour.iterdir()):
         if part.suffix == ".json":

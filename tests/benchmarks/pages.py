@@ -40,7 +40,6 @@ def machine() -> str:
 
 
 def written(figures: Figures) -> dict[str, str]:
-    """The pages by name."""
     fields = {
         "machine": figures["machine"],
         "skipped": "; ".join(figures["skipped"]) or "nothing",

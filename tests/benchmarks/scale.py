@@ -183,7 +183,6 @@ class Benchmark:
         return left_s >= expected_s
 
     def job(self, name: str, command: str, options: Sequence[str]) -> dict[str, Any]:
-        """Runs a job, and returns what it took."""
         of_main = ["-m", "kip_replay.jobs.main", command] if command else []
         loop_s, left_s = empty_loop_s(), self.deadline - time.monotonic()
         with TemporaryDirectory(dir=self.logs) as events:
@@ -250,7 +249,6 @@ def shuffled_bytes(events: Path) -> int:
 
 
 def tables(warehouse: Path) -> list[tuple[str, int, int, int]]:
-    """Name, files, files on disk and commits of each table."""
     found = []
     for log in sorted(warehouse.glob("*/_delta_log")):
         table = deltalake.DeltaTable(log.parent)

@@ -100,7 +100,6 @@ class Given:
 
 
 def phases(*recordings: str) -> dict[str, SteadyPhase]:
-    """The same steady phase for all."""
     bounds_us = [round(at(second).timestamp() * 1_000_000) for second in STEADY_S]
     return {name: SteadyPhase(*bounds_us) for name in recordings}
 
@@ -130,7 +129,6 @@ def accuracy(
 
 
 def written_rows(root: Path, table: Table, files: Iterable[DataFile]) -> list[Row]:
-    """The rows of files of a table, in the order of the files."""
     return [
         {"recording": file.recording, **found}
         for file in files

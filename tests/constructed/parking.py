@@ -80,7 +80,6 @@ def lags(recording: str) -> list[Row]:
 
 @cache
 def tables() -> dict[Table, list[Row]]:
-    """What its predictions are judged by."""
     made = {
         FETCH_PARKING_OUTCOMES: [r for name in RAN for r in fetches(name)],
         HIGH_WATERMARK_LAG: [r for name in RAN for r in lags(name)],

@@ -177,5 +177,4 @@ OUTCOMES = {PRODUCE_ACK_OUTCOMES: ROWS, PRODUCE_CLOSED_LOOP_OUTCOMES: REACTION_R
 
 @cache
 def tables() -> dict[Table, list[Row]]:
-    """What its predictions are judged by."""
     return {PRODUCE_ACK_OUTCOMES: ROWS, LATENCY_SUMMARY: latencies(STEPS, OUTCOMES, RECORDINGS)}

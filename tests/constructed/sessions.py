@@ -103,5 +103,4 @@ ROWS = [r for name in RECORDINGS for made in (history, odd_ones) for r in made(n
 
 
 def tables() -> dict[Table, list[Row]]:
-    """What its predictions are judged by."""
     return {FETCH_SESSION_OUTCOMES: ROWS}

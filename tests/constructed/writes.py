@@ -91,7 +91,6 @@ WRITES = [
 
 
 def heartbeats(recording: str, broker: int, times: list[tuple[float, float]]) -> list[Row]:
-    """Heartbeats by (received, built)."""
     of: Row = {"recording": recording, "broker_id": broker, "node_id": 1}
     return [
         row(BROKER_HEARTBEATS, **of, received_at=at(received), built_at=at(built))
@@ -140,7 +139,6 @@ OUTCOMES = {METADATA_WRITE_OUTCOMES: WRITES}
 
 @cache
 def tables() -> dict[Table, list[Row]]:
-    """What its predictions are judged by."""
     return {
         LATENCY_SUMMARY: latencies(STEPS, OUTCOMES, RECORDINGS),
         BROKER_HEARTBEATS: BEATS,

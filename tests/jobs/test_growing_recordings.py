@@ -22,7 +22,6 @@ OUTCOMES = [table for steps in RULES for table in steps.outcomes]
 
 
 def is_left_alone(run: Callable[[], object], warehouse: Warehouse) -> bool:
-    """Whether it commits nothing and starts no Spark job."""
     before = versions(warehouse)
     run()
     return versions(warehouse) == before

@@ -17,8 +17,6 @@ SHARDS = 8
 
 
 class Request(NamedTuple):
-    """What goes over the wire."""
-
     session_id: int
     epoch: int
     partitions: list[RequestedPartition]
@@ -209,8 +207,6 @@ class CacheShard:
 
 
 class Context(NamedTuple):
-    """A FETCH between request and response."""
-
     request: Request
     kind: str
     session: Session | None = None

@@ -163,7 +163,6 @@ class Replayed(NamedTuple):
     evictions: list[Row]
 
     def variant(self, name: str, value: int = -1) -> list[Row]:
-        """Outcomes of a variant, in the order of the log."""
         return [
             row
             for row in self.outcomes
@@ -171,7 +170,6 @@ class Replayed(NamedTuple):
         ]
 
     def events(self, value: int = -1) -> list[Row]:
-        """What happened to sessions in one cache."""
         return [row for row in self.evictions if row["parameter_value"] == value]
 
 

@@ -37,7 +37,6 @@ class Wrapper(NamedTuple):
     indent: int | None = None
 
     def wrapped(self, lines: list[bytes], stamps_us: list[int], pod: str = POD) -> bytes:
-        """Wraps one container's lines."""
         return self.of(map(Record, lines, stamps_us, [pod] * len(lines)))
 
     def of(self, records: Iterable[Record], limit: int | None = None) -> bytes:

@@ -82,7 +82,6 @@ def repeating(pattern: Sequence[tuple[int, int]], length_ms: int) -> tuple[tuple
 
 
 def cut(rows: Sequence[RecordedFetch], size: int) -> Iterator[Sequence[RecordedFetch]]:
-    """A log in increments of ``size`` FETCHes."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 

@@ -189,7 +189,6 @@ def through_its_broker(write: Event) -> list[Event]:
 
 
 def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: int) -> Event:
-    """API_VERSIONS at a broker whose metadata image is at an offset."""
     where = {"node_id": broker_id, "broker_id": broker_id, "offset": offset}
     name = f"versions {broker_id}"
     return _at_controller(events.API_VERSIONS, name, (dequeued_ms, built_ms), where)
@@ -293,7 +292,6 @@ def replay_of(
 
 
 def pieces_of(events: Sequence[Event], cuts: Iterable[int]) -> Iterator[Sequence[Event]]:
-    """A log cut at some places."""
     begin = 0
     for end in [*sorted(cuts), len(events)]:
         yield events[begin:end]

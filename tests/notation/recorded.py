@@ -94,5 +94,4 @@ def replay_of(
 
 
 def added(rows: Replayed, outcomes: Outcomes) -> Replayed:
-    """Rows and what else a replay emitted."""
     return Replayed(rows.parking + rows_of(outcomes.parking), rows.lag + rows_of(outcomes.lag))

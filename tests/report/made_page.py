@@ -114,7 +114,6 @@ def page(number: int, name: str, text: str, shown: Sequence[Block]) -> Page:
 
 
 def pages(text: str = TEXT) -> list[Page]:
-    """An ordinary recording, and one that this text is everywhere in."""
     return [page(1, "one", "usual", blocks()), page(2, text, text, hostile_blocks(text))]
 
 

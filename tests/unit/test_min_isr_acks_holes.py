@@ -56,12 +56,10 @@ def metadata_log(
 
 
 def by_second(history: History, of: Holes) -> dict[int, Row]:
-    """Rows by the second of their append."""
     return {row["base_offset"]: row for row in history.rows(holes=of, until_ms=200_000)}
 
 
 def unknown(rows: dict[int, Row]) -> dict[int, str]:
-    """The reasons of those that are unknown."""
     return {second: r["reason"] for second, r in rows.items() if r["verdict"] == "unknown"}
 
 

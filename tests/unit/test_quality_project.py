@@ -77,7 +77,6 @@ def response(high_watermark: int, **values: Any) -> list[dict[str, Any]]:
 
 
 def fetched(**values: Any) -> dict[str, Any]:
-    """A FETCH of a session without changes, with one partition in the response."""
     sizes = {"request_partitions": 0, "forgotten_partitions": 0, "record_bytes": 0}
     given = {"variant": "full", "api_version": 17, "response_partitions": 1} | sizes | values
     return row("fetch_session_outcomes", **given)
@@ -200,7 +199,6 @@ def fails(expectation: Expectation) -> dict[str, Any]:
 
 
 def of(results: Sequence[Result], name: str) -> Result:
-    """The one result of an expectation of this name."""
     (found,) = (each for each in results if each.expectation == name)
     return found
 

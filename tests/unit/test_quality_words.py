@@ -8,7 +8,6 @@ from kip_replay.pipelines.quality.words import Outcome, Result, summary
 
 
 def failure(severity: Severity, **example: object) -> Result:
-    """A failure with this example."""
     kept = (json.dumps(example),)
     return Result("one", "log", "requests", "no_hole", None, severity, False, "", 3, 9,
                   "no id lacks", kept)  # fmt: skip

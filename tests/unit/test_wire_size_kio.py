@@ -225,7 +225,6 @@ CLIENT_IDS = (None, "", "größe")
 )
 @given(data=st.data())
 def test_size(api: str, table: Any, versions: range, rows: Any, entity_of: Any, data: Any) -> None:
-    """Frame, header and body."""
     row = data.draw(rows)
     side = "request" if "request" in entity_of.__name__ else "response"
     count = request_bytes if side == "request" else response_bytes

@@ -45,7 +45,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 @pytest.fixture
 def copy(warehouse: Warehouse, tmp_path: Path) -> Warehouse:
-    """The same, to delete from."""
     return Warehouse(shutil.copytree(warehouse.path, tmp_path / "copy"))
 
 

@@ -26,8 +26,6 @@ def job(recording: Path, warehouse: Path) -> list[str]:
 
 
 def processes(*commands: Sequence[object]) -> list[Ended]:
-    """Processes at the same time."""
-
     def ended(command: Sequence[object]) -> Ended:
         return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
 
