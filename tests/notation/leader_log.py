@@ -91,23 +91,9 @@ class History:
                 self.fetch(float(when), replica, offset)
         return self
 
-    def produce(
-        self,
-        ms: float,
-        base: int | None,
-        *,
-        acks: int = -1,
-        timeout_ms: int = 30_000,
-        recorded_ms: float | None = None,
-        error: int | None = 0,
-        partition: int = 0,
-        **more: Any,
-    ) -> str:
+    def produce(self, ms: float, base: int | None, error: int | None = 0, **more: Any) -> str:
         """A PRODUCE that is appended at a time; returns its request id."""
-        one = Partition("t", None, partition, 100, base, error)
-        return self.request(
-            ms, [one], acks=acks, timeout_ms=timeout_ms, recorded_ms=recorded_ms, **more
-        )
+        return self.request(ms, [Partition("t", None, 0, 100, base, error)], **more)
 
     def request(
         self,
@@ -146,18 +132,14 @@ class History:
         *,
         refused: bool = False,
         epoch: int = 1,
-        leader_epoch: int = 0,
         session: int = 1,
-        partition: int = 0,
         until_ms: float | None = None,
     ) -> None:
         """A follower's FETCH; ``offset`` None: the session has the partition, unchanged.
 
         ``until_ms``: when its handler is done.
         """
-        listed = Partition(
-            "t", None, partition, fetch_offset=offset, leader_epoch=leader_epoch, is_refused=refused
-        )
+        listed = Partition("t", None, 0, fetch_offset=offset, leader_epoch=0, is_refused=refused)
         self._add(
             ms,
             Kind.FETCH,
@@ -198,15 +180,8 @@ class History:
         self, ms: float, isr: Sequence[int], *, leader: int = LEADER, epoch: int = 0, node: int = 11
     ) -> None:
         """METADATA of a node: ISR, leader and its epoch."""
-        one = Partition(
-            "t",
-            None,
-            0,
-            leader_epoch=epoch,
-            leader_id=leader,
-            isr=list(isr),
-            replicas=list(self.replicas),
-        )
+        of_leader = {"leader_epoch": epoch, "leader_id": leader, "replicas": [*self.replicas]}
+        one = Partition("t", None, 0, isr=[*isr], **of_leader)
         self._add(ms, Kind.METADATA, replica_id=node, partitions=[one])
 
     def alter_partition(

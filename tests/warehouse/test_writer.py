@@ -12,6 +12,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from deltalake.transaction import CommitProperties
+from killed import at_commit
 
 from kip_replay.pipelines.errors import UserError, WriteConflictError
 from kip_replay.pipelines.warehouse import commits
@@ -271,9 +272,7 @@ def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> Non
     assert committed() == {"one": "b"}
 
 
-def test_rows_that_stay_are_not_written(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_stay_are_not_written(warehouse: Warehouse) -> None:
     def replace(text: str, names: str) -> int:
         rows = pa.Table.from_batches([files_of("r", names)])
         Warehouse(warehouse.path).replace("ingest", {"r": text}, {INGESTED_FILES: rows})
@@ -284,8 +283,7 @@ def test_rows_that_stay_are_not_written(
     assert commits_of == [1, 1, 2]
     begun(warehouse, "r")  # and killed: rows may not be all there
     assert replace("4", "bc") == 3
-    before_the_next_commit(monkeypatch, lambda: begun(warehouse, "r"))
-    stops(lambda: replace("5", "bc"))
+    stops(lambda: replace("5", "bc"), lambda: begun(warehouse, "r"))
     assert warehouse.lineage(["r"]) == {}
 
 
@@ -304,8 +302,10 @@ def test_what_a_killed_attempt_left_is_taken_out_by_the_next(warehouse: Warehous
 # --- several at once ------------------------------------------------------------------------------
 
 
-def stops(write_too_late: Callable[[], None]) -> None:
-    with pytest.raises(WriteConflictError, match="another job has written ingest of recording 'r'"):
+def stops(write_too_late: Callable[[], object], slips_in: Callable[[], object] = str) -> None:
+    """``slips_in``: what another job does just before the first commit."""
+    is_refused = pytest.raises(WriteConflictError, match="has written ingest of recording 'r'")
+    with is_refused, at_commit(0, slips_in):
         write_too_late()
 
 
@@ -335,17 +335,6 @@ def test_an_attempt_made_of_rows_that_were_replaced_meanwhile_stops(warehouse: W
     attempt.begin({INGESTED_FILES: {"r": 2, "new": 0}})
 
 
-def before_the_next_commit(patch: pytest.MonkeyPatch, slips_in: Callable[[], Any]) -> None:
-    real = commits.commit
-
-    def commit(*args: Any) -> None:
-        patch.setattr(commits, "commit", real)
-        slips_in()
-        real(*args)
-
-    patch.setattr(commits, "commit", commit)
-
-
 @pytest.mark.parametrize("way", ["replace", "append", "replace_rows"])
 def test_a_commit_that_slips_in_before_another_is_seen(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, way: str
@@ -361,7 +350,6 @@ def test_a_commit_that_slips_in_before_another_is_seen(
             slow.setattr(commits, "require_own", lambda *_: None)
             late.append(INGESTED_FILES, files, late.epochs)
 
-    before_the_next_commit(monkeypatch, fenced)
     change: dict[str, Callable[[], None]] = {
         "replace": lambda: attempt.replace(INGESTED_FILES, write(attempt, "b")),
         "append": lambda: attempt.append(INGESTED_FILES, write(attempt, "b"), {"r": 1}),
@@ -369,21 +357,19 @@ def test_a_commit_that_slips_in_before_another_is_seen(
             INGESTED_FILES, pa.Table.from_batches([files_of("r", "b")]), {"source_file": ["a"]}
         ),
     }
-    stops(change[way])
+    stops(change[way], fenced)
     assert names_in(warehouse, "r") == "aaelt"
 
 
-def test_an_optimize_that_slips_in_is_seen(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_optimize_that_slips_in_is_seen(warehouse: Warehouse) -> None:
     replaced(warehouse, "r", "a")
     attempt = begun(warehouse, "r")
     attempt.append(INGESTED_FILES, write(attempt, "b"), attempt.epochs)
     attempt.end({"r": "b"})
     attempt = begun(warehouse, "r")
     table = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES))
-    before_the_next_commit(monkeypatch, table.optimize.compact)
-    stops(lambda: attempt.replace(INGESTED_FILES, write(attempt, "c")))
+    late = write(attempt, "c")
+    stops(lambda: attempt.replace(INGESTED_FILES, late), table.optimize.compact)
     assert names_in(warehouse, "r") == "ab"
 
 
