@@ -9,8 +9,6 @@ import datetime
 import importlib
 import io
 import uuid
-from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -26,6 +24,7 @@ from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 Row = dict[str, Any]
 MILLISECOND = datetime.timedelta(milliseconds=1)
+DURATIONS = ("max_wait_ms", "timeout_ms")
 
 
 def make(cls: Any, **fields: object) -> Any:
@@ -33,9 +32,9 @@ def make(cls: Any, **fields: object) -> Any:
     return cls(**{k: v for k, v in fields.items() if k in cls.__dataclass_fields__})
 
 
-def made_if(cls: Any, rows: list[Row], **fields: object) -> tuple[Any, ...]:
-    """An entity for each row, if the version has them at all."""
-    return () if cls is None else tuple(make(cls, **fields, **row) for row in rows)
+def made_if(cls: Any, row: Row, name: str, **fields: object) -> tuple[Any, ...]:
+    """An entity for each of a row's list, if the version has them at all."""
+    return () if cls is None else tuple(make(cls, **fields, **each) for each in row.get(name, ()))
 
 
 def size(entity: Any) -> int:
@@ -48,19 +47,18 @@ def uuid_of(text: str | None) -> uuid.UUID | None:
     return None if text is None else uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
-def made_of(
-    cls: Any, partitions: list[Row], field: str, partition: Callable[[Any], Any]
-) -> tuple[Any, ...]:
-    """An entity for each topic; ``field`` holds what ``partition`` makes of its partitions."""
+def by_topic(module: Any, topic: str, field: str, partition: str, rows: list[Row]) -> Any:
+    """An entity for each topic, whose ``field`` holds one for each of its partitions."""
+    cls, of = getattr(module, topic), getattr(module, partition)
     return tuple(
         make(
             cls,
             topic_id=uuid_of(topic_id),
             topic=name,
             name=name,
-            **{field: tuple(map(partition, group))},
+            **{field: tuple(make(of, **of_kio(module, p)) for p in run)},
         )
-        for topic_id, name, group in topics(partitions)
+        for topic_id, name, run in topics(rows)
     )
 
 
@@ -88,115 +86,78 @@ def tags(module: Any, partition: Row) -> Row:
     return made
 
 
-def records(partition: Row) -> bytes | None:
-    n = partition["record_bytes"]
-    return None if n is None else b"x" * n
+def of_kio(module: Any, row: Row) -> Row:
+    """A row, or a partition in one, under kio's names too and in its types."""
+    values = {name: value for name, value in row.items() if name not in TAGS} | tags(module, row)
+    values |= {name[:-3]: row[name] * MILLISECOND for name in row if name in DURATIONS}
+    values |= dict.fromkeys(("partition_index", "index"), row.get("partition"))
+    size, aborted = row.get("record_bytes"), row.get("aborted_transactions")
+    return values | {
+        "throttle_time": 0 * MILLISECOND,
+        "error_code": ErrorCode(row.get("error_code", 0)),
+        "records": None if size is None else b"x" * size,
+        "aborted_transactions": None if aborted is None else aborted * aborted_of(module),
+        "replica_directory_id": uuid_of(row.get("replica_directory_id")),
+        "node_endpoints": made_if(getattr(module, "NodeEndpoint", None), row, "node_endpoints"),
+        "record_errors": made_if(
+            getattr(module, "BatchIndexAndErrorMessage", None), row, "record_errors", batch_index=1
+        ),
+    }
+
+
+def aborted_of(module: Any) -> tuple[Any, ...]:
+    return (module.AbortedTransaction(producer_id=1, first_offset=2),)
 
 
 # --- a row as kio's entity
 
 
 def fetch_request_of(module: Any, row: Row) -> Any:
-    def partition(p: Row) -> Any:
-        directory_id = uuid_of(p["replica_directory_id"])
-        return make(module.FetchPartition, **p | {"replica_directory_id": directory_id})
-
-    state = getattr(module, "ReplicaState", None)
-    topic, forgotten = module.FetchTopic, getattr(module, "ForgottenTopic", None)
+    state, forgotten = (getattr(module, n, None) for n in ("ReplicaState", "ForgottenTopic"))
+    asked = row["request_partitions"]
+    gone = [
+        {"topic_id": uuid_of(i), "topic": name, "partitions": tuple(p["partition"] for p in run)}
+        for i, name, run in topics(row["forgotten_partitions"])
+    ]
     return make(
         module.FetchRequest,
-        **row,
-        max_wait=row["max_wait_ms"] * MILLISECOND,
+        **of_kio(module, row),
         replica_state=state and make(state, **row),
-        topics=made_of(topic, row["request_partitions"], "partitions", partition),
-        forgotten_topics_data=forgotten
-        and made_of(forgotten, row["forgotten_partitions"], "partitions", itemgetter("partition")),
+        topics=by_topic(module, "FetchTopic", "partitions", "FetchPartition", asked),
+        forgotten_topics_data=forgotten and tuple(make(forgotten, **each) for each in gone),
     )
 
 
 def fetch_response_of(module: Any, row: Row) -> Any:
-    def fetched(p: Row) -> Any:
-        aborted = p["aborted_transactions"]
-        transaction = module.AbortedTransaction(producer_id=1, first_offset=2)
-        of_kio = {
-            "partition_index": p["partition"],
-            "error_code": ErrorCode(p["error_code"]),
-            "aborted_transactions": None if aborted is None else (transaction,) * aborted,
-            "records": records(p),
-        }
-        plain = {name: value for name, value in p.items() if name not in TAGS}
-        return make(module.PartitionData, **plain | of_kio | tags(module, p))
-
-    topic = module.FetchableTopicResponse
-    return make(
-        module.FetchResponse,
-        throttle_time=0 * MILLISECOND,
-        error_code=ErrorCode(row["error_code"]),
-        session_id=row["response_session_id"],
-        responses=made_of(topic, row["response_partitions"], "partitions", fetched),
-        node_endpoints=made_if(getattr(module, "NodeEndpoint", None), row["node_endpoints"]),
-    )
+    names = ("FetchableTopicResponse", "partitions", "PartitionData")
+    made = {"responses": by_topic(module, *names, row["response_partitions"])}
+    made["session_id"] = row["response_session_id"]
+    return make(module.FetchResponse, **of_kio(module, row) | made)
 
 
 def produce_request_of(module: Any, row: Row) -> Any:
-    def sent(p: Row) -> Any:
-        return make(module.PartitionProduceData, index=p["partition"], records=records(p))
-
-    return make(
-        module.ProduceRequest,
-        transactional_id=row["transactional_id"],
-        acks=row["acks"],
-        timeout=row["timeout_ms"] * MILLISECOND,
-        topic_data=made_of(module.TopicProduceData, row["partitions"], "partition_data", sent),
-    )
+    names = ("TopicProduceData", "partition_data", "PartitionProduceData")
+    sent = by_topic(module, *names, row["partitions"])
+    return make(module.ProduceRequest, **of_kio(module, row), topic_data=sent)
 
 
 def produce_response_of(module: Any, row: Row) -> Any:
-    error = getattr(module, "BatchIndexAndErrorMessage", None)
-
-    def returned(p: Row) -> Any:
-        return make(
-            module.PartitionProduceResponse,
-            index=p["partition"],
-            error_code=ErrorCode(p["error_code"]),
-            base_offset=p["base_offset"],
-            log_start_offset=p["log_start_offset"],
-            record_errors=made_if(error, p["record_errors"], batch_index=1),
-            error_message=p["error_message"],
-            **tags(module, p),
-        )
-
-    topic = module.TopicProduceResponse
-    return make(
-        module.ProduceResponse,
-        responses=made_of(topic, row["partitions"], "partition_responses", returned),
-        node_endpoints=made_if(getattr(module, "NodeEndpoint", None), row["node_endpoints"]),
-    )
+    names = ("TopicProduceResponse", "partition_responses", "PartitionProduceResponse")
+    returned = by_topic(module, *names, row["partitions"])
+    return make(module.ProduceResponse, **of_kio(module, row), responses=returned)
 
 
 def heartbeat_request_of(module: Any, row: Row) -> Any:
     directory, cordoned = (uuid.UUID(int=1),), row["cordoned_log_dirs"]
-    return make(
-        module.BrokerHeartbeatRequest,
-        broker_id=1,
-        broker_epoch=row["broker_epoch"],
-        current_metadata_offset=2,
-        want_fence=True,
-        want_shut_down=False,
-        offline_log_dirs=directory * (row["offline_log_dirs"] or 0),
-        cordoned_log_dirs=None if cordoned is None else directory * cordoned,
-    )
+    flags = {"current_metadata_offset": 2, "want_fence": True, "want_shut_down": False}
+    flags["offline_log_dirs"] = directory * (row["offline_log_dirs"] or 0)
+    flags["cordoned_log_dirs"] = None if cordoned is None else directory * cordoned
+    return make(module.BrokerHeartbeatRequest, **row | flags)
 
 
-def heartbeat_response_of(module: Any, _: Row) -> Any:
-    return make(
-        module.BrokerHeartbeatResponse,
-        throttle_time=0 * MILLISECOND,
-        error_code=ErrorCode(0),
-        is_caught_up=True,
-        is_fenced=False,
-        should_shut_down=False,
-    )
+def heartbeat_response_of(module: Any, row: Row) -> Any:
+    flags = {"is_caught_up": True, "is_fenced": False, "should_shut_down": False}
+    return make(module.BrokerHeartbeatResponse, **of_kio(module, row), **flags)
 
 
 heartbeat = st.fixed_dictionaries(
