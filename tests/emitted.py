@@ -1,8 +1,16 @@
-"""Rows that a replay emits, as the tests of every rule compare them."""
+"""Rows that a replay is fed and emits, as the tests of every rule have them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+
+
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows by hand as the batch that a replay is fed."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -22,14 +22,16 @@ from kip_replay.replay.tables import TABLES
 VIEWS = in_order(read_views(), TABLES)
 
 
-def events(tables: Mapping[Table, Sequence[Row]]) -> list[tuple[Any, ...]]:
-    """Seconds, kind, node and text of the events, in order."""
+def found(tables: Mapping[Table, Sequence[Row]], query: str) -> list[tuple[Any, ...]]:
     with database(tables) as session:
         create_views(session, VIEWS)
-        return session.execute(
-            f"SELECT (epoch_us(event_at) - {at(0).timestamp() * 1e6}) / 1e6, kind, node_id, what "
-            "FROM cluster_events ORDER BY ALL"
-        ).fetchall()
+        return session.execute(query).fetchall()
+
+
+def events(tables: Mapping[Table, Sequence[Row]]) -> list[tuple[Any, ...]]:
+    """Seconds, kind, node and text of the events, in order."""
+    second = f"(epoch_us(event_at) - {at(0).timestamp() * 1e6}) / 1e6"
+    return found(tables, f"SELECT {second}, kind, node_id, what FROM cluster_events ORDER BY ALL")
 
 
 def raft_fetch(second: float, node_id: int, epoch: int, error: int = 0) -> Row:
@@ -220,9 +222,41 @@ def test_sessions_that_were_gone_and_gaps_in_logs() -> None:
     )
     missing = row(LOG_GAPS, node_id=13, number=1, evidence="no_log")
     text = "broker 11 had no fetch session of c any more: evicted, or a restart"
-    found = events({FETCHES: [gone], LOG_GAPS: [gap, missing]})
-    assert found == [
+    assert events({FETCHES: [gone], LOG_GAPS: [gap, missing]}) == [
         (2, "session_lost", 11, text),
         (3, "log_gap", 12, "the log of 12 has a gap"),
         (None, "log_gap", 13, "the log of 13 is missing"),
+    ]
+
+
+# --- which libraries use no sessions --------------------------------------------------------------
+
+
+def test_a_connection_is_its_librarys_from_its_first_line() -> None:
+    lines, fetches = [], []
+
+    def sent(connection: str, library: str, api: str = "FETCH", **fetch: int) -> None:
+        of = {"node_id": 11, "client_id": "app", "connection": connection}
+        lines.append(row(REQUESTS, **of, api_name=api, software_name=library, is_forwarded=False))
+        if fetch:
+            of |= {"request_id": lines[-1]["request_id"], "is_cluster_metadata": False}
+            fetches.append(row(FETCHES, **of, error_code=0, **fetch))
+
+    for connection in ("a", "b"):
+        sent(connection, "unknown", "API_VERSIONS")
+        sent(connection, "rdkafka", replica_id=-1, session_id=0, session_epoch=-1)
+    sent("c", "java", replica_id=-1, session_id=0, session_epoch=0, response_session_id=0)
+    sent("c", "java", replica_id=-1, session_id=5, session_epoch=1)
+    sent("d", "unknown", replica_id=12, session_id=0, session_epoch=0, response_session_id=7)
+    sent("e", "rdkafka", "PRODUCE")
+    lines.append(lines[-1] | {"request_id": "forwarded", "is_forwarded": True})
+    query = (
+        "SELECT software_name, client_kind, connections, requests, fetches, produces, "
+        "without_session, new_sessions, refused, incremental FROM client_software ORDER BY ALL"
+    )
+    assert found({REQUESTS: lines, FETCHES: fetches}, query) == [
+        ("java", "consumer", 1, 2, 2, 0, 0, 1, 1, 1),
+        ("rdkafka", "consumer", 2, 4, 2, 0, 2, 0, 0, 0),
+        ("rdkafka", "producer", 1, 1, 0, 1, 0, 0, 0, 0),
+        (None, "follower", 1, 1, 1, 0, 0, 1, 0, 0),
     ]

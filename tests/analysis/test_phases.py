@@ -1,8 +1,8 @@
 """The steady phase, also of logs that begin or end in the middle of normal work."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from constructed import BEGIN, at
 from put_rows import Row, put, row
 
 from kip_replay.pipelines.engines.local import Local
@@ -11,25 +11,14 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, INGESTED_FILES
 from kip_replay.replay.phases import SteadyPhase
 
-BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 TIMES = ("first_received_at", "last_completed_at")
-
-
-def at(second: float) -> datetime:
-    return BEGIN + timedelta(seconds=second)
 
 
 def logs(*spans: tuple[int, float, float]) -> list[Row]:
     """First and last request of each node's log: node, and when both were received and over."""
     return [
-        row(
-            INGESTED_FILES,
-            "r",
-            requests=1,
-            node_id=node,
-            **dict(zip(TIMES, map(at, times), strict=True)),
-        )
-        for node, *times in spans
+        row(INGESTED_FILES, "r", requests=1, node_id=node, **{TIMES[0]: at(a), TIMES[1]: at(b)})
+        for node, a, b in spans
     ]
 
 

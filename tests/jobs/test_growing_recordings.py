@@ -5,16 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import growing
+import put_rows
 import pytest
 from constructed import at
 from growing import ArrivingLogs, close, read_in, replay_new, rows_of, versions
 
-from kip_replay.jobs import run
+from kip_replay.jobs import maintain, run
 from kip_replay.pipelines.replaying import clocks
 from kip_replay.pipelines.replaying.increments import settled
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
+from kip_replay.replay.tables import CLOCK_BOUNDS, LINEAGE, REPLAY_STATE
 
 #: Brokers that stop and come back; one of them logs nearly nothing.
 RECORDING = "acks-not-enough"
@@ -125,3 +127,35 @@ def test_of_a_log_that_has_just_begun_nothing_is_final_yet(
     said = capsys.readouterr().out
     assert said.count("not enough data. Too little is final yet, since these logs still grow.") == 4
     assert "failed: 0 critical, 0 warning" in said
+
+
+# --- maintenance between two runs -----------------------------------------------------------------
+
+
+def test_a_recording_that_grows_is_resumed_after_maintenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = next(steps for steps in RULES if steps.name == "incremental_fetch")
+    monkeypatch.setattr(growing, "RULES", [rule])
+    logs = ArrivingLogs("sessions-on", tmp_path, [0.6, 0.85])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    for number in range(2):
+        recording = logs.arrive(number)
+        read_in(warehouse, recording)
+        replay_new(warehouse, recording)
+    outcomes = {table: put_rows.rows_of(warehouse, table) for table in rule.outcomes}
+    before = versions(warehouse)
+    assert maintain.main(["--warehouse", warehouse.path]) == 0
+    after = versions(warehouse)
+    assert all(before[table.name] == after[table.name] for table in (REPLAY_STATE, LINEAGE))
+    assert {table: put_rows.rows_of(warehouse, table) for table in rule.outcomes} == outcomes
+    assert all(len(warehouse.files(table)) == 1 for table in rule.outcomes)
+    optimized = {table: warehouse.files(table)[0]["path"] for table in rule.outcomes}
+
+    recording = logs.arrive(2)
+    read_in(warehouse, recording)
+    replay_new(warehouse, recording)
+    for table in rule.outcomes:  # a rebuild would have taken its file out
+        paths = {file["path"] for file in warehouse.files(table)}
+        assert optimized[table] in paths
+        assert {*outcomes[table]} < {*put_rows.rows_of(warehouse, table)}

@@ -17,10 +17,10 @@ each unfences and sends one more heartbeat.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-from emitted import rows_of
+import emitted
 
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
@@ -239,13 +239,7 @@ def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: 
     return [beat(broker, first_ms + 2004 * n, offset, **others) for n in range(count)]
 
 
-def batch_of(events: Sequence[Event]) -> pa.RecordBatch:
-    """Events as the batch that ``LowestAckedOffset.feed`` takes."""
-    columns = list(zip(*events, strict=True)) or [()] * len(INPUT_SCHEMA)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(columns, INPUT_SCHEMA, strict=True)],
-        schema=INPUT_SCHEMA,
-    )
+batch_of = partial(emitted.batch_of, schema=INPUT_SCHEMA)
 
 
 Row = dict[str, Any]
@@ -285,9 +279,9 @@ def replay_of(
         outcomes.append(replay.feed(batch_of(piece)))
         if resumed:
             replay = start(saved=replay.saved())
-    for emitted in (*outcomes, replay.finish()):
-        for gathered, batch in zip(rows, emitted, strict=True):
-            gathered += rows_of(batch)
+    for of_piece in (*outcomes, replay.finish()):
+        for gathered, batch in zip(rows, of_piece, strict=True):
+            gathered += emitted.rows_of(batch)
     return rows
 
 

@@ -1,10 +1,10 @@
 """Recorded FETCHes by hand: milliseconds, and only what a test is about."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
-import pyarrow as pa
-from emitted import rows_of
+import emitted
 
 from kip_replay.replay.hwm_parking import (
     INPUT_SCHEMA,
@@ -61,13 +61,7 @@ def in_order(rows: Iterable[RecordedFetch]) -> list[RecordedFetch]:
     return sorted(rows, key=lambda row: (row.built_us, row.request_id))
 
 
-def batch_of(rows: Sequence[RecordedFetch]) -> pa.RecordBatch:
-    """Recorded FETCHes as the batch that ``HwmParking.feed`` takes."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(INPUT_SCHEMA)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(columns, INPUT_SCHEMA, strict=True)],
-        schema=INPUT_SCHEMA,
-    )
+batch_of = partial(emitted.batch_of, schema=INPUT_SCHEMA)
 
 
 class Replayed(NamedTuple):
@@ -94,4 +88,4 @@ def replay_of(
 
 
 def added(rows: Replayed, outcomes: Outcomes) -> Replayed:
-    return Replayed(rows.parking + rows_of(outcomes.parking), rows.lag + rows_of(outcomes.lag))
+    return Replayed(*(a + emitted.rows_of(b) for a, b in zip(rows, outcomes, strict=True)))

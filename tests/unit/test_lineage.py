@@ -75,3 +75,28 @@ def test_contents_are_the_same_whatever_files_are_called() -> None:
 
     rows = [row("a", "1"), row("b", "2"), row("c", "2"), row("d", "3", "another")]
     assert lineage.contents(rows, ["r"]) == {"r": ["1:1", "1:2"]}
+
+
+# --- a rule is named in its folders, and by a rule that reads its outcomes ------------------------
+
+TOPS = ("conf", "jobs", "pipelines", "replay", "tools")
+SUFFIXES = {".py", ".sql", ".toml", ".j2", ".conf", ".sh"}
+
+
+def folders_of(rule: str) -> set[str]:
+    return {f"replay/{rule}", f"pipelines/rules/{rule}"}
+
+
+@pytest.mark.parametrize("rule", [steps.name for steps in RULES])
+def test_nothing_outside_names_a_rule(rule: str) -> None:
+    followers = {steps.name for steps in RULES if rule in steps.follows}
+    may = set().union(*map(folders_of, {rule, *followers}))
+    files = (file for top in TOPS for file in (REPOSITORY / top).rglob("*"))
+    naming = {
+        file.relative_to(REPOSITORY).as_posix()
+        for file in files
+        if file.suffix in SUFFIXES and rule in file.read_text(encoding="utf-8") + file.name
+    }
+    assert naming
+    naming -= {"conf/decisions.toml"}  # where operators look for limits of verdicts
+    assert not {name for name in naming if not any(name.startswith(f"{at}/") for at in may)}

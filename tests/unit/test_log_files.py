@@ -33,13 +33,9 @@ def line(stamp: str) -> bytes:
     return b"[2026-11-20 " + stamp.encode() + b",000" + REST
 
 
-def recording_of(
-    path: Path, nodes: dict[int, str], timezone: str = "UTC", is_anywhere: bool = True
-) -> Recording:
-    listed = tuple(
-        Node(i, None, (log,), timezone, is_anywhere=is_anywhere) for i, log in nodes.items()
-    )
-    return Recording("r", timezone, listed, path)
+def recording_of(path: Path, nodes: dict[int, str], is_anywhere: bool = True) -> Recording:
+    listed = (Node(i, None, (log,), "UTC", is_anywhere=is_anywhere) for i, log in nodes.items())
+    return Recording("r", "UTC", tuple(listed), path)
 
 
 def survey_of(path: Path, content: bytes, range_bytes: int = 1 << 20, zone: str = "UTC") -> Survey:

@@ -26,13 +26,11 @@ def holes(*nodes: int, hole: tuple[float, float] = HOLE) -> Holes:
     return Holes.of(LEADER, [LogGap(node, *map(at, hole)) for node in nodes], CONTROLLERS)
 
 
-def fetching(
-    history: History, *followers: int, since_ms: int, until_ms: int, epoch: int = 1
-) -> History:
+def fetching(history: History, *followers: int, since_ms: int, until_ms: int) -> History:
     """Followers fetch twice a second, and have what is appended each second (``writing``)."""
     for now in range(since_ms, until_ms, 500):
         for follower in followers:
-            history.fetch(now + follower - 10, follower, now // 1000 + 1, epoch=epoch)
+            history.fetch(now + follower - 10, follower, now // 1000 + 1)
     return history
 
 

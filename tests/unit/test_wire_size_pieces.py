@@ -1,5 +1,6 @@
 """Sums of pieces are whole messages: full FETCHes replayed have the sizes that were recorded."""
 
+import struct
 from collections.abc import Iterable
 from itertools import cycle
 from typing import Any
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from kafka_model.fetch_sessions import Request, Response
 from kafka_model.log import fetched, replay_of, requested, returned
 from kafka_model.recorded import NodeEndpoint
-from wire_messages import fetch_request, fetch_response, names
+from wire_messages import fetch_request, fetch_response, names, topics
 
 from kip_replay.replay.incremental_fetch import FULL
+from kip_replay.replay.kafka.messages.kip_227_draft import DraftFetchPieces
 from kip_replay.replay.outcomes import RECORDED
 
 #: What a pair has in common, and errors: those that are not read are returned behind the others.
@@ -60,3 +62,91 @@ def test_prefixes_of_long_arrays(n: int, kind: str) -> None:
     of = range(n) if kind == "topics" else [7] * n
     pairs: list[Pair] = [({"topic_id": f"{t:022}", "topic": f"{t:04}"}, {}) for t in of]
     check(pairs, (11, 12, 17))
+
+
+# --- KIP-227's draft, as a serializer written down from the page has it ---------------------------
+
+# Integers of more than 8 bits are big-endian, as everywhere in Kafka.
+
+
+def string(text: str) -> bytes:
+    utf8 = text.encode()
+    return struct.pack(">h", len(utf8)) + utf8
+
+
+def array(elements: list[bytes]) -> bytes:
+    return struct.pack(">i", len(elements)) + b"".join(elements)
+
+
+def topic_array(partitions: list[dict[str, Any]], partition: Any) -> bytes:
+    of_topics = topics(partitions)
+    return array([string(topic) + array([*map(partition, run)]) for _, topic, run in of_topics])
+
+
+def serialized_request(row: dict[str, Any], partition_id_is_string: bool) -> bytes:
+    """IncrementalFetchRequest => uuid replica_id max_wait_time min_bytes isolation_level [topic]"""
+
+    def partition(p: dict[str, Any]) -> bytes:
+        """partition_id fetch_offset start_offset max_bytes"""
+        index = p["partition"]
+        partition_id = string(str(index)) if partition_id_is_string else struct.pack(">i", index)
+        rest = (p["fetch_offset"], p["log_start_offset"], p["partition_max_bytes"])
+        return partition_id + struct.pack(">qqi", *rest)
+
+    fixed = (row["replica_id"], row["max_wait_ms"], row["min_bytes"], row["isolation_level"])
+    return struct.pack(">qiiib", 99, *fixed) + topic_array(row["request_partitions"], partition)
+
+
+def serialized_response(row: dict[str, Any]) -> bytes:
+    """IncrementalFetchResponse => throttle_time_ms error_code uuid [topic]"""
+
+    def partition(p: dict[str, Any]) -> bytes:
+        """partition_header records; the header ends in [aborted_transaction]"""
+        offsets = (p["high_watermark"], p["last_stable_offset"], p["log_start_offset"])
+        header = struct.pack(">ihqqq", p["partition"], p["error_code"], *offsets)
+        # producer_key first_offset
+        header += array([struct.pack(">qq", 1, 2)] * (p["aborted_transactions"] or 0))
+        records = b"r" * (p["record_bytes"] or 0)
+        return header + struct.pack(">i", len(records)) + records
+
+    fixed = struct.pack(">ihq", 0, row["error_code"], 99)
+    return fixed + topic_array(row["response_partitions"], partition)
+
+
+def framed(header: bytes, body: bytes) -> bytes:
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def request_header(client_id: str | None) -> bytes:
+    """api_key api_version correlation_id client_id; NULLABLE_STRING of null is -1."""
+    fixed = struct.pack(">hhi", 42, 0, 7)
+    return fixed + (struct.pack(">h", -1) if client_id is None else string(client_id))
+
+
+def topics_by_pieces(pieces: DraftFetchPieces, partitions: list[dict[str, Any]], of: Any) -> int:
+    names = sum(pieces.topic_bytes(len(topic.encode())) for _, topic, _ in topics(partitions))
+    return names + sum(map(of, partitions))
+
+
+@pytest.mark.parametrize("partition_id_is_string", [False, True])
+@given(row=fetch_request, client_id=st.none() | names)
+def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: str | None) -> None:
+    whole = framed(request_header(client_id), serialized_request(row, partition_id_is_string))
+    pieces = DraftFetchPieces(partition_id_is_string)
+    by_pieces = pieces.request_fixed_bytes(len((client_id or "").encode())) + topics_by_pieces(
+        pieces, row["request_partitions"], lambda p: pieces.request_partition_bytes(p["partition"])
+    )
+    assert by_pieces == len(whole)
+
+
+@pytest.mark.parametrize("partition_id_is_string", [False, True])
+@given(row=fetch_response)
+def test_response(partition_id_is_string: bool, row: dict[str, Any]) -> None:
+    whole = framed(struct.pack(">i", 7), serialized_response(row))
+    pieces = DraftFetchPieces(partition_id_is_string)
+    by_pieces = pieces.response_fixed_bytes() + topics_by_pieces(
+        pieces,
+        row["response_partitions"],
+        lambda p: pieces.response_partition_bytes(p["record_bytes"], p["aborted_transactions"]),
+    )
+    assert by_pieces == len(whole)
