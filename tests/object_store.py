@@ -13,16 +13,11 @@ from pathlib import Path
 
 import pyarrow.fs as pafs
 import pytest
-from put_rows import rows_of
 
 from kip_replay.pipelines import storage
 from kip_replay.pipelines.storage import filesystem_of
-from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import LINEAGE, TABLES
 
 SECRET = "of-the-tests/wJalrXUtnFEMI"
-#: When something was written, and under which number.
-VOLATILE = ("ingest_epoch", "modified_at", "disk_bytes", "state", "checksum", "fingerprint")
 
 
 @contextmanager
@@ -80,15 +75,6 @@ def job(*command: object) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert SECRET not in done.stdout + done.stderr
     return done
-
-
-def assert_same(one: str | Path, other: str | Path) -> None:
-    left, right = Warehouse(one), Warehouse(other)
-    for table in TABLES.values():
-        assert left.exists(table) == right.exists(table), table.name
-        if table is not LINEAGE and left.exists(table):
-            mine, theirs = (rows_of(each, table, None, VOLATILE) for each in (left, right))
-            assert mine == theirs, table.name
 
 
 def assert_no_secret(*folders: Path) -> None:

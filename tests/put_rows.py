@@ -11,8 +11,11 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, TABLES
 
 Row = dict[str, Any]
+#: When something was written, and under which number.
+VOLATILE = ("ingest_epoch", "modified_at", "disk_bytes", "state", "checksum", "fingerprint")
 
 
 def row(table: Table, recording: str, **values: object) -> Row:
@@ -60,3 +63,27 @@ def contents(warehouse: str | Path) -> dict[str, str]:
         for file in table.rglob("*")
         if file.is_file()
     }
+
+
+def assert_same(one: str | Path, other: str | Path, without: Sequence[str] = VOLATILE) -> None:
+    """Two warehouses have the same tables, with the same rows but for some columns."""
+    left, right = Warehouse(one), Warehouse(other)
+    for table in TABLES.values():
+        assert left.exists(table) == right.exists(table), table.name
+        if table is not LINEAGE and left.exists(table):
+            mine, theirs = (rows_of(each, table, None, without) for each in (left, right))
+            assert mine == theirs, table.name
+
+
+def versions(warehouse: Warehouse) -> dict[str, int]:
+    there = [table for table in TABLES.values() if warehouse.exists(table)]
+    return {table.name: deltalake.DeltaTable(warehouse.uri_of(table)).version() for table in there}
+
+
+def without_texts(value: object) -> object:
+    """A value in which every text is the same."""
+    if isinstance(value, dict):
+        return {name: without_texts(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without_texts(each) for each in value]
+    return "text" if isinstance(value, str) else value

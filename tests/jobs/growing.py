@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from deltalake import DeltaTable
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.engines.local import Local
@@ -15,7 +14,6 @@ from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_i
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
 
 _STAMP_BYTES = len("[2026-11-20 20:40:39,900]")
 #: Longer than the longest request of the recordings (3.2 s).
@@ -102,8 +100,3 @@ def rows_of(
     """All rows of some tables, by name and in an order that says nothing."""
     rows = {table.name: warehouse.rows(table, [recording.name]).to_pylist() for table in tables}
     return {name: sorted(map(repr, of_table)) for name, of_table in rows.items()}
-
-
-def versions(warehouse: Warehouse) -> dict[str, int]:
-    there = [table for table in TABLES.values() if warehouse.exists(table)]
-    return {table.name: DeltaTable(warehouse.uri_of(table)).version() for table in there}

@@ -9,7 +9,8 @@ import growing
 import put_rows
 import pytest
 from constructed import at
-from growing import ArrivingLogs, close, read_in, replay_new, rows_of, versions
+from growing import ArrivingLogs, close, read_in, replay_new, rows_of
+from put_rows import versions
 
 from kip_replay.jobs import maintain, run
 from kip_replay.pipelines.replaying import clocks

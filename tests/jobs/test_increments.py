@@ -11,8 +11,9 @@ import growing
 import pyarrow as pa
 import pytest
 from constructed import at, row
-from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of, versions
+from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of
 from killed import Killed, at_commit, killed
+from put_rows import versions
 from small_logs import write_recording
 from small_tables import engine_on
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from growing import versions
+from put_rows import versions
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import compare, ingest, report, run

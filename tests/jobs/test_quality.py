@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from growing import versions
+from put_rows import versions
 
 from kip_replay.jobs import check as check_job
 from kip_replay.pipelines.quality.suites import load_suites

@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from object_store import SECRET, assert_no_secret, assert_same, job, served, uploaded
+from object_store import SECRET, assert_no_secret, job, served, uploaded
+from put_rows import assert_same
 from recorded_logs import folder_of
 
 from tools import cluster

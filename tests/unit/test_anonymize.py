@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from parsed_lines import parsed
+from put_rows import without_texts
 
 from kip_replay.jobs._anonymize import KEY_VARIABLE, pseudonyms_of
 from kip_replay.pipelines.errors import UserError
@@ -162,7 +163,7 @@ def test_all_but_texts_is_as_without_a_key() -> None:
     lines = [*LOG.read_bytes().splitlines(), b"Completed request:{an acme secret"]
     raw, hidden = parsed(lines), parsed(lines, pseudonyms=PSEUDONYMS)
     requests, without_key = (batch.to_pylist()[:-1] for batch in (hidden, raw))
-    assert _without_texts(requests) == _without_texts(without_key)
+    assert without_texts(requests) == without_texts(without_key)
     assert not set(hidden.column("line_id").to_pylist()) & set(raw.column("line_id").to_pylist())
     rejected = hidden.column("rejected").to_pylist()[-1]
     assert rejected == {"reason": "truncated", "detail": None, "line": None, "line_bytes": 33}
@@ -243,11 +244,3 @@ def _texts(value: object, place: str) -> Iterator[tuple[str, str]]:
             yield from _texts(each, place)
     elif isinstance(value, str):
         yield place, value
-
-
-def _without_texts(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _without_texts(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_without_texts(each) for each in value]
-    return "text" if isinstance(value, str) else value

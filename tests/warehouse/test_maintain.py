@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake.table import TableOptimizer
-from put_rows import put, row, rows_of
+from put_rows import put, row, rows_of, versions
 
 from kip_replay.jobs import maintain, recordings
 from kip_replay.jobs._steps import TABLES_OF_STEPS
@@ -59,14 +59,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 @pytest.fixture
 def warehouse(made: Warehouse, tmp_path: Path) -> Warehouse:
     return Warehouse(shutil.copytree(made.path, tmp_path / "warehouse"))
-
-
-def versions(warehouse: Warehouse) -> dict[str, int]:
-    return {
-        table.name: deltalake.DeltaTable(warehouse.uri_of(table)).version()
-        for table in TABLES.values()
-        if warehouse.exists(table)
-    }
 
 
 def rows(warehouse: Warehouse) -> dict[str, list[str]]:

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from object_store import SECRET, assert_no_secret, assert_same, job, served, uploaded
+from object_store import SECRET, assert_no_secret, job, served, uploaded
+from put_rows import assert_same
 from recorded_logs import folder_of
 
 import kip_replay as kr
