@@ -35,15 +35,10 @@ def events(tables: Mapping[Table, Sequence[Row]]) -> list[tuple[Any, ...]]:
 
 
 def raft_fetch(second: float, node_id: int, epoch: int, error: int = 0) -> Row:
-    return row(
-        FETCHES,
-        node_id=node_id,
-        is_cluster_metadata=True,
-        error_code=0,
-        built_at=at(second),
-        request_partitions=[{"current_leader_epoch": epoch}],
-        response_partitions=[{"error_code": error}],
-    )
+    sent, returned = [{"current_leader_epoch": epoch}], [{"error_code": error}]
+    partitions: Row = {"request_partitions": sent, "response_partitions": returned}
+    of: Row = {"node_id": node_id, "built_at": at(second), "error_code": 0}
+    return row(FETCHES, is_cluster_metadata=True, **of, **partitions)
 
 
 def test_who_leads_the_metadata_log() -> None:
@@ -59,19 +54,11 @@ def test_who_leads_the_metadata_log() -> None:
 
 
 def partition(second: float, isr: list[int] | None, witness: int | None = None, **more: Any) -> Row:
-    usual: Row = {
-        "node_id": witness or 1,
-        "source": "METADATA" if witness else "ALTER_PARTITION",
-        "topic": "t",
-        "topic_id": "id of t",
-        "partition": 0,
-        "built_at": at(second),
-        "leader_id": 11,
-        "leader_epoch": 5,
-        "isr": isr,
-        "error_code": 0,
-    }
-    return row(ISR_CHANGES, **(usual | more))
+    line: Row = {"node_id": witness or 1, "built_at": at(second), "error_code": 0}
+    line["source"] = "METADATA" if witness else "ALTER_PARTITION"
+    of: Row = {"topic": "t", "topic_id": "id of t", "partition": 0}
+    state: Row = {"leader_id": 11, "leader_epoch": 5, "isr": isr}
+    return row(ISR_CHANGES, **(line | of | state | more))
 
 
 NAMED = row(TOPICS, node_id=1, topic="t", topic_id="id of t", built_at=at(0), source="METADATA")
@@ -116,28 +103,15 @@ def test_elections_of_partition_leaders() -> None:
 
 
 def heartbeat(second: float, is_fenced: bool = False, epoch: int = 9, **more: Any) -> Row:
-    usual: Row = {
-        "node_id": 1,
-        "broker_id": 12,
-        "broker_epoch": epoch,
-        "built_at": at(second),
-        "want_shut_down": False,
-        "should_shut_down": False,
-        "is_fenced": is_fenced,
-        "error_code": 0,
-    }
+    usual: Row = {"node_id": 1, "built_at": at(second), "error_code": 0}
+    usual |= {"broker_id": 12, "broker_epoch": epoch, "is_fenced": is_fenced}
+    usual |= dict.fromkeys(("want_shut_down", "should_shut_down"), False)
     return row(BROKER_HEARTBEATS, **(usual | more))
 
 
 def test_a_broker_that_starts_falls_silent_and_shuts_down() -> None:
-    registered = row(
-        METADATA_OFFSETS,
-        node_id=1,
-        subject_id=12,
-        kind="broker_epoch",
-        metadata_offset=40,
-        built_at=at(50),
-    )
+    of = {"subject_id": 12, "kind": "broker_epoch", "metadata_offset": 40}
+    registered = row(METADATA_OFFSETS, node_id=1, built_at=at(50), **of)
     beats = [
         heartbeat(1),
         heartbeat(3, error_code=41, is_fenced=True),
@@ -161,29 +135,16 @@ def test_a_broker_that_starts_falls_silent_and_shuts_down() -> None:
 
 
 def change(second: float, node_id: int, is_forwarded: bool, **more: Any) -> list[tuple[Table, Row]]:
-    usual: Row = {
-        "node_id": node_id,
-        "built_at": at(second),
-        "source": "INCREMENTAL_ALTER_CONFIGS",
-        "resource_type": "topic",
-        "resource_name": "t",
-        "name": "retention.ms",
-        "value": "1000",
-        "operation": "set",
-        "error_code": 0,
-    }
-    config = row(CONFIGS, **(usual | more))
-    sent = row(
-        REQUESTS,
-        request_id=config["request_id"],
-        source_file="request.log",
-        line_number=1,
-        client_id="admin",
-        principal="User:alice",
-        correlation_id=3,
-        is_forwarded=is_forwarded,
-    )
-    return [(CONFIGS, config), (REQUESTS, sent)]
+    line: Row = {"node_id": node_id, "built_at": at(second), "error_code": 0}
+    line["source"] = "INCREMENTAL_ALTER_CONFIGS"
+    of: Row = {"resource_type": "topic", "resource_name": "t", "name": "retention.ms"}
+    config = row(CONFIGS, **(line | of | {"value": "1000", "operation": "set"} | more))
+    sender: Row = {"client_id": "admin", "principal": "User:alice", "correlation_id": 3}
+    place: Row = {"request_id": config["request_id"], "source_file": "x", "line_number": 1}
+    return [
+        (CONFIGS, config),
+        (REQUESTS, row(REQUESTS, **place, **sender, is_forwarded=is_forwarded)),
+    ]
 
 
 def test_config_changes_count_once_though_brokers_forward_them() -> None:
@@ -208,18 +169,10 @@ def test_config_changes_count_once_though_brokers_forward_them() -> None:
 
 
 def test_sessions_that_were_gone_and_gaps_in_logs() -> None:
-    gone = row(
-        FETCHES,
-        node_id=11,
-        client_id="c",
-        session_id=7,
-        session_epoch=3,
-        error_code=70,
-        built_at=at(2),
-    )
-    gap = row(
-        LOG_GAPS, node_id=12, number=1, after_at=at(3), before_at=at(4), evidence="session_epoch"
-    )
+    session = {"client_id": "c", "session_id": 7, "session_epoch": 3}
+    gone = row(FETCHES, node_id=11, error_code=70, built_at=at(2), **session)
+    around = {"after_at": at(3), "before_at": at(4)}
+    gap = row(LOG_GAPS, node_id=12, number=1, evidence="session_epoch", **around)
     missing = row(LOG_GAPS, node_id=13, number=1, evidence="no_log")
     text = "broker 11 had no fetch session of c any more: evicted, or a restart"
     assert events({FETCHES: [gone], LOG_GAPS: [gap, missing]}) == [

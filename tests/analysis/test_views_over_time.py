@@ -118,15 +118,9 @@ def test_view_is_the_reviewed_one(tmp_path: Path, view: str, tables: Any) -> Non
 
 
 def request(second: float, **values: Any) -> Row:
-    usual: Row = {
-        "node_id": 11,
-        "source_file": "request.log",
-        "line_number": 1,
-        "received_at": at(second),
-        "completed_at": at(second + 1.5),
-        "has_response": True,
-    }
-    return row(REQUESTS, **(usual | values))
+    usual: Row = {"node_id": 11, "source_file": "x", "line_number": 1, "has_response": True}
+    times: Row = {"received_at": at(second), "completed_at": at(second + 1.5)}
+    return row(REQUESTS, **(usual | times | values))
 
 
 def test_bytes_a_second_of_a_few_requests() -> None:
@@ -173,29 +167,15 @@ def test_bytes_a_second_of_a_few_requests() -> None:
 
 def event(second: float, key: str, what: str, slots: int | None = None) -> Row:
     sweep = {} if slots is None else {"parameter": "session_slots", "parameter_value": slots}
-    return row(
-        FETCH_SESSION_EVICTIONS,
-        rule="incremental_fetch",
-        variant="incremental",
-        node_id=11,
-        session_key=key,
-        event=what,
-        event_at=at(second),
-        **sweep,
-    )
+    of: Row = {"rule": "incremental_fetch", "variant": "incremental", "node_id": 11, **sweep}
+    happened: Row = {"session_key": key, "event": what, "event_at": at(second)}
+    return row(FETCH_SESSION_EVICTIONS, **of, **happened)
 
 
 def session_fetch(second: float, asked: int, epoch: int, returned: int, error: int = 0) -> Row:
-    return row(
-        FETCHES,
-        node_id=11,
-        is_cluster_metadata=False,
-        session_id=asked,
-        session_epoch=epoch,
-        response_session_id=returned,
-        error_code=error,
-        built_at=at(second),
-    )
+    session = {"session_id": asked, "session_epoch": epoch, "response_session_id": returned}
+    line: Row = {"node_id": 11, "built_at": at(second), "error_code": error}
+    return row(FETCHES, is_cluster_metadata=False, **line, **session)
 
 
 def test_peak_sessions() -> None:
@@ -219,18 +199,10 @@ def test_peak_sessions() -> None:
         session_fetch(7, 0, 0, 73),
         session_fetch(8, 0, -1, 0),  # without a session
     ]
-    slots = row(
-        CONFIGS,
-        node_id=1,
-        built_at=at(0),
-        source="DESCRIBE_CONFIGS",
-        resource_type="broker",
-        resource_name="11",
-        name="max.incremental.fetch.session.cache.slots",
-        value="1000",
-        operation="describe",
-        error_code=0,
-    )
+    line: Row = {"node_id": 1, "built_at": at(0), "source": "DESCRIBE_CONFIGS", "error_code": 0}
+    line |= {"resource_type": "broker", "resource_name": "11", "operation": "describe"}
+    name = "max.incremental.fetch.session.cache.slots"
+    slots = row(CONFIGS, name=name, value="1000", **line)
     tables = {FETCH_SESSION_EVICTIONS: replayed, FETCHES: recorded, CONFIGS: [slots]}
     found = rows_of(tables, "FROM peak_sessions ORDER BY variant, slots NULLS FIRST")
     names = ("variant", "slots", "sessions", "peak_sessions", "peak_at", "evicted")

@@ -340,17 +340,10 @@ def test_a_silence_that_only_the_next_heartbeat_ends_is_depended_on() -> None:
 
 def test_lags_that_are_emitted_later_are_depended_on() -> None:
     def lags(*seconds: float) -> Any:
+        of = {"rule": "hwm_parking", "variant": "recorded"}
+        of |= {"leader_id": 1, "leader_epoch": 1, "replica_id": 2}
         rows = [
-            row(
-                HIGH_WATERMARK_LAG,
-                rule="hwm_parking",
-                variant="recorded",
-                leader_id=1,
-                leader_epoch=1,
-                replica_id=2,
-                high_watermark=number,
-                learned_at=at(second),
-            )
+            row(HIGH_WATERMARK_LAG, **of, high_watermark=number, learned_at=at(second))
             for number, second in enumerate(seconds)
         ]
         return depends("lowest_acked_offset", (HIGH_WATERMARK_LAG, rows))
