@@ -35,24 +35,13 @@ def produce(recording: str, second: float, partition: int, ms: Row, **values: ob
         for of in ("acks_all", "min_isr")
         for end, d in (("earliest", -0.5), ("latest", 0.5))
     }
-    usual: Row = {
-        "recording": recording,
-        "rule": MIN_ISR_ACKS.name,
-        "variant": ACKS_MIN_INSYNC_REPLICAS,
-        "node_id": 11,
-        "topic": "t",
-        "partition": partition,
-        "acks": -1,
-        "received_at": at(second),
-        "min_insync_replicas": 2,
-        "isr": ISR[recording],
-        "recorded_error": 0,
-        "acks_all_error": 0,
-        "min_isr_error": 0,
-        "exposure_ms": None if ms["min_isr"] is None else ms["acks_all"] - ms["min_isr"],
-        **bounds,
-        **{f"{of}_{name}_latency_ms": ms[name] for of in ("partition", "request") for name in ms},
-    }
+    usual: Row = {"rule": MIN_ISR_ACKS.name, "variant": ACKS_MIN_INSYNC_REPLICAS}
+    usual |= {"recording": recording, "node_id": 11, "topic": "t", "partition": partition}
+    usual |= {"received_at": at(second), "acks": -1, "isr": ISR[recording]}
+    usual |= {"min_insync_replicas": 2, "recorded_error": 0, "acks_all_error": 0}
+    usual |= {"min_isr_error": 0, **bounds}
+    usual["exposure_ms"] = None if ms["min_isr"] is None else ms["acks_all"] - ms["min_isr"]
+    usual |= {f"{of}_{name}_latency_ms": ms[name] for of in ("partition", "request") for name in ms}
     return row(PRODUCE_ACK_OUTCOMES, **(usual | values))
 
 

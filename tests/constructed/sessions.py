@@ -17,23 +17,13 @@ RECORDINGS = tuple(RAN)
 
 
 def fetch(recording: str, variant: str, second: float, **values: object) -> Row:
-    usual: Row = {
-        "recording": recording,
-        "rule": INCREMENTAL_FETCH.name,
-        "variant": variant,
-        "node_id": 11,
-        "client_kind": "follower",
-        "dequeued_at": at(second),
-        "built_at": at(second + 0.25),
-        "is_full": variant == FULL or RAN[recording] == FULL,
-        "request_partitions": 3,
-        "response_partitions": 2,
-        "forgotten_partitions": 0,
-        "added_partitions": 0,
-        "record_bytes": 100,
-        "request_bytes": 60,
-        "response_bytes": 150,
-    }
+    usual: Row = {"recording": recording, "rule": INCREMENTAL_FETCH.name, "variant": variant}
+    usual |= {"node_id": 11, "client_kind": "follower"}
+    usual |= {"dequeued_at": at(second), "built_at": at(second + 0.25)}
+    usual["is_full"] = variant == FULL or RAN[recording] == FULL
+    usual |= {"request_partitions": 3, "response_partitions": 2}
+    usual |= {"forgotten_partitions": 0, "added_partitions": 0}
+    usual |= {"record_bytes": 100, "request_bytes": 60, "response_bytes": 150}
     return row(FETCH_SESSION_OUTCOMES, **(usual | values))
 
 

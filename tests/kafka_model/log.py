@@ -21,17 +21,10 @@ def requested(
     topic: str, partition: int, fetch_offset: int = 0, **others: Any
 ) -> RequestedPartition:
     """A partition requested; a topic of 22 characters is an id, any other a name."""
-    values = {
-        "current_leader_epoch": 0,
-        "last_fetched_epoch": -1,
-        "log_start_offset": 0,
-        "partition_max_bytes": 1 << 20,
-        "replica_directory_id": None,
-        "high_watermark": NO_HIGH_WATERMARK,
-    }
-    return RequestedPartition(
-        **_topic(topic), partition=partition, fetch_offset=fetch_offset, **(values | others)
-    )
+    values = {"fetch_offset": fetch_offset, "log_start_offset": 0, "partition_max_bytes": 1 << 20}
+    values |= {"current_leader_epoch": 0, "last_fetched_epoch": -1}
+    values |= {"replica_directory_id": None, "high_watermark": NO_HIGH_WATERMARK}
+    return RequestedPartition(**_topic(topic), partition=partition, **(values | others))
 
 
 def returned(
@@ -39,14 +32,9 @@ def returned(
 ) -> ReturnedPartition:
     """A partition answered: without records and without an error unless said."""
     values: dict[str, Any] = dict.fromkeys(ReturnedPartition._fields)
-    values |= {
-        "error_code": 0,
-        "last_stable_offset": high_watermark,
-        "log_start_offset": 0,
-        "preferred_read_replica": -1,
-        "record_bytes": 0,
-        "aborted_transactions": 0,
-    }
+    values |= {"error_code": 0, "record_bytes": 0, "aborted_transactions": 0}
+    values |= {"last_stable_offset": high_watermark, "log_start_offset": 0}
+    values["preferred_read_replica"] = -1
     values |= _topic(topic) | {"partition": partition, "high_watermark": high_watermark} | others
     return ReturnedPartition(**values)
 
@@ -82,33 +70,19 @@ def unweighed(
 ) -> RecordedFetch:
     """A FETCH as a broker logs it: taken up at ``at_ms``, answered ``lasts_ms`` later."""
     is_follower = replica_id >= 0
-    values: dict[str, Any] = {
-        "request_id": f"{at_ms:014.3f} {connection}",
-        "api_version": request.version,
-        "client_id": f"broker-{replica_id}-fetcher-0" if is_follower else "console-consumer",
-        "connection": connection,
-        "replica_id": replica_id,
-        "replica_epoch": 7 if is_follower and request.version >= 15 else -1,
-        "received_us": micros(at_ms),
-        "dequeued_us": micros(at_ms),
-        "built_us": micros(at_ms + lasts_ms),
-        "session_id": request.session_id,
-        "session_epoch": request.epoch,
-        "rack_id": "",
-        "cluster_id": None,
-        "request_partitions": request.partitions,
-        "forgotten_partitions": [
-            ForgottenPartition(**_topic(topic), partition=p) for topic, p in request.forgotten
-        ],
-        "throttle_ms": 0.0,
-        "error_code": None if response is None else response.error,
-        "response_session_id": None if response is None else response.session_id,
-        "response_partitions": None if response is None else response.partitions,
-        "node_endpoints": [],
-        "topic_names": None,
-        "request_bytes": None,
-        "response_bytes": None,
-    }
+    values: dict[str, Any] = dict.fromkeys(RecordedFetch._fields)
+    values |= {"request_id": f"{at_ms:014.3f} {connection}", "connection": connection}
+    values |= {"received_us": micros(at_ms), "dequeued_us": micros(at_ms)}
+    values |= {"built_us": micros(at_ms + lasts_ms), "throttle_ms": 0.0}
+    client_id = f"broker-{replica_id}-fetcher-0" if is_follower else "console-consumer"
+    replica_epoch = 7 if is_follower and request.version >= 15 else -1
+    values |= {"client_id": client_id, "replica_id": replica_id, "replica_epoch": replica_epoch}
+    values |= {"api_version": request.version, "rack_id": "", "node_endpoints": []}
+    values |= {"session_id": request.session_id, "session_epoch": request.epoch}
+    gone = [ForgottenPartition(**_topic(topic), partition=p) for topic, p in request.forgotten]
+    values |= {"request_partitions": request.partitions, "forgotten_partitions": gone}
+    names = ("error_code", "response_session_id", "response_partitions")
+    values |= zip(names, response or (None,) * 3, strict=True)
     return RecordedFetch(**(values | others))
 
 

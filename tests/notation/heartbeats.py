@@ -144,14 +144,9 @@ def beat(
     broker_id: int, received_ms: float, offset: int, built_ms: float | None = None, **others: Any
 ) -> Event:
     """A heartbeat of an unfenced broker, its response built 2 ms later unless given."""
-    defaults = {
-        "broker_id": broker_id,
-        "offset": offset,
-        "handled_us": us(received_ms + 1),
-        "broker_epoch": 5_000,
-        "response_bytes": 19,
-        "connection": f"10.0.0.2:9093-10.0.1.{broker_id}:40000-1-2",
-    }
+    defaults = {"broker_id": broker_id, "broker_epoch": 5_000, "offset": offset}
+    defaults |= {"handled_us": us(received_ms + 1), "response_bytes": 19}
+    defaults["connection"] = f"10.0.0.2:9093-10.0.1.{broker_id}:40000-1-2"
     times = (received_ms, received_ms + 2 if built_ms is None else built_ms)
     return _at_controller(events.HEARTBEAT, f"beat {broker_id}", times, defaults | others)
 
@@ -168,15 +163,9 @@ def raft_fetch(
 
 def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
     """CREATE_TOPICS of one topic with one partition, forwarded to the controller by broker 11."""
-    defaults = {
-        "api_name": "CREATE_TOPICS",
-        "client_id": "admin",
-        "correlation_id": 7,
-        "is_forwarded": True,
-        "connection": "10.0.0.2:9093-10.0.1.11:50000-1-2",
-        "written": 1,
-        "partitions": 1,
-    }
+    defaults = {"api_name": "CREATE_TOPICS", "written": 1, "partitions": 1}
+    defaults |= {"client_id": "admin", "correlation_id": 7, "is_forwarded": True}
+    defaults["connection"] = "10.0.0.2:9093-10.0.1.11:50000-1-2"
     return _at_controller(events.WRITE, "write", (dequeued_ms, built_ms), defaults | others)
 
 

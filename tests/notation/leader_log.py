@@ -108,20 +108,11 @@ class History:
         """A PRODUCE of several partitions; it arrived a millisecond before the append."""
         request_id = f"p{len(self.events):05}"
         self.produced.append(request_id)
-        self._add(
-            ms - 0.5,
-            Kind.PRODUCE,
-            request_id,
-            received_us=at(ms - 1),
-            dequeued_us=at(ms - 0.5),
-            handled_us=at(ms),
-            built_us=at(ms if recorded_ms is None else recorded_ms),
-            client_id="producer",
-            acks=acks,
-            timeout_us=timeout_ms * 1000,
-            is_transactional=transactional,
-            partitions=partitions,
-        )
+        times = {"received_us": at(ms - 1), "dequeued_us": at(ms - 0.5), "handled_us": at(ms)}
+        times["built_us"] = at(ms if recorded_ms is None else recorded_ms)
+        sent = {"client_id": "producer", "acks": acks, "timeout_us": timeout_ms * 1000}
+        sent |= {"is_transactional": transactional, "partitions": partitions}
+        self._add(ms - 0.5, Kind.PRODUCE, request_id, **times, **sent)
         return request_id
 
     def fetch(
@@ -140,16 +131,10 @@ class History:
         ``until_ms``: when its handler is done.
         """
         listed = Partition("t", None, 0, fetch_offset=offset, leader_epoch=0, is_refused=refused)
-        self._add(
-            ms,
-            Kind.FETCH,
-            dequeued_us=at(ms - 0.5),
-            handled_us=at(ms + 0.5 if until_ms is None else until_ms),
-            replica_id=replica,
-            replica_epoch=epoch,
-            session_id=session,
-            partitions=[] if offset is None else [listed],
-        )
+        handled = at(ms + 0.5 if until_ms is None else until_ms)
+        sent = {"replica_id": replica, "replica_epoch": epoch, "session_id": session}
+        sent["partitions"] = [] if offset is None else [listed]
+        self._add(ms, Kind.FETCH, dequeued_us=at(ms - 0.5), handled_us=handled, **sent)
 
     def consumer_fetch(
         self,
@@ -163,18 +148,10 @@ class History:
         topic: str = "t",
     ) -> None:
         """A consumer's FETCH whose handler is done at a time, parked until ``until_ms``."""
-        self._add(
-            ms,
-            Kind.CONSUMER_FETCH,
-            built_us=at(until_ms),
-            session_id=session,
-            is_full=full,
-            min_bytes=min_bytes,
-            partitions=[
-                *(Partition(topic, None, number) for number in partitions),
-                *(Partition(topic, None, number, is_forgotten=True) for number in forgets),
-            ],
-        )
+        listed = [Partition(topic, None, number) for number in partitions]
+        listed += [Partition(topic, None, number, is_forgotten=True) for number in forgets]
+        sent = {"session_id": session, "is_full": full, "min_bytes": min_bytes}
+        self._add(ms, Kind.CONSUMER_FETCH, built_us=at(until_ms), partitions=listed, **sent)
 
     def metadata(
         self, ms: float, isr: Sequence[int], *, leader: int = LEADER, epoch: int = 0, node: int = 11
@@ -204,14 +181,9 @@ class History:
         applies: bool = False,
     ) -> None:
         """min.insync.replicas; ``applies``: the leader has to learn of it first."""
-        self._add(
-            ms,
-            Kind.CONFIG,
-            built_us=at(ms) if applies else None,
-            name=topic,
-            operation=operation,
-            value=None if value is None else str(value),
-        )
+        text, built_us = None if value is None else str(value), at(ms) if applies else None
+        of = {"name": topic, "operation": operation, "value": text}
+        self._add(ms, Kind.CONFIG, built_us=built_us, **of)
 
     def heartbeat(
         self,
@@ -224,31 +196,17 @@ class History:
         silence: bool = False,
     ) -> None:
         """A heartbeat; its response is built a millisecond later."""
-        self._add(
-            ms,
-            Kind.HEARTBEAT,
-            dequeued_us=at(ms),
-            built_us=at(ms + 1),
-            replica_id=broker,
-            replica_epoch=epoch,
-            want_shut_down=stops,
-            is_fenced=fenced,
-            operation=SILENCE if silence else None,
-        )
+        state = {"replica_id": broker, "replica_epoch": epoch}
+        state |= {"want_shut_down": stops, "is_fenced": fenced}
+        state["operation"] = SILENCE if silence else None
+        self._add(ms, Kind.HEARTBEAT, dequeued_us=at(ms), built_us=at(ms + 1), **state)
 
     def metadata_fetch(
         self, ms: float, offset: int, high_watermark: int, *, built_ms: float, node: int = 1
     ) -> None:
         """The leader's own FETCH of the metadata log and the response of a controller."""
-        self._add(
-            ms,
-            Kind.METADATA_FETCH,
-            received_us=at(ms),
-            built_us=at(built_ms),
-            replica_id=node,
-            fetch_offset=offset,
-            high_watermark=high_watermark,
-        )
+        of = {"replica_id": node, "fetch_offset": offset, "high_watermark": high_watermark}
+        self._add(ms, Kind.METADATA_FETCH, received_us=at(ms), built_us=at(built_ms), **of)
 
     def in_order(self) -> list[Event]:
         return sorted(self.events, key=lambda event: event[:3])

@@ -25,32 +25,17 @@ def fetched(
 ) -> RecordedFetch:
     """A FETCH that the leader of ``EPOCH`` completed, empty and of a 4.0 replica unless given."""
     sends = "high_watermark" in others
-    values: dict[str, Any] = {
-        "request_id": f"{built_ms:012.3f}-{replica_id:03d}",
-        "leader_epoch": EPOCH,
-        # Rising with time, as one connection's ids do.
-        "correlation_id": round(dequeued_ms * 10),
-        "api_version": 18 if sends else 17,
-        "received_us": micros(dequeued_ms),
-        "completed_us": micros(built_ms),
-        "max_wait_us": 500_000,
-        "last_fetched_epoch": EPOCH,
-        "high_watermark": NOT_SENT,
-        "error_code": 0,
-        "response_high_watermark": UNKNOWN_OFFSET,
-        "record_bytes": 0,
-        "is_diverging": False,
-        "is_snapshot": False,
-        "request_bytes": None,
-        "response_bytes": None,
-    }
-    return RecordedFetch(
-        replica_id=replica_id,
-        dequeued_us=micros(dequeued_ms),
-        built_us=micros(built_ms),
-        fetch_offset=fetch_offset,
-        **(values | others),
-    )
+    begin_us, end_us = micros(dequeued_ms), micros(built_ms)
+    times = {"received_us": begin_us, "dequeued_us": begin_us, "built_us": end_us}
+    line = {"request_id": f"{built_ms:012.3f}-{replica_id:03d}", "completed_us": end_us, **times}
+    # Rising with time, as one connection's ids do.
+    line |= {"correlation_id": round(dequeued_ms * 10), "api_version": 18 if sends else 17}
+    sent = {"replica_id": replica_id, "fetch_offset": fetch_offset, "max_wait_us": 500_000}
+    sent |= {"leader_epoch": EPOCH, "last_fetched_epoch": EPOCH, "high_watermark": NOT_SENT}
+    returned = {"error_code": 0, "response_high_watermark": UNKNOWN_OFFSET, "record_bytes": 0}
+    returned |= {"is_diverging": False, "is_snapshot": False}
+    sizes = {"request_bytes": None, "response_bytes": None}
+    return RecordedFetch(**{**line, **sent, **returned, **sizes, **others})
 
 
 def micros(milliseconds: float) -> int:
