@@ -50,14 +50,9 @@ def created(name: str, second: float, *topics: tuple[str, int], api: str = "CREA
 
 
 def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
-    usual: Row = {
-        "rule": LOWEST_ACKED_OFFSET.name,
-        "variant": LOWEST_ACKED,
-        "request_id": write,
-        "broker_id": broker,
-        "evidence": HEARTBEAT,
-        "applied_at_latest": None if second is None else at(second),
-    }
+    usual: Row = {"rule": LOWEST_ACKED_OFFSET.name, "variant": LOWEST_ACKED}
+    usual |= {"request_id": write, "broker_id": broker, "evidence": HEARTBEAT}
+    usual["applied_at_latest"] = None if second is None else at(second)
     return row(METADATA_WRITE_VISIBILITY, **(usual | more))
 
 

@@ -77,26 +77,18 @@ def test_the_least_width_that_240_buckets_are_enough_for() -> None:
 
 
 def lags() -> list[Row]:
-    draw = random.Random(1166)
-    return [
-        row(
-            HIGH_WATERMARK_LAG,
-            recording=draw.choice(["r", "s"]),
-            rule="hwm_parking",
-            variant=draw.choice(["recorded", "with_kip_1166"]),
-            parameter=draw.choice(["none", "none", "none", "max_wait_ms"]),
-            leader_id=1,
-            leader_epoch=1,
-            replica_id=11,
-            high_watermark=number,
-            is_voter=draw.random() < 0.3,
-            leader_at=at(draw.randrange(120_000) / 1000),
-            lag_ms=draw.choice([None, *(n / 8 for n in range(4000))]),
-            phase=draw.choice(["starting", "steady"]),
-            verdict=draw.choice(["replayed", "unknown", "not_applicable"]),
-        )
-        for number in range(600)
-    ]
+    draw, rows = random.Random(1166), []
+    for number in range(600):
+        of: Row = {"rule": "hwm_parking", "recording": draw.choice(["r", "s"])}
+        of["variant"] = draw.choice(["recorded", "with_kip_1166"])
+        of["parameter"] = draw.choice(["none", "none", "none", "max_wait_ms"])
+        of |= {"leader_id": 1, "leader_epoch": 1, "replica_id": 11, "high_watermark": number}
+        of |= {"is_voter": draw.random() < 0.3, "leader_at": at(draw.randrange(120_000) / 1000)}
+        of["lag_ms"] = draw.choice([None, *(n / 8 for n in range(4000))])
+        of["phase"] = draw.choice(["starting", "steady"])
+        of["verdict"] = draw.choice(["replayed", "unknown", "not_applicable"])
+        rows.append(row(HIGH_WATERMARK_LAG, **of))
+    return rows
 
 
 @pytest.mark.parametrize(

@@ -123,18 +123,12 @@ class Pending:
             "clientId": self.sender or to.client,
             "requestApiKeyName": self.api,
         }
-        line = to.line | {
-            "isForwarded": self.sender is not None,
-            "requestHeader": header,
-            "request": self.request,
-            "response": response,
-            "totalTimeMs": (queued + taken + waited + sent) / MS,
-            "requestQueueTimeMs": queued / MS,
-            "localTimeMs": local / MS,
-            "remoteTimeMs": (taken - local) / MS,
-            "responseQueueTimeMs": waited / MS,
-            "sendTimeMs": sent / MS,
-        }
+        line = to.line | {"isForwarded": self.sender is not None, "requestHeader": header}
+        line |= {"request": self.request, "response": response}
+        line |= {"totalTimeMs": (queued + taken + waited + sent) / MS}
+        line |= {"requestQueueTimeMs": queued / MS, "localTimeMs": local / MS}
+        line |= {"remoteTimeMs": (taken - local) / MS}
+        line |= {"responseQueueTimeMs": waited / MS, "sendTimeMs": sent / MS}
         to.cluster.write(built_us + waited + sent, to.node, _encode(line))
 
 

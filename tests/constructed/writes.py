@@ -24,15 +24,10 @@ RECORDINGS = ("r", "other", "dark")
 
 
 def written(second: float, stale_ms: float | None, known_ms: float | None, **more: object) -> Row:
-    usual: Row = {
-        "rule": LOWEST_ACKED_OFFSET.name,
-        "variant": LOWEST_ACKED,
-        "api_name": "CREATE_TOPICS",
-        "received_at": at(second),
-        "stale_window_ms": stale_ms,
-        "read_after_write_ms": known_ms,
-        "verdict": (Verdict.UNKNOWN if stale_ms is None else Verdict.REPLAYED).value,
-    }
+    usual: Row = {"rule": LOWEST_ACKED_OFFSET.name, "variant": LOWEST_ACKED}
+    usual |= {"api_name": "CREATE_TOPICS", "received_at": at(second)}
+    usual |= {"stale_window_ms": stale_ms, "read_after_write_ms": known_ms}
+    usual["verdict"] = (Verdict.UNKNOWN if stale_ms is None else Verdict.REPLAYED).value
     return row(METADATA_WRITE_OUTCOMES, **(usual | more))
 
 

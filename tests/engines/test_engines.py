@@ -110,15 +110,8 @@ def test_of_what_is_recent_no_old_file_is_read(
         "SELECT request_id FROM requests UNION ALL SELECT 'topic ' || request_id FROM topics"
     )
     found = [each["request_id"] for each in engine.rows(text, ["it's"]).to_pylist()]
-    assert sorted(found) == [
-        "0 it's",
-        "10 it's",
-        "5 it's",
-        "9 it's",
-        "topic 10 it's",
-        "topic 5 it's",
-        "topic 9 it's",
-    ]
+    recent = {f"{n} it's" for n in (0, 5, 9, 10)} | {f"topic {n} it's" for n in (5, 9, 10)}
+    assert sorted(found) == sorted(recent)
     assert engine.rows(text, ["other"]).num_rows == 14
     whole = engine.of(warehouse.since({"other": begin}, [TOPICS]))
     assert whole.rows(text, ["other"]).num_rows == 4 + 7

@@ -191,14 +191,9 @@ def log_of(moments: Sequence[Moment], names: dict[str, str], slots: int) -> list
     def finish_until(now: float) -> None:
         while due and min(due, key=_when)[0] <= now:
             built, _, moment, context, attempt = due.pop(due.index(min(due, key=_when)))
-            response = broker.respond(
-                context,
-                moment.state.__getitem__,
-                moment.not_read,
-                moment.replica_id >= 0,
-                int(built),
-                moment.throttled,
-            )
+            read, is_follower = moment.state.__getitem__, moment.replica_id >= 0
+            how = (moment.not_read, is_follower, int(built), moment.throttled)
+            response = broker.respond(context, read, *how)
             handlers[moment.client].handle(response, moment.throttled)
             rows.append(_row(moment, context.request, response, attempt))
 
@@ -225,13 +220,7 @@ def _when(item: tuple[float, int, Moment, Context, int]) -> tuple[float, int]:
 
 
 def _row(moment: Moment, request: Request, response: Response, attempt: int) -> RecordedFetch:
-    return unweighed(
-        moment.at_ms,
-        request,
-        response,
-        lasts_ms=moment.lasts_ms,
-        replica_id=moment.replica_id,
-        connection=f"connection {moment.client:02d}",
-        request_id=f"{moment.at_ms:014.3f} {moment.client:02d} {attempt}",
-        throttle_ms=5.0 if moment.throttled else 0.0,
-    )
+    line = {"lasts_ms": moment.lasts_ms, "throttle_ms": 5.0 if moment.throttled else 0.0}
+    who = {"replica_id": moment.replica_id, "connection": f"connection {moment.client:02d}"}
+    request_id = f"{moment.at_ms:014.3f} {moment.client:02d} {attempt}"
+    return unweighed(moment.at_ms, request, response, request_id=request_id, **line, **who)

@@ -101,18 +101,11 @@ class _Player:
     def _heartbeat(self, broker_id: int, what: str, offset: int) -> Carried | None:
         if what == "restarts":
             self._epochs[broker_id] = self._epochs.get(broker_id, 0) + 1
-        return self._manager.heartbeat(
-            Heartbeat(
-                self._controller,
-                broker_id,
-                self._epochs.get(broker_id, 0),
-                self._at,
-                self._at + MS,
-                offset,
-                is_fenced=what in ("registers", "is gone with", "restarts"),
-                want_shut_down=what in ("stops with", "is gone with"),
-            )
-        )
+        identity = (self._controller, broker_id, self._epochs.get(broker_id, 0))
+        is_fenced = what in ("registers", "is gone with", "restarts")
+        stops = what in ("stops with", "is gone with")
+        beat = Heartbeat(*identity, self._at, self._at + MS, offset, is_fenced, stops)
+        return self._manager.heartbeat(beat)
 
 
 def _outcome(carried: Carried | None) -> str:
@@ -184,16 +177,9 @@ def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: in
 
 
 def learned(broker_id: int, at_ms: float, high_watermark: int, variant: str = "recorded") -> Event:
-    return Event(
-        us(at_ms),
-        events.LEARNED,
-        f"{variant}/{broker_id}/{high_watermark}",
-        CONTROLLER,
-        error_code=0,
-        broker_id=broker_id,
-        high_watermark=high_watermark,
-        variant=variant,
-    )
+    what = {"broker_id": broker_id, "high_watermark": high_watermark, "variant": variant}
+    request_id = f"{variant}/{broker_id}/{high_watermark}"
+    return Event(us(at_ms), events.LEARNED, request_id, CONTROLLER, error_code=0, **what)
 
 
 def born_empty(at_ms: float = 0) -> list[Event]:

@@ -44,17 +44,16 @@ def wire(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 def wire_of(row: RecordedFetch) -> tuple[object, ...]:
+    number, attempt = row.request_id[:-2], int(row.request_id[-1])
+    lists = (row.request_partitions, row.forgotten_partitions, row.response_partitions)
+    sizes = (row.request_bytes, row.response_bytes, row.error_code)
     return (
-        row.request_id[:-2],
-        int(row.request_id[-1]),
+        number,
+        attempt,
         row.is_full,
         row.session_epoch,
-        len(row.request_partitions or ()),
-        len(row.forgotten_partitions or ()),
-        len(row.response_partitions or ()),
-        row.request_bytes,
-        row.response_bytes,
-        row.error_code,
+        *(len(of or ()) for of in lists),
+        *sizes,
     )
 
 

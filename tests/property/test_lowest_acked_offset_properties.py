@@ -170,14 +170,8 @@ def clusters(draw: st.DrawFn, *, is_rough: bool = False) -> Cluster:
         ms += draw(st.integers(60, 30_000 if is_rough else 3_000))
         partitions = draw(st.integers(1, 4))
         extra = draw(st.integers(0, 1))
-        write = create_topic(
-            ms,
-            ms + 50,
-            partitions=partitions,
-            correlation_id=number,
-            topics=["t"],
-            replicas=[draw(st.integers(0, 6))],
-        )
+        of = {"correlation_id": number, "topics": ["t"], "replicas": [draw(st.integers(0, 6))]}
+        write = create_topic(ms, ms + 50, partitions=partitions, **of)
         offset += 1 + partitions
         cluster.writes[write.request_id] = offset - 1
         offset += extra
@@ -205,16 +199,11 @@ def _lives(draw: st.DrawFn, cluster: Cluster, broker: int, end_ms: int, is_rough
         truth.add(us(ms), high_watermark - 1, broker)
         cluster.events.append(learned(broker, ms, high_watermark))
         if is_rough:
-            carried = draw(st.sampled_from([NOT_SENT, high_watermark]))
-            fetch = raft_fetch(
-                broker,
-                ms + 1,
-                ms + draw(st.integers(2, 400)),
-                high_watermark,
-                high_watermark=carried,
-                response_high_watermark=draw(st.sampled_from([-1, high_watermark])),
-                correlation_id=draw(st.sampled_from([ms, ms, 1])),
-            )
+            known = {"high_watermark": draw(st.sampled_from([NOT_SENT, high_watermark]))}
+            known["response_high_watermark"] = draw(st.sampled_from([-1, high_watermark]))
+            known["correlation_id"] = draw(st.sampled_from([ms, ms, 1]))
+            until = ms + draw(st.integers(2, 400))
+            fetch = raft_fetch(broker, ms + 1, until, high_watermark, **known)
             image = api_versions(broker, ms + 40, ms + 41, high_watermark - 1)
             cluster.events += draw(st.sampled_from([(fetch,), (fetch, image), ()]))
     ms = draw(st.integers(1_000, 2_999))

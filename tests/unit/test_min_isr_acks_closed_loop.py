@@ -57,14 +57,9 @@ def produce(number: int, received_ms: float, **more: Any) -> Produce:
         *(at_us, f"r{number}", at_us, at_us, us(received_ms + 1), us(received_ms + 60), None),
         *("p", acks, connection, 1),
     )
-    values: dict[str, Any] = {
-        "sent_us": (at_us,) * 3,
-        "handling_us": (1000, 1000),
-        "is_appended": True,
-        "followers": (12, 13),
-        "groups": ([BOTH], [ONE]),
-        "alone": (Alone(us(60), NONE), Alone(us(10), NONE)),
-    }
+    values: dict[str, Any] = {"sent_us": (at_us,) * 3, "handling_us": (1000, 1000)}
+    values |= {"is_appended": True, "followers": (12, 13), "groups": ([BOTH], [ONE])}
+    values["alone"] = (Alone(us(60), NONE), Alone(us(10), NONE))
     return Produce(line, number, at_us, **(values | more))
 
 
