@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow.fs as pafs
 import pytest
+from ran import ran
 
 from kip_replay.pipelines import storage
 from kip_replay.pipelines.storage import filesystem_of
@@ -71,8 +72,7 @@ def uploaded(folder: Path, uri: str) -> str:
 
 def job(*command: object) -> subprocess.CompletedProcess[str]:
     """A job as a process; what it prints holds no secret."""
-    words = [sys.executable, "-m", "kip_replay.jobs.main", *map(str, command)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, "-m", "kip_replay.jobs.main", *command)
     assert SECRET not in done.stdout + done.stderr
     return done
 

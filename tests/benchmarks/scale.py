@@ -78,14 +78,8 @@ class Benchmark:
         self.logs, self.only, self.out = given.logs, re.compile(given.only), given.out
         self.path = [str(given.code)] if given.code else []
         self.deadline = time.monotonic() + 60 * given.minutes
-        self.figures: dict[str, Any] = {
-            "machine": pages.machine(),
-            "runs": [],
-            "beside": [],
-            "growing": [],
-            "tables": [],
-            "skipped": [],
-        }
+        self.figures: dict[str, Any] = {"machine": pages.machine()}
+        self.figures |= {of: [] for of in ("runs", "beside", "growing", "tables", "skipped")}
 
     def log(self, name: str) -> tuple[Path, dict[str, float]]:
         """The folder of a log, its MB, lines and seconds; written where it is not there."""
@@ -196,16 +190,10 @@ class Benchmark:
             )
         memory = f"{done.peak_bytes / MB:,.0f} MB"
         say(f"{name}: {done.process_s:.1f} s, {done.cpu_s:.1f} CPU s, {memory}")
-        return {
-            "is_done": is_done,
-            "wall_s": done.process_s,
-            "cpu_s": done.cpu_s,
-            "peak_mb": done.peak_bytes / MB,
-            "largest_mb": done.largest_bytes / MB,
-            "shuffled_mb": shuffled / MB,
-            "loop_s": loop_s,
-            "stages": stages(done) if is_done else {},
-        }
+        figures = {"is_done": is_done, "wall_s": done.process_s, "cpu_s": done.cpu_s}
+        figures |= {"peak_mb": done.peak_bytes / MB, "largest_mb": done.largest_bytes / MB}
+        figures |= {"shuffled_mb": shuffled / MB, "loop_s": loop_s}
+        return figures | {"stages": stages(done) if is_done else {}}
 
     def save(self) -> None:
         (self.out / "scaling.json").write_text(json.dumps(self.figures, indent=1) + "\n")

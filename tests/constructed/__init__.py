@@ -54,14 +54,9 @@ def row(table: Table, **values: Any) -> Row:
     """A row of a table: replayed, no sweep, a request of its own; the rest is null."""
     unknown_names = values.keys() - set(table.arrow_schema.names)
     assert not unknown_names, unknown_names
-    usual = {
-        "recording": "r",
-        "parameter": "none",
-        "parameter_value": -1,
-        "verdict": Verdict.REPLAYED.value,
-        "request_id": f"request {next(_numbers):06d}",
-        "attempt": 0,
-    }
+    usual = {"recording": "r", "verdict": Verdict.REPLAYED.value, "attempt": 0}
+    usual |= {"parameter": "none", "parameter_value": -1}
+    usual["request_id"] = f"request {next(_numbers):06d}"
     filled = {name: values.get(name, usual.get(name)) for name in table.arrow_schema.names}
     missing = [name for name in table.key if filled[name] is None]
     assert not missing, missing

@@ -1,13 +1,12 @@
 """The first ten minutes: demo, its page, and the notebook on what it leaves."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ran import ran
 
 import kip_replay as kr
 from kip_replay.pipelines.errors import UserError
@@ -25,14 +24,8 @@ def test_a_first_look_needs_neither_java_nor_spark_and_a_notebook_reads_it(
         "heavy = {'pyspark', 'py4j', 'great_expectations', 'sqlalchemy'}\n"
         "sys.exit(status or bool(heavy & {*sys.modules}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": "", "JAVA_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    nowhere = {"PATH": "", "JAVA_HOME": str(tmp_path)}
+    done = ran(sys.executable, "-c", program, cwd=tmp_path, **nowhere)
     assert done.returncode == 0, done.stderr
     assert f"\nopened {(tmp_path / 'demo' / 'report.html').as_uri()}\n" in done.stdout
     assert "no browser was found" in done.stdout  # print returns None

@@ -1,13 +1,12 @@
 """What a schedule runs: increments through spark-submit give the tables of one run."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from growing import ArrivingLogs
 from pyspark.sql import SparkSession
+from ran import ran
 from recorded_logs import REPOSITORY
 
 from kip_replay.jobs import run
@@ -23,14 +22,9 @@ SETTINGS = ("--set", "replay.late_after_s=4", "--set", "quality.data_docs=false"
 
 def submitted(*arguments: str) -> str:
     """What ``spark-submit jobs/run.py`` prints."""
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("spark-submit")), "jobs/run.py", *arguments],
-        cwd=REPOSITORY,
-        env=os.environ | {"SPARK_CONF_DIR": "conf", "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = Path(sys.executable).with_name("spark-submit"), "jobs/run.py", *arguments
+    conf = {"SPARK_CONF_DIR": "conf", "PYSPARK_PYTHON": sys.executable}
+    done = ran(*command, cwd=REPOSITORY, **conf)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

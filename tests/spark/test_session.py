@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from ran import ran
 from recorded_logs import folder_of
 
 from kip_replay.jobs import ingest
@@ -24,15 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=REPOSITORY,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    return ran(sys.executable, "-c", program, cwd=REPOSITORY, **environment)
 
 
 def test_times_are_utc_whatever_the_machine_says(spark: SparkSession) -> None:

@@ -1,12 +1,12 @@
 """What commands say before they work: help, names of recordings, completion. Without Spark."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ran import ran
 from small_logs import plain, write_recording
 
 from kip_replay.jobs import check, compare, completion, ingest, main, maintain, replay, report, run
@@ -88,14 +88,8 @@ def test_bash_completes_names_of_recordings_and_runs_none(tmp_path: Path) -> Non
         completed kip-replay check pl
         completed kip-replay compare plain o
         completed kip-replay check '$'"""
-    found = subprocess.run(
-        ["bash", "-c", program],
-        cwd=tmp_path,
-        env=os.environ | {"KIP_REPLAY_WAREHOUSE": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    there = {"KIP_REPLAY_WAREHOUSE": str(tmp_path)}
+    found = ran("bash", "-c", program, cwd=tmp_path, check=True, **there)
     lines = found.stdout.splitlines()
     assert lines[:3] == ["compare completion", "plain plan-b", "other"]
     assert "touch" in lines[3]

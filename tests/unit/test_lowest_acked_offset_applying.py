@@ -33,16 +33,11 @@ OF_12 = ((4990, 5060, 20, 22), (5064, 5500, 22, 22))
 
 def fetches(broker: int, spans: Sequence[Span], **others: Any) -> list[Event]:
     """(dequeued, built, fetch offset, high watermark of the response), milliseconds."""
-    return [
-        raft_fetch(
-            broker,
-            begin,
-            end,
-            offset,
-            **{"response_high_watermark": high_watermark, "correlation_id": 100 + n} | others,
-        )
-        for n, (begin, end, offset, high_watermark) in enumerate(spans)
-    ]
+    made = []
+    for n, (*span, high_watermark) in enumerate(spans):
+        of = {"response_high_watermark": high_watermark, "correlation_id": 100 + n}
+        made.append(raft_fetch(broker, *span, **of | others))
+    return made
 
 
 def replayed(events: Sequence[Event], **settings: Any) -> Replayed:

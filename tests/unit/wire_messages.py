@@ -58,33 +58,20 @@ node_endpoints = st.lists(
     ),
     max_size=3,
 )
+indexes = ("partition", "current_leader_epoch", "last_fetched_epoch", "partition_max_bytes")
 fetch_partition = st.fixed_dictionaries(
-    {
-        "partition": int32,
-        "current_leader_epoch": int32,
-        "fetch_offset": int64,
-        "last_fetched_epoch": int32,
-        "log_start_offset": int64,
-        "partition_max_bytes": int32,
-        "replica_directory_id": st.none() | ids,
-        "high_watermark": st.just(NO_HIGH_WATERMARK) | int64,
-    }
+    dict.fromkeys(indexes, int32)
+    | dict.fromkeys(("fetch_offset", "log_start_offset"), int64)
+    | {"replica_directory_id": st.none() | ids}
+    | {"high_watermark": st.just(NO_HIGH_WATERMARK) | int64}
 )
 fetch_request = st.fixed_dictionaries(
-    {
-        "cluster_id": st.none() | names,
-        "replica_id": st.just(-1) | int32,
-        "replica_epoch": st.just(-1) | int64,
-        "max_wait_ms": st.integers(0, 2**31 - 1),
-        "min_bytes": int32,
-        "max_bytes": int32,
-        "isolation_level": st.sampled_from([0, 1]),
-        "session_id": int32,
-        "session_epoch": int32,
-        "rack_id": names | st.just(""),
-        "request_partitions": in_topics(fetch_partition),
-        "forgotten_partitions": in_topics(st.fixed_dictionaries({"partition": int32})),
-    }
+    dict.fromkeys(("min_bytes", "max_bytes", "session_id", "session_epoch"), int32)
+    | {"replica_id": st.just(-1) | int32, "replica_epoch": st.just(-1) | int64}
+    | {"max_wait_ms": st.integers(0, 2**31 - 1), "isolation_level": st.sampled_from([0, 1])}
+    | {"cluster_id": st.none() | names, "rack_id": names | st.just("")}
+    | {"request_partitions": in_topics(fetch_partition)}
+    | {"forgotten_partitions": in_topics(st.fixed_dictionaries({"partition": int32}))}
 )
 
 
@@ -95,13 +82,11 @@ def both_or_neither(first: str, second: str, b: st.SearchStrategy[int]) -> Any:
 
 @st.composite
 def fetched_partition(draw: st.DrawFn) -> dict[str, Any]:
+    offsets = ("high_watermark", "last_stable_offset", "log_start_offset")
     return {
-        "partition": draw(int32),
+        **{name: draw(int32) for name in ("partition", "preferred_read_replica")},
+        **{name: draw(int64) for name in offsets},
         "error_code": draw(errors),
-        "high_watermark": draw(int64),
-        "last_stable_offset": draw(int64),
-        "log_start_offset": draw(int64),
-        "preferred_read_replica": draw(int32),
         "record_bytes": draw(record_bytes),
         "aborted_transactions": draw(st.none() | st.sampled_from([0, 1, 2, 126, 127, 130])),
         **draw(both_or_neither("current_leader_id", "current_leader_epoch", int32)),

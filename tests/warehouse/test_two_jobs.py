@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pytest
 from put_rows import assert_same, contents
+from ran import ran
 from recorded_logs import folder_of
 from small_logs import BROKER, CONTROLLER, lines_of, plain, write_recording
 
@@ -24,11 +25,8 @@ def job(recording: Path, warehouse: Path) -> list[str]:
 
 
 def processes(*commands: Sequence[object]) -> list[Ended]:
-    def ended(command: Sequence[object]) -> Ended:
-        return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-
     with ThreadPoolExecutor(len(commands)) as pool:
-        return list(pool.map(ended, commands))
+        return list(pool.map(lambda command: ran(*command), commands))
 
 
 def test_ingests_at_the_same_time_read_every_line_once(tmp_path: Path) -> None:
