@@ -1,7 +1,9 @@
 """Physical lines in any layout as rows, all at once."""
 
+import gzip
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +11,10 @@ import pyarrow as pa
 from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.kafka.request_log.layouts import LineReader
 from kip_replay.replay.kafka.request_log.line import without_line_end
+
+REQUEST_LOG = Path(__file__).parent / "data" / "request_log"
+#: Recorded lines: every API and version, and long lines of full FETCHes.
+LINES = gzip.decompress((REQUEST_LOG / "lines.log.gz").read_bytes()).splitlines()
 
 
 def parsed(

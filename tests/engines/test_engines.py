@@ -19,6 +19,8 @@ from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS, TOPICS
 
+EngineOf = Callable[[Warehouse], Engine]
+
 NAMES = ["it's 100% \\ `odd`", "a/b=c?", "ü 水", "007", "2024-01", "%41", "{x}[1]*"]
 ALL = Text("SELECT recording, node_id FROM ingested_files")
 
@@ -54,9 +56,7 @@ class Numbered:
         return self.files.closed()
 
 
-def test_rows_come_back_under_their_names(
-    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
-) -> None:
+def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "it's a ware-house 1.x")
     engine, text = engine_of(warehouse), Text("SELECT id FROM numbers")
 
@@ -86,9 +86,7 @@ def test_rows_come_back_under_their_names(
             assert sorted(rows) == [each for each in expected if each[0] in names]
 
 
-def test_of_what_is_recent_no_old_file_is_read(
-    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
-) -> None:
+def test_of_what_is_recent_no_old_file_is_read(engine_of: EngineOf, tmp_path: Path) -> None:
     """Requests from a time on, whatever files they are in, what they led to a little later, and
     sums whole."""
     warehouse, begin = Warehouse(tmp_path), datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -117,17 +115,13 @@ def test_of_what_is_recent_no_old_file_is_read(
     assert whole.rows(text, ["other"]).num_rows == 4 + 7
 
 
-def test_no_rows_are_a_table_all_the_same(
-    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
-) -> None:
+def test_no_rows_are_a_table_all_the_same(engine_of: EngineOf, tmp_path: Path) -> None:
     rows = engine_of(Warehouse(tmp_path)).rows(ALL, ["r"])
     assert rows.column_names == ["recording", "node_id"]
     assert rows.num_rows == 0
 
 
-def test_bytes_that_were_changed_become_no_rows(
-    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
-) -> None:
+def test_bytes_that_were_changed_become_no_rows(engine_of: EngineOf, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     put(warehouse, "ingest", {INGESTED_FILES: [row(INGESTED_FILES, "r", source_file="a" * 99)]})
     [file] = tmp_path.glob("ingested_files/recording=r/*.parquet")

@@ -11,13 +11,13 @@ from small_logs import BROKER, CONTROLLER, write_recording
 from kip_replay.jobs import compare, ingest, report, run
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
+Capsys = pytest.CaptureFixture[str]
+
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
 
 
-def test_a_second_run_changes_nothing(
-    finished: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_run_changes_nothing(finished: Warehouse, capsys: Capsys) -> None:
     report = Path(finished.path) / "report.html"
     before, page = versions(finished), report.read_bytes()
     assert run.main([str(FAILOVER), str(FREEZE), "--warehouse", finished.path]) == 0
@@ -31,7 +31,7 @@ def test_a_second_run_changes_nothing(
 
 
 def test_another_limit_writes_the_page_anew_and_replays_nothing(
-    finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Warehouse, tmp_path: Path, capsys: Capsys
 ) -> None:
     copy = Warehouse(shutil.copytree(finished.path, tmp_path / "copy"))
     page, before = Path(copy.path) / "report.html", versions(copy)
@@ -47,7 +47,7 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
 
 
 def test_the_report_in_other_forms_goes_to_stdout_or_a_file(
-    finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Warehouse, tmp_path: Path, capsys: Capsys
 ) -> None:
     arguments = [str(FAILOVER), str(FREEZE), "--warehouse", finished.path, "--format"]
     assert report.main([*arguments, "json"]) == 0
@@ -61,7 +61,7 @@ def test_the_report_in_other_forms_goes_to_stdout_or_a_file(
 
 
 def test_compare_prints_prediction_beside_recording(
-    finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Warehouse, tmp_path: Path, capsys: Capsys
 ) -> None:
     copy = str(shutil.copytree(finished.path, tmp_path / "copy"))
     assert compare.main([str(FAILOVER), "freeze-4.1", "--warehouse", copy]) == 0
@@ -85,7 +85,7 @@ def test_compare_prints_prediction_beside_recording(
     ],
 )
 def test_a_senseless_setting_is_one_sentence(
-    setting: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    setting: str, said: str, tmp_path: Path, capsys: Capsys
 ) -> None:
     status = run.main([str(FAILOVER), "--warehouse", str(tmp_path), "--set", setting])
     error = capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_a_senseless_setting_is_one_sentence(
     assert error.count("\n") == 1
 
 
-def test_who_votes_is_asked_for_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_votes_is_asked_for_by_name(tmp_path: Path, capsys: Capsys) -> None:
     folder = shutil.copytree(FAILOVER, tmp_path / "quiet")
     manifest = json.loads((folder / "recording.json").read_text())
     del manifest["voters"]
@@ -105,9 +105,7 @@ def test_who_votes_is_asked_for_by_name(tmp_path: Path, capsys: pytest.CaptureFi
     assert "voters" in capsys.readouterr().err
 
 
-def test_reasons_of_rejected_lines_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reasons_of_rejected_lines_are_counted(tmp_path: Path, capsys: Capsys) -> None:
     cut, *_ = (line[:200] for line in BROKER.splitlines())
     broken = BROKER + b"\n".join([b"what is this?", b"Completed request:{}", b"{}", cut, cut[:90]])
     files = {"c.log": CONTROLLER, "b.log": broken}

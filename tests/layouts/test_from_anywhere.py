@@ -20,6 +20,8 @@ from kip_replay.jobs import ingest, plan
 from .log4j import event
 from .wrappers import WRAPPERS, Record, mixed, noise
 
+Capsys = pytest.CaptureFixture[str]
+
 SOURCE = folder_of("metadata-4.0")
 NODES = {1: "controller", 2: "controller", 3: "controller"}
 NODES |= {11: "broker", 12: "broker", 13: "broker"}
@@ -100,9 +102,7 @@ def test_a_drafted_manifest_gives_the_same_requests(
     assert requests(tmp_path / "w") == expected
 
 
-def test_lines_of_nodes_that_are_not_listed_are_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_of_nodes_that_are_not_listed_are_others(tmp_path: Path, capsys: Capsys) -> None:
     place = tmp_path / "logs"
     place.mkdir()
     one_export("logcli-jsonl")(place)
@@ -115,7 +115,7 @@ def test_lines_of_nodes_that_are_not_listed_are_others(
 
 
 def test_a_part_of_the_time_and_then_all(
-    tmp_path: Path, expected: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, expected: list[tuple[object, ...]], capsys: Capsys
 ) -> None:
     command = [str(SOURCE), "--warehouse", str(tmp_path), "--quiet"]
     span = ["--from", "2026-11-20T20:36:30", "--until", "2026-11-20T21:36:40+01:00"]
@@ -137,9 +137,7 @@ def test_a_part_of_the_time_and_then_all(
     assert "correct --from and --until" in capsys.readouterr().err
 
 
-def test_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     def piped() -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LOGS[2])))
 
@@ -176,7 +174,7 @@ SERVER = b"".join(
 )
 @pytest.mark.parametrize("growing", [[], ["--growing"]])
 def test_a_log_without_a_readable_request_is_said_to_be_what_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], log: bytes, said: str, growing: list[str]
+    tmp_path: Path, capsys: Capsys, log: bytes, said: str, growing: list[str]
 ) -> None:
     place = write_recording(tmp_path / "r", {"node-2.log": log}, {2: "node-2.log"}).path
     assert ingest.main([str(place), "--warehouse", str(tmp_path / "w"), *growing]) == 2

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import parsed_lines
 import pytest
-from recorded_logs import REPOSITORY, folder_of
+from recorded_logs import folder_of
 
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
@@ -20,13 +21,8 @@ from .log4j import LAYOUTS, event, written
 from .wrappers import WRAPPERS, Record, mixed, noise, parts
 
 ZONE = "Europe/Berlin"
-#: Every API and version, and long lines of full fetches.
-LINES = gzip.decompress(
-    (REPOSITORY / "tests" / "data" / "request_log" / "lines.log.gz").read_bytes()
-).splitlines()
-LINES += gzip.decompress((folder_of("sessions-on") / "broker-11.log.gz").read_bytes()).splitlines()[
-    300:380
-]
+SESSIONS = gzip.decompress((folder_of("sessions-on") / "broker-11.log.gz").read_bytes())
+LINES = [*parsed_lines.LINES, *SESSIONS.splitlines()[300:380]]
 EVENTS = [event(line, ZONE) for line in LINES]
 #: When a carrier read each.
 STAMPS_US = [e.millis * 1000 + 3456 for e in EVENTS]

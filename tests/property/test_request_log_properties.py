@@ -1,9 +1,8 @@
 """Whatever the bytes: a row per request line, and no row that mixes two lines."""
 
-import gzip
-from pathlib import Path
 from typing import Any
 
+import parsed_lines
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -14,10 +13,7 @@ from kip_replay.replay.kafka.request_log import PARSED_LINE, Reason
 
 pytestmark = pytest.mark.property
 
-ALL_LINES = gzip.decompress(
-    (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()
-).splitlines()
-LINES = sorted(ALL_LINES, key=len)[:200]
+LINES = sorted(parsed_lines.LINES, key=len)[:200]
 lines = st.sampled_from(LINES)
 #: Typed rows of a line.
 TYPED = [field for field in PARSED_LINE if field.name not in ("request", "rejected")]

@@ -20,6 +20,8 @@ from kip_replay.pipelines.report.marks import Slowest, shown
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 
+Database = duckdb.DuckDBPyConnection
+
 pytestmark = pytest.mark.golden
 SAMPLES = ["acks-slow-follower", "acks-two-replicas", "metadata-4.0", "metadata-4.1"]
 SAMPLES += ["sessions-off", "sessions-on"]
@@ -48,7 +50,7 @@ FETCHES = {"hwm_parking": "fetch_parking_outcomes", "incremental_fetch": "fetch_
 class Tables:
     """One recording's tables; the steady phase by its heartbeats."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, name: str) -> None:
+    def __init__(self, database: Database, name: str) -> None:
         self._database, self.name = database, name
         unfenced = self.rows(
             "SELECT min(epoch_us(built_at)) FROM broker_heartbeats "
@@ -107,7 +109,7 @@ def database(samples: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_figures_are_those_of_the_outcomes(name: str, database: duckdb.DuckDBPyConnection) -> None:
+def test_figures_are_those_of_the_outcomes(name: str, database: Database) -> None:
     tables = Tables(database, name)
     rows = tables.rows(
         "SELECT rule, figure, before_variant, after_variant, before, after, low, high "
@@ -149,7 +151,7 @@ def line(name: str, source: str) -> Line:
     return found
 
 
-def slowest(database: duckdb.DuckDBPyConnection, rule: str, name: str) -> Slowest:
+def slowest(database: Database, rule: str, name: str) -> Slowest:
     [spec] = [spec for spec in rule_pages()[rule]["show"] if spec["mark"] == "slowest"]
     found = shown(database, spec, recording=name)
     assert isinstance(found, Slowest)
@@ -171,9 +173,7 @@ def named(pattern: str, text: str) -> tuple[str, ...]:
     return match.groups()
 
 
-def test_produces_waited_for_the_followers_that_are_named(
-    database: duckdb.DuckDBPyConnection,
-) -> None:
+def test_produces_waited_for_the_followers_that_are_named(database: Database) -> None:
     name = "acks-slow-follower"
     for row in slowest(database, "min_isr_acks", name).rows:
         produce = line(name, row.source)
@@ -192,9 +192,7 @@ def test_produces_waited_for_the_followers_that_are_named(
         assert int(offset) > int(at)
 
 
-def test_replicas_learned_by_the_fetches_that_are_named(
-    database: duckdb.DuckDBPyConnection,
-) -> None:
+def test_replicas_learned_by_the_fetches_that_are_named(database: Database) -> None:
     name = "acks-slow-follower"
     for row in slowest(database, "hwm_parking", name).rows:
         fetch = line(name, row.source)
@@ -209,9 +207,7 @@ def test_replicas_learned_by_the_fetches_that_are_named(
             assert before["built"] < fetch["built"]
 
 
-def test_writes_were_stale_at_the_broker_whose_lines_are_named(
-    database: duckdb.DuckDBPyConnection,
-) -> None:
+def test_writes_were_stale_at_the_broker_whose_lines_are_named(database: Database) -> None:
     name = "metadata-4.0"
     for row in slowest(database, "lowest_acked_offset", name).rows:
         write = line(name, row.source)

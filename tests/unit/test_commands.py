@@ -18,6 +18,8 @@ from kip_replay.pipelines.warehouse.commits import create
 from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.replay.log_tables import INGESTED_FILES
 
+Capsys = pytest.CaptureFixture[str]
+
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -37,13 +39,13 @@ def test_the_warehouse_has_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
         assert JobParser("sql", "", "").parse_args(["--warehouse", "w"]).warehouse == "w"
 
 
-def test_a_misspelt_option_is_answered_by_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_option_is_answered_by_the_closest(capsys: Capsys) -> None:
     assert check.main(["--warehose", "w"]) == 2
     assert "unrecognized arguments: --warehose: is --warehouse meant?" in capsys.readouterr().err
 
 
 def test_names_that_are_not_there_list_those_that_are_the_closest_first(
-    warehouse: str, capsys: pytest.CaptureFixture[str]
+    warehouse: str, capsys: Capsys
 ) -> None:
     for job, names in ((check, ["plane"]), (compare, ["plane", "other"]), (report, ["plane"])):
         assert job.main([*names, "--warehouse", warehouse]) == 2
@@ -54,7 +56,7 @@ def test_names_that_are_not_there_list_those_that_are_the_closest_first(
 
 
 def test_a_folder_stands_for_its_recording_and_nothing_for_all(
-    warehouse: str, capsys: pytest.CaptureFixture[str]
+    warehouse: str, capsys: Capsys
 ) -> None:
     folder = Path(warehouse).parent / "plain"
     assert check.main([str(folder), "--warehouse", warehouse]) == 2
@@ -66,9 +68,7 @@ def test_a_folder_stands_for_its_recording_and_nothing_for_all(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_all_commands_and_options(
-    shell: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completion_knows_all_commands_and_options(shell: str, capsys: Capsys) -> None:
     assert completion.main([shell]) == 0
     script = capsys.readouterr().out
     assert all(f"{name}" in script for name in (*main.JOBS, "--late-option") if name[0] != "-")
@@ -100,9 +100,7 @@ def test_bash_completes_names_of_recordings_and_runs_none(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> Callable[..., str]:
     """Runs a job on a warehouse, which ends with status 2 before Spark starts; its sentence."""
 
     def no_spark(*_: object, **__: object) -> None:
@@ -132,10 +130,7 @@ def test_what_is_no_folder_is_no_warehouse(tmp_path: Path, refused: Callable[...
 
 
 def test_a_folder_that_takes_no_file_is_no_warehouse(
-    tmp_path: Path,
-    refused: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     create(str(tmp_path / "w" / INGESTED_FILES.name), INGESTED_FILES)
 
@@ -156,7 +151,7 @@ def test_a_folder_that_takes_no_file_is_no_warehouse(
 
 
 def test_a_disk_that_is_full_is_found_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     def full(**_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -169,7 +164,7 @@ def test_a_disk_that_is_full_is_found_at_once(
 
 
 def test_a_growing_recording_may_begin_with_empty_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     monkeypatch.setattr(session, "_launch_jvm", None)
     logs = {2: "c.log", 11: "b.log"}

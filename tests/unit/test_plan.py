@@ -16,12 +16,15 @@ from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.sample import sampled
 
+Capsys = pytest.CaptureFixture[str]
+Planned = Callable[..., dict[str, Any]]
+
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 
 
 @pytest.fixture
-def planned(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+def planned(capsys: Capsys) -> Callable[..., dict[str, Any]]:
     """The plan of some arguments as JSON, with its exit status."""
 
     def of(*arguments: object) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def lacking(plan_of_one: dict[str, Any]) -> set[str]:
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
 def test_recordings(
-    planned: Callable[..., dict[str, Any]], folder: Path, kafka: str, lacks: set[str], requests: int
+    planned: Planned, folder: Path, kafka: str, lacks: set[str], requests: int
 ) -> None:
     found = planned(folder)
     one = found["recordings"][0]
@@ -65,9 +68,7 @@ def test_recordings(
         assert problem.startswith("node 13 logged only from 2026-11-20 20:53 to")
 
 
-def test_what_is_missing_is_named_with_how_to_get_it(
-    planned: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_what_is_missing_is_named_with_how_to_get_it(planned: Planned, tmp_path: Path) -> None:
     write_recording(tmp_path / "r", {"b.log": BROKER}, {11: "b.log"}, voters=[1, 2, 3])
     found = planned(tmp_path / "r")
     assert {"hwm_parking", "lowest_acked_offset"} <= lacking(found)
@@ -95,7 +96,7 @@ SERVER_LOG = b"[2026-11-20 20:35:58,000] INFO x (kafka.server.KafkaServer)\n"
     ids=["empty", "another log", "no file", "a zone that is wrong", "no voters", "two nodes"],
 )
 def test_what_a_run_stops_at(
-    planned: Callable[..., dict[str, Any]],
+    planned: Planned,
     tmp_path: Path,
     files: dict[str, bytes],
     entries: dict[str, Any],
@@ -114,9 +115,7 @@ def test_what_a_run_stops_at(
     assert sentence in found["recordings"][0]["refused"][0]
 
 
-def test_damage_and_rejected_lines_are_problems(
-    planned: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_damage_and_rejected_lines_are_problems(planned: Planned, tmp_path: Path) -> None:
     log = BROKER + BROKER[:300] + b"\n" + SERVER_LOG * 50
     files = {"c.log.gz": gzip.compress(CONTROLLER)[:-20], "b.log": log}
     write_recording(tmp_path / "r", files, {2: "c.log.gz", 11: "b.log"})
@@ -127,9 +126,7 @@ def test_damage_and_rejected_lines_are_problems(
     assert "node 11: of 24 lines looked at cannot be read: 1 truncated" in problems
 
 
-def test_a_rotated_file_that_is_missing_is_named(
-    planned: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_rotated_file_that_is_missing_is_named(planned: Planned, tmp_path: Path) -> None:
     later = re.sub(
         rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m[1]) + 1), BROKER
     )
@@ -140,9 +137,7 @@ def test_a_rotated_file_that_is_missing_is_named(
     assert [text for text in problems if text.startswith("node 11: no file has 2026-11-20")]
 
 
-def test_a_large_log_is_read_in_three_places(
-    planned: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_large_log_is_read_in_three_places(planned: Planned, tmp_path: Path) -> None:
     """The whole would take a while: 10 GB that are there in name only, between head and tail."""
     plain(tmp_path / "r")
     log = tmp_path / "r" / "broker-11.log"
@@ -170,9 +165,7 @@ def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
     assert whole.last_us < head.last_us
 
 
-def test_of_many_files_some_are_parsed_and_all_are_seen(
-    planned: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_of_many_files_some_are_parsed_and_all_are_seen(planned: Planned, tmp_path: Path) -> None:
     log = b"".join(BROKER.splitlines(keepends=True)[:3])
     files = {f"b.log.{number}": log for number in range(200)}
     write_recording(tmp_path / "r", {"c.log": CONTROLLER, **files}, {2: "c.log", 11: "b.log*"})
@@ -183,7 +176,7 @@ def test_of_many_files_some_are_parsed_and_all_are_seen(
 
 
 def test_a_folder_without_a_manifest_gets_one_that_runs(
-    planned: Callable[..., dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    planned: Planned, tmp_path: Path, capsys: Capsys
 ) -> None:
     for node in ("broker-11", "broker-12", "controller-3"):
         (tmp_path / "logs" / node).mkdir(parents=True)
@@ -218,9 +211,7 @@ def test_a_folder_without_a_manifest_gets_one_that_runs(
     assert again["recordings"][0]["manifest_draft"] is None
 
 
-def test_a_folder_of_recordings_names_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_recordings_names_them(tmp_path: Path, capsys: Capsys) -> None:
     for name in ("a", "b c"):
         plain(tmp_path / name)
     assert plan.main([str(tmp_path)]) == 2

@@ -1,24 +1,18 @@
 """Lines in, rows out: what a line is, what it is not, and that nothing is lost on the way."""
 
-import gzip
 import hashlib
 import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from parsed_lines import parsed
+from parsed_lines import LINES, parsed
 
 from kip_replay.replay.kafka.messages import schemas
 from kip_replay.replay.kafka.request_log import PARSED_LINE
 from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
-
-LINES = gzip.decompress(
-    (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()
-).splitlines()
 
 JSON = (
     b'{"isForwarded":false,"requestHeader":{"requestApiKey":18,"requestApiVersion":4,'

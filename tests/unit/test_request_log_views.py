@@ -2,13 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from parsed_lines import line_of, parsed
+from parsed_lines import REQUEST_LOG, line_of, parsed
 
-CASES_FILE = Path(__file__).parents[1] / "data" / "request_log" / "bodies.txt"
+CASES_FILE = REQUEST_LOG / "bodies.txt"
 ID = "YkSpcwHCQGiqAR6cTJn52w"
 SENDER = ("client_id", "connection", "api_version", "is_forwarded")
 

@@ -25,6 +25,8 @@ from kip_replay.pipelines.analysis.views import View, read_view, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.replay.tables import TABLES
 
+Capsys = pytest.CaptureFixture[str]
+
 SQL_TEXTS = Path(__file__).resolve().parents[1] / "data" / "sql"
 SECRET = "only-the-canary-sings-this"
 
@@ -139,7 +141,7 @@ def test_what_does_more_than_read_is_refused(
 
 
 def test_what_runs_changes_nothing(
-    catalog: Catalog, canary: Path, untouched: list[Any], capsys: pytest.CaptureFixture[str]
+    catalog: Catalog, canary: Path, untouched: list[Any], capsys: Capsys
 ) -> None:
     for statement in HARMLESS:
         Shell(catalog, "csv", 10).run(statement.replace("{folder}", str(canary)))
@@ -212,7 +214,7 @@ def test_a_mistake_is_one_sentence(
 
 
 def test_a_mistake_ends_with_status_2_and_nothing_on_stdout(
-    warehouse: Path, capsys: pytest.CaptureFixture[str]
+    warehouse: Path, capsys: Capsys
 ) -> None:
     zero_rows, no_page = ["--rows", "0", "SELECT 1"], ["--answer", "/nowhere/page.md"]
     for mistake in (["DROP VIEW requests"], ["SELECT nothing FROM requests"], zero_rows, no_page):
@@ -222,9 +224,7 @@ def test_a_mistake_ends_with_status_2_and_nothing_on_stdout(
         assert printed.err.count("\n") == 1
 
 
-def test_a_folder_without_a_warehouse_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_a_warehouse_is_named(tmp_path: Path, capsys: Capsys) -> None:
     assert main(["--warehouse", str(tmp_path), "SELECT 1"]) == 2
     assert f"no warehouse at {tmp_path}" in capsys.readouterr().err
 
@@ -237,9 +237,7 @@ HOSTILE = """
     INTERVAL 90 SECONDS AS i, 'nan'::DOUBLE AS nan"""
 
 
-def test_csv_and_json_are_rows_and_nothing_else(
-    catalog: Catalog, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_csv_and_json_are_rows_and_nothing_else(catalog: Catalog, capsys: Capsys) -> None:
     Shell(catalog, "csv", 10).run(HOSTILE)
     head, row = csv.reader(io.StringIO(capsys.readouterr().out))
     assert head == ["d", "b", "n", "h", "t", "z", "s", "m", "text", "bin", "text", "i", "nan"]
@@ -262,10 +260,7 @@ NAMED_TO_HARM = "x\x1b[31m\x9b2J\u202ey\nz"
 
 
 def test_nothing_that_a_terminal_obeys_reaches_it(
-    catalog: Catalog,
-    warehouse: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    catalog: Catalog, warehouse: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statement = f"SELECT '{NAMED_TO_HARM}' AS \"{NAMED_TO_HARM}\""
     shown = r"x\x1b[31m\x9b2J\u202ey\nz"
@@ -286,7 +281,7 @@ def test_nothing_that_a_terminal_obeys_reaches_it(
     assert printed.removesuffix("\n").isprintable()
 
 
-def test_no_cell_of_csv_is_a_formula(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_cell_of_csv_is_a_formula(catalog: Catalog, capsys: Capsys) -> None:
     Shell(catalog, "csv", 10).run(
         """SELECT '=cmd|''/c calc''!A0' AS "=1+1", '+1+1' AS "-1", '@x' AS "@", chr(9) || '=1' AS t,
         -1 AS i, -1.5 AS d, '-1' AS s, '-1e3' AS e, '-' AS m, -2.5::DOUBLE AS f, 'a=b' AS n"""
@@ -303,13 +298,13 @@ def test_a_plan_is_printed_line_by_line(catalog: Catalog) -> None:
     assert "\\x" not in "".join(printed)
 
 
-def test_no_more_rows_than_requested(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_more_rows_than_requested(catalog: Catalog, capsys: Capsys) -> None:
     assert len(Shell(catalog, "table", 3).table("SELECT * FROM range(10000000000)")) == 4
     assert "more than 3 rows" in capsys.readouterr().err
 
 
 def test_the_shell_takes_statements_and_commands(
-    warehouse: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    warehouse: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = ".tables\nSELECT recording\nFROM line_accounting\nORDER BY 1;\n"
     typed += "format csv\nSELECT 1 AS one;\nhelp;\n.schema line_accounting\nquit\nSELECT 2;\n"
@@ -325,7 +320,7 @@ def test_the_shell_takes_statements_and_commands(
 
 
 def test_a_terminal_goes_on_after_a_mistake_and_completes_names(
-    catalog: Catalog, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = iter(["SELEKT 1;", ".table", "SELECT 'next' AS n;", ".quit"])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))

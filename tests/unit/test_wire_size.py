@@ -1,15 +1,13 @@
 """Sizes on the wire: Kafka's own counts, a version of our own, and what has no size."""
 
 import csv
-import gzip
 from copy import deepcopy
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from parsed_lines import line_of, parsed
+from parsed_lines import LINES, REQUEST_LOG, line_of, parsed
 
 from kip_replay.replay.kafka.messages import (
     APIS,
@@ -30,15 +28,10 @@ VIEWS = (
     ("produce", PRODUCES, PRODUCE),
     ("broker_heartbeat", BROKER_HEARTBEATS, BROKER_HEARTBEAT),
 )
-DATA = Path(__file__).parents[1] / "data" / "request_log"
-
-
-def recorded_lines() -> list[bytes]:
-    return gzip.decompress((DATA / "lines.log.gz").read_bytes()).splitlines()
 
 
 def kafkas_counts() -> dict[int, tuple[int, int]]:
-    with (DATA / "body_sizes.csv").open() as file:
+    with (REQUEST_LOG / "body_sizes.csv").open() as file:
         return {
             int(row["line"]): (int(row["request_body_bytes"]), int(row["response_body_bytes"]))
             for row in csv.DictReader(file)
@@ -47,7 +40,7 @@ def kafkas_counts() -> dict[int, tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def recorded() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = parsed(recorded_lines()).to_pylist()
+    rows: list[dict[str, Any]] = parsed(LINES).to_pylist()
     return rows
 
 

@@ -21,6 +21,8 @@ from kip_replay.replay.log_tables import REQUESTS
 from kip_replay.replay.lowest_acked_offset.tables import HEARTBEAT_OUTCOMES
 from kip_replay.replay.tables import LATENCY_SUMMARY
 
+Failed = Callable[[Any], str]
+
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 ODD_NAME = "it's 100% \\ `odd`"
 
@@ -87,7 +89,7 @@ def first_commit_with(table: Path, edit: Callable[[dict[str, Any]], object]) -> 
 @pytest.mark.parametrize("cut", [cut_in_half, cut_to_its_first_line, cut_to_nothing])
 @pytest.mark.parametrize("job", [run, recordings])
 def test_a_commit_that_is_cut_short_stops_every_job(
-    warehouse: Path, cut: Callable[[Path], None], job: object, failed: Callable[[Any], str]
+    warehouse: Path, cut: Callable[[Path], None], job: object, failed: Failed
 ) -> None:
     cut(commit_of(warehouse / "requests"))
     before = contents(warehouse)
@@ -98,7 +100,7 @@ def test_a_commit_that_is_cut_short_stops_every_job(
     assert contents(warehouse) == before
 
 
-def test_a_commit_that_is_gone_is_missed(warehouse: Path, failed: Callable[[Any], str]) -> None:
+def test_a_commit_that_is_gone_is_missed(warehouse: Path, failed: Failed) -> None:
     table = warehouse / "latency_summary"
     commit_of(table).rename(commit_of(table, 2))
     before = contents(warehouse)
@@ -108,9 +110,7 @@ def test_a_commit_that_is_gone_is_missed(warehouse: Path, failed: Callable[[Any]
     assert contents(warehouse) == before
 
 
-def test_a_data_file_that_is_gone_or_cut_is_found(
-    warehouse: Path, failed: Callable[[Any], str]
-) -> None:
+def test_a_data_file_that_is_gone_or_cut_is_found(warehouse: Path, failed: Failed) -> None:
     file = data_file_of(warehouse / "heartbeat_outcomes")
     whole = file.read_bytes()
     file.unlink()
@@ -135,7 +135,7 @@ def test_a_checkpoint_that_cannot_be_read_is_found(warehouse: Path) -> None:
 
 @pytest.mark.parametrize("name", [".", "_delta_log"])
 def test_a_file_in_the_place_of_a_folder_is_found(
-    warehouse: Path, name: str, failed: Callable[[Any], str]
+    warehouse: Path, name: str, failed: Failed
 ) -> None:
     place = warehouse / "requests" / name
     shutil.rmtree(place)
@@ -145,7 +145,7 @@ def test_a_file_in_the_place_of_a_folder_is_found(
 
 @pytest.mark.parametrize("job", [run, recordings])
 def test_rows_that_a_step_left_and_that_are_gone_are_missed(
-    warehouse: Path, job: object, failed: Callable[[Any], str]
+    warehouse: Path, job: object, failed: Failed
 ) -> None:
     """A log without its last commit is a table as it was before, and no table is one too."""
     commit_of(warehouse / "requests").unlink()
@@ -155,9 +155,7 @@ def test_rows_that_a_step_left_and_that_are_gone_are_missed(
     assert f"the table requests is damaged, {there}restore" in failed(job)
 
 
-def test_rows_that_another_program_has_added_are_found(
-    warehouse: Path, failed: Callable[[Any], str]
-) -> None:
+def test_rows_that_another_program_has_added_are_found(warehouse: Path, failed: Failed) -> None:
     uri = str(warehouse / "heartbeat_outcomes")
     deltalake.write_deltalake(uri, deltalake.DeltaTable(uri).to_pyarrow_table(), mode="append")
     assert "has 2 rows in it where 1 were written: remove the folder" in failed(recordings)

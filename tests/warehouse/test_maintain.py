@@ -23,6 +23,8 @@ from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import CLOCK_BOUNDS, LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
 
+Capsys = pytest.CaptureFixture[str]
+
 ODD_NAME = "it's 100% ü `odd`"
 NOW = datetime.now(UTC).replace(microsecond=0)
 SHORT = ["--retention-hours", "0", "--allow-short-retention"]
@@ -69,9 +71,7 @@ def files(warehouse: Warehouse, table: Table, recording: str = ODD_NAME) -> int:
     return len(warehouse.files(table, [recording]))
 
 
-def test_what_cannot_be_safe_is_refused(
-    made: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_safe_is_refused(made: Warehouse, capsys: Capsys) -> None:
     for wrong, message in (
         (["--retention-hours", "24"], "--allow-short-retention"),
         (["--retention-hours", "-1"], "0 or more"),
@@ -82,9 +82,7 @@ def test_what_cannot_be_safe_is_refused(
         assert message in capsys.readouterr().err
 
 
-def test_a_dry_run_says_and_does_nothing(
-    made: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_says_and_does_nothing(made: Warehouse, capsys: Capsys) -> None:
     before = versions(made)
     assert maintain.main(["--warehouse", made.path, "--keep-days", "30", "--dry-run"]) == 0
     optimized = ("ingested_files", "requests", "latency_summary")
@@ -96,9 +94,7 @@ def test_a_dry_run_says_and_does_nothing(
     assert versions(made) == before
 
 
-def test_files_are_put_together_sorted_and_rows_stay(
-    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_put_together_sorted_and_rows_stay(warehouse: Warehouse, capsys: Capsys) -> None:
     before, version = rows(warehouse), versions(warehouse)[LINEAGE.name]
     assert maintain.main(["--warehouse", warehouse.path]) == 0
     assert "optimize requests: 7 files" in capsys.readouterr().out
@@ -129,7 +125,7 @@ def test_files_are_put_together_sorted_and_rows_stay(
 
 
 def test_vacuum_deletes_what_nobody_needs_and_is_old_enough(
-    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
+    warehouse: Warehouse, capsys: Capsys
 ) -> None:
     folder = Path(warehouse.uri_of(REQUESTS))
     old, new = (folder / orphan(warehouse) for _ in range(2))  # of tasks that were killed
@@ -198,7 +194,7 @@ def test_a_warehouse_that_is_fed_by_the_hour_stays_small(
 
 
 def test_an_optimize_that_another_writer_beats_is_left_for_next_time(
-    warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = TableOptimizer.z_order
 
@@ -218,9 +214,7 @@ def test_an_optimize_that_another_writer_beats_is_left_for_next_time(
     assert files(warehouse, REQUESTS) == len(rows_of(warehouse, REQUESTS, ODD_NAME)) == 2
 
 
-def test_a_recording_that_ended_long_ago_is_dropped(
-    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recording_that_ended_long_ago_is_dropped(warehouse: Warehouse, capsys: Capsys) -> None:
     kept = {t: [line for line in of if "'old'" not in line] for t, of in rows(warehouse).items()}
     assert maintain.main(["--warehouse", warehouse.path, "--keep-days", "30"]) == 0
     assert "dropped old: it ended more than 30 days ago" in capsys.readouterr().out
