@@ -145,15 +145,11 @@ class World:
         high_watermark = known + random.choice([0, 0, 0, 1])
         records = random.choice([0, 0, 0, 100, 70_000])
         start = 0 if before is None else max(before.log_start_offset, 0)
-        partition = returned(
-            *key,
-            high_watermark,
-            record_bytes=records,
-            log_start_offset=start + (random.random() < 0.05),
-            aborted_transactions=random.choice([0, 0, 1]) if records else 0,
-            preferred_read_replica=12 if random.random() < 0.03 else -1,
-            diverging_epoch=1 if random.random() < 0.03 else None,
-        )
+        of = {"record_bytes": records, "log_start_offset": start + (random.random() < 0.05)}
+        of["aborted_transactions"] = random.choice([0, 0, 1]) if records else 0
+        of["preferred_read_replica"] = 12 if random.random() < 0.03 else -1
+        of["diverging_epoch"] = 1 if random.random() < 0.03 else None
+        partition = returned(*key, high_watermark, **of)
         diverges = partition.diverging_epoch is not None
         return partition._replace(diverging_end_offset=3) if diverges else partition
 

@@ -94,14 +94,9 @@ def _shifted(row: RecordedFetch, by: int) -> dict[str, Any]:
 class _Run:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._leader = Leader(
-            hwm_aware=cluster.hwm_aware,
-            leader_epoch=EPOCH,
-            voters=frozenset(cluster.voters) - {1},
-            voter_count=len(cluster.voters),
-            epoch_start_offset=EPOCH_START,
-            log_end_offset=EPOCH_START,
-        )
+        of = {"voters": frozenset(cluster.voters) - {1}, "voter_count": len(cluster.voters)}
+        of |= {"epoch_start_offset": EPOCH_START, "log_end_offset": EPOCH_START}
+        self._leader = Leader(cluster.hwm_aware, EPOCH, **of)
         self._members = {member.replica_id: member for member in cluster.members}
         self._gaps = {member.replica_id: cycle(member.gaps_ms) for member in cluster.members}
         self._replicas = {

@@ -46,14 +46,8 @@ class LeaderMachine(RuleBasedStateMachine):
         leader_votes |= voters == 1
         others = range(2, voters + 1 if leader_votes else voters + 2)
         self.leader_votes, self.voter_count = leader_votes, voters
-        self.leader = Leader(
-            hwm_aware=hwm_aware,
-            leader_epoch=EPOCH,
-            voters=frozenset(others),
-            voter_count=voters,
-            epoch_start_offset=START,
-            log_end_offset=START,
-        )
+        of = {"voters": frozenset(others), "voter_count": voters, "epoch_start_offset": START}
+        self.leader = Leader(hwm_aware, EPOCH, log_end_offset=START, **of)
         self.replicas = {r: Replica(START, EPOCH - 1) for r in (*others, 11, 12)}
         self.is_old = {12}
         self.offsets: dict[int, int] = {}

@@ -42,14 +42,10 @@ def draw_produce(draw: st.DrawFn, history: History, now: float, log_ends: dict[i
         topic_id = draw(st.sampled_from([None, "id-t"]))
         name = None if topic_id else "t"
         listed.append(Partition(name, topic_id, partition, size, appended, 0))
-    history.request(
-        now,
-        listed,
-        acks=draw(st.sampled_from([-1, -1, 1, 0])),
-        timeout_ms=draw(st.sampled_from([20, 5_000, 30_000])),
-        recorded_ms=now + 1,
-        transactional=draw(st.sampled_from([False, False, False, True])),
-    )
+    how = {"acks": draw(st.sampled_from([-1, -1, 1, 0]))}
+    how["timeout_ms"] = draw(st.sampled_from([20, 5_000, 30_000]))
+    how["transactional"] = draw(st.sampled_from([False, False, False, True]))
+    history.request(now, listed, recorded_ms=now + 1, **how)
     handled = history.events[-1].handled_us
     assert handled is not None
     took_us = draw(st.sampled_from([0, 0, 3_000, 8_000]))

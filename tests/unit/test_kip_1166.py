@@ -170,12 +170,6 @@ def test_values_of_the_kip_and_of_kafka() -> None:
     assert Fetch(9, 15, EPOCH, 12) == Fetch(9, 15, EPOCH, 12, max_wait_us=500_000, token=0)
 
 
-def test_replica_sends_its_high_watermark_in_a_version_that_can() -> None:
-    replica = Replica(15, EPOCH, 12)
-    assert replica.fetch(9, 0, 7, hwm_aware=True) == Fetch(9, 15, EPOCH, 12, 0, 7)
-    assert replica.fetch(9, 0, 7, hwm_aware=False) == Fetch(9, 15, EPOCH, NOT_SENT, 0, 7)
-
-
 def a_leader(**others: Any) -> Leader:
     values: dict[str, Any] = {"voters": frozenset({2, 3}), "voter_count": 3, "log_end_offset": 15}
     return Leader(hwm_aware=True, leader_epoch=EPOCH, **(values | others))
