@@ -47,40 +47,32 @@ def uuid_of(text: str | None) -> uuid.UUID | None:
     return None if text is None else uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
+def named(topic_id: str, name: str) -> Row:
+    return {"topic_id": uuid_of(topic_id), "topic": name, "name": name}
+
+
 def by_topic(module: Any, topic: str, field: str, partition: str, rows: list[Row]) -> Any:
     """An entity for each topic, whose ``field`` holds one for each of its partitions."""
     cls, of = getattr(module, topic), getattr(module, partition)
     return tuple(
-        make(
-            cls,
-            topic_id=uuid_of(topic_id),
-            topic=name,
-            name=name,
-            **{field: tuple(make(of, **of_kio(module, p)) for p in run)},
-        )
-        for topic_id, name, run in topics(rows)
+        make(cls, **named(*names), **{field: tuple(make(of, **of_kio(module, p)) for p in run)})
+        for *names, run in topics(rows)
     )
 
 
-#: kio's tagged field: its class, and its fields with our columns.
+#: kio's tagged field: its class, the fields of that, and how our columns of them begin.
 TAGS = {
-    "current_leader": (
-        "LeaderIdAndEpoch",
-        {"leader_id": "current_leader_id", "leader_epoch": "current_leader_epoch"},
-    ),
-    "diverging_epoch": (
-        "EpochEndOffset",
-        {"epoch": "diverging_epoch", "end_offset": "diverging_end_offset"},
-    ),
-    "snapshot_id": ("SnapshotId", {"epoch": "snapshot_epoch", "end_offset": "snapshot_end_offset"}),
+    "current_leader": ("LeaderIdAndEpoch", ("leader_id", "leader_epoch"), "current_"),
+    "diverging_epoch": ("EpochEndOffset", ("epoch", "end_offset"), "diverging_"),
+    "snapshot_id": ("SnapshotId", ("epoch", "end_offset"), "snapshot_"),
 }
 
 
 def tags(module: Any, partition: Row) -> Row:
     """The tagged fields that are there and that the version has."""
     made = {}
-    for name, (class_name, columns) in TAGS.items():
-        values = {field: partition.get(column) for field, column in columns.items()}
+    for name, (class_name, fields, prefix) in TAGS.items():
+        values = {field: partition.get(prefix + field) for field in fields}
         if hasattr(module, class_name) and None not in values.values():
             made[name] = getattr(module, class_name)(**values)
     return made
@@ -116,8 +108,8 @@ def fetch_request_of(module: Any, row: Row) -> Any:
     state, forgotten = (getattr(module, n, None) for n in ("ReplicaState", "ForgottenTopic"))
     asked = row["request_partitions"]
     gone = [
-        {"topic_id": uuid_of(i), "topic": name, "partitions": tuple(p["partition"] for p in run)}
-        for i, name, run in topics(row["forgotten_partitions"])
+        {**named(*names), "partitions": tuple(p["partition"] for p in run)}
+        for *names, run in topics(row["forgotten_partitions"])
     ]
     return make(
         module.FetchRequest,
