@@ -17,22 +17,16 @@ VERSION = "4.3.1"
 pytestmark = pytest.mark.short
 
 
-def mixed(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
-    for work in (workload.metadata, workload.acks, workload.sessions):
-        work(cluster, folder, seed, seconds)
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("live") / "nodes"
     with Cluster(folder, VERSION, agent=f"{agent_jar(VERSION)}={NOTES}") as started:
-        workload.prepare(started)
         yield started
 
 
 @pytest.fixture(scope="module")
 def recording(cluster: Cluster) -> Path:
-    return record(cluster, cluster.folder.parent / "short", mixed, seed=7, seconds=15)
+    return record(cluster, cluster.folder.parent / "short", workload.mixed, seed=7, seconds=15)
 
 
 @pytest.fixture(scope="module")

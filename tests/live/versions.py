@@ -1,6 +1,6 @@
 """Records every version under the same workloads, and holds predictions against what each did.
 
-    python -m live.versions FOLDER [--seconds 40] [--runs 2] [--versions 4.0.2,4.3.1]
+    python -m live.versions FOLDER [--seconds 30] [--runs 2] [--versions 4.0.2,4.3.1]
 
 makes recordings in FOLDER, keeps those it finds there, runs all of them, and prints the part of
 docs/accuracy.md that is by version.
@@ -23,24 +23,20 @@ from live import workload
 from live.agent import agent_jar
 from live.artifacts import VERSIONS
 from live.cluster import Cluster
-from live.recorded import Work, record, run
+from live.recorded import record, run
 from tools.printed import DOCS, fill
 
 _SEED = 7
 #: Without a slot no FETCH has a session.
 _NO_SESSIONS = {"max.incremental.fetch.session.cache.slots": 0}
 NOTES = "applied={folder}/applied-{node_id}.txt,lowest-acked={folder}/lowest-acked-{node_id}.txt"
-#: Clusters of a version: what its agent adds, its settings, and recordings with their work.
-_CLUSTERS: tuple[tuple[str, dict[str, Any], dict[str, Work]], ...] = (
-    ("", {}, {"metadata": workload.metadata, "acks": workload.acks, "sessions": workload.sessions}),
-    (
-        "min-isr-acks,",
-        _NO_SESSIONS,
-        {"acks-minisr": workload.acks, "sessions-off": workload.sessions},
-    ),
-)
-#: Of a recording: the work, the version, which run it is.
-_NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['work', 'version', 'run']"
+#: Clusters of a version: what its agent adds, and settings.
+_CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "released": ("", {}),
+    "patched": ("min-isr-acks,", _NO_SESSIONS),
+}
+#: Of a recording: the cluster, the version, which run it is.
+_NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['cluster', 'version', 'run']"
 #: Rows that are judged, and how far apart two real runs of what they predict are at most.
 _JUDGED = f"""
     CREATE TEMP VIEW judged AS
@@ -50,12 +46,12 @@ _JUDGED = f"""
         FROM accuracy
     ),
     noise AS (
-        SELECT rule, metric, group_value, after.work, after.version, max(abs(error)) AS noise
+        SELECT rule, metric, group_value, after.cluster, after.version, max(abs(error)) AS noise
         FROM named WHERE kind = 'two_runs' AND before.version = after.version GROUP BY ALL
     )
     SELECT named.*, noise, coalesce(passed OR abs(error) <= noise, FALSE) AS is_as_near
     FROM named LEFT JOIN noise ON noise.rule = named.rule AND noise.metric = named.metric
-        AND noise.group_value = named.group_value AND noise.work = after.work
+        AND noise.group_value = named.group_value AND noise.cluster = after.cluster
         AND noise.version = after.version
     WHERE tolerance IS NOT NULL
 """
@@ -67,12 +63,13 @@ _TOTALS = """
         count_if(kind = 'other_cluster' AND passed) || ' of ' || count_if(kind = 'other_cluster')
             AS "predictions from other clusters",
         count_if(kind = 'other_cluster' AND is_as_near) AS "within tolerance or two runs"
-    FROM judged GROUP BY ALL ORDER BY rule, string_split(version, '.')::INTEGER[]
+    FROM judged GROUP BY rule, after.version
+    ORDER BY rule, string_split(after.version, '.')::INTEGER[]
 """
 #: One version from another with another protocol, or from itself; the same number of the run.
 _FIGURES = """
-    SELECT rule, before.work || ' ' || before.version AS "from",
-        after.work || ' ' || after.version AS "of", metric || ' ' || group_value AS figure, unit,
+    SELECT rule, before.cluster || ' ' || before.version AS "from",
+        after.cluster || ' ' || after.version AS "of", metric || ' ' || group_value AS figure, unit,
         round(avg(predicted), 2) AS predicted, round(avg(recorded), 2) AS recorded,
         round(max(noise), 2) AS "two runs", count_if(passed) || ' of ' || count(*) AS within
     FROM judged
@@ -86,19 +83,16 @@ _FIGURES = """
 
 def recorded(folder: Path, version: str, number: int, seconds: int) -> Iterator[Path]:
     """Records one run of a version: as it is released, then with KIP-926 and without sessions."""
-    for patches, settings, works in _CLUSTERS:
-        named = {folder / f"{name}-{version}-{number}": work for name, work in works.items()}
-        missing = {path: work for path, work in named.items() if not path.exists()}
-        if missing:
+    for name, (patches, settings) in _CLUSTERS.items():
+        path = folder / f"{name}-{version}-{number}"
+        if not path.exists():
             agent = f"{agent_jar(version)}={patches}{NOTES}"
             facts = {"patched": "KIP-926, by tests/live/agent"} if patches else {}
             with TemporaryDirectory() as top:
                 nodes = Path(top) / "nodes"
                 with Cluster(nodes, version, settings=settings, agent=agent) as cluster:
-                    workload.prepare(cluster)
-                    for path, work in missing.items():
-                        record(cluster, path, work, _SEED, seconds, **facts)
-        yield from named
+                    record(cluster, path, workload.mixed, _SEED, seconds, **facts)
+        yield path
 
 
 def by_version(warehouse: Path, folders: Sequence[Path]) -> tuple[str, pd.DataFrame]:
@@ -123,7 +117,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     """Returns every judged figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--versions", default=",".join(VERSIONS))
     given = parser.parse_args(arguments)

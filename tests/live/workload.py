@@ -47,6 +47,13 @@ def prepare(cluster: Cluster) -> None:
         done.result()
 
 
+def mixed(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
+    """All three, one after another. Topics are created first: the log sees all sessions begin."""
+    prepare(cluster)
+    for work in (metadata, acks, sessions):
+        work(cluster, folder, seed, seconds)
+
+
 def metadata(cluster: Cluster, folder: Path, seed: int, seconds: float) -> None:
     """Writes client_ops.jsonl: when each operation was requested, responded to, and visible."""
     admin, chance, topics = _admin(cluster), random.Random(seed), list[str]()
@@ -70,7 +77,7 @@ def metadata(cluster: Cluster, folder: Path, seed: int, seconds: float) -> None:
 
 
 def acks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
-    """Writes client_latency.jsonl, and events.jsonl of the delays."""
+    """Writes events.jsonl of the delays."""
     chance, out = random.Random(seed), (folder / "events.jsonl").open("w")
     names = [f"broker_{node.node_id}" for node in cluster.brokers]
     with producers(cluster, folder, seed, seconds) as load, out:
