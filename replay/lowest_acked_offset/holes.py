@@ -49,7 +49,10 @@ def wrong_lines(
         epochs, offsets = (list(map(of, rows)) for of in (_epochs, _offsets))
         for at in range(1, len(rows) - 1):
             is_new = epochs[at] != epochs[at - 1]
-            if epochs[at - 1] == epochs[at + 1] and (is_new or _falls(*offsets[at - 1 : at + 2])):
+            low = offsets[at - 1]
+            if rows[at].correlation_id < rows[at - 1].correlation_id:
+                low = (-1, -1, -1)  # of another process, which begins with what it has on disk
+            if epochs[at - 1] == epochs[at + 1] and (is_new or _falls(low, *offsets[at : at + 2])):
                 wrong.add(rows[at].request_id)
     return wrong
 

@@ -28,7 +28,7 @@ from kip_replay.replay.lowest_acked_offset import (
     LowestAckedOffset,
     reasons,
 )
-from kip_replay.replay.lowest_acked_offset.events import HEARTBEAT, Event
+from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, Event
 
 STANDBY = 3
 
@@ -158,3 +158,18 @@ def test_deletion_of_a_topic_that_was_created_in_a_hole_is_no_estimate() -> None
     for gaps, verdict in (((), "replayed"), ((hole,), "unknown")):
         last = replayed(without(log, *gaps), *gaps).writes_of(ESTIMATED)[-1]
         assert last["verdict"] == verdict
+
+
+def test_replica_that_restarts_contradicts_nothing() -> None:
+    """Its first FETCH has no high watermark yet, and correlation ids begin anew."""
+    seen = 0
+    restarted = []
+    for event in LONG:
+        if (event.kind, event.broker_id) == (FETCH, 12):
+            seen += 1
+            number = {"correlation_id": seen if seen < 30 else seen - 30}
+            event = event._replace(high_watermark=-1 if seen == 30 else event.offset, **number)
+        restarted.append(event)
+    assert seen > 40
+    rows = replayed(restarted).heartbeats
+    assert [row["reason"] for row in rows] == [row["reason"] for row in replayed(LONG).heartbeats]
