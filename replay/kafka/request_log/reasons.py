@@ -14,7 +14,7 @@ class Reason(Enum):
     stray_stamp = "Its stamp is far from those around it, or contradicts correlation ids."
     stamp_not_in_time_zone = "The stamp is a local time that the recording's time zone skipped."
     truncated = "It ends within its JSON: what carried it has cut it, or its rest is elsewhere."
-    interleaved = "A second line begins inside it: two writers shared the file."
+    interleaved = "A second line begins inside it: it was cut, or two writers share the file."
     bad_json = "What follows 'Completed request:' is not JSON."
     missing_field = "The JSON lacks a field that every Kafka version writes."
     bad_envelope = "A field of the request log itself has an unexpected type or range."
