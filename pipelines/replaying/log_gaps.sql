@@ -113,6 +113,17 @@ skipped AS (
     SELECT *, explode(range(first_id, first_id + least(missing, 100))) AS skipped_id
     FROM skipping WHERE missing IS NOT NULL
 ),
+-- Nodes that take nothing up for seconds: they stand still or are down, and what was sent to them
+-- then may never be logged.
+quiet AS (
+    SELECT DISTINCT recording, client_id, node_id AS quiet_id, quiet_from, quiet_until
+    FROM (
+        SELECT recording, node_id, received_at AS quiet_from, lead(received_at) OVER (
+            PARTITION BY recording, node_id ORDER BY received_at, request_id) AS quiet_until
+        FROM sent)
+    JOIN connections USING (recording, node_id)
+    WHERE quiet_until > quiet_from + INTERVAL 2 SECOND
+),
 unseen AS (
     SELECT *, unix_micros(received_at) - unix_micros(after_at) AS silent_us
     FROM skipped WHERE NOT EXISTS (
@@ -128,6 +139,11 @@ lost AS (
     FROM unseen
     WHERE NOT coalesce(other_ended_at > after_at
         - CASE WHEN is_consumer THEN INTERVAL 1 MINUTE ELSE INTERVAL 1 SECOND END, FALSE)
+    AND NOT EXISTS (
+        FROM quiet WHERE quiet.recording = unseen.recording
+            AND quiet.client_id IS NOT DISTINCT FROM unseen.client_id
+            AND quiet_id <> unseen.node_id AND quiet_from < unseen.received_at
+            AND quiet_until > unseen.previous_at)
     AND NOT EXISTS (
         FROM unseen AS other WHERE other.recording = unseen.recording
             AND other.client_id IS NOT DISTINCT FROM unseen.client_id
