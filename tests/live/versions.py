@@ -39,8 +39,8 @@ _CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
 _NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['cluster', 'version', 'run']"
 #: Rows that are judged, and how far apart two real runs of what they predict are at most.
 _JUDGED = f"""
-    CREATE MACRO of(which, well) AS
-        CASE WHEN count_if(which) > 0 THEN count_if(which AND well) || ' of ' || count_if(which) END;
+    CREATE MACRO share(which, well) AS CASE WHEN count_if(which) > 0
+        THEN count_if(which AND well) || ' of ' || count_if(which) END;
     CREATE TEMP VIEW judged AS
     WITH named AS (
         SELECT *, regexp_extract(predicted_from, {_NAME}) AS before,
@@ -58,10 +58,10 @@ _JUDGED = f"""
     WHERE tolerance IS NOT NULL
 """
 _TOTALS = """
-    SELECT rule, after.version AS version, of(kind = 'self_check', passed) AS "self-checks",
-        of(kind = 'bound', passed) AS bounds, of(kind = 'draft', passed) AS "nodes with the draft",
-        of(kind = 'other_cluster', passed) AS "other clusters",
-        of(kind = 'other_cluster', is_as_near) AS "these, within tolerance or two runs"
+    SELECT rule, after.version AS version, share(kind = 'self_check', passed) AS "self-checks",
+        share(kind = 'bound', passed) AS bounds, share(kind = 'draft', passed) AS "nodes with the draft",
+        share(kind = 'other_cluster', passed) AS "other clusters",
+        share(kind = 'other_cluster', is_as_near) AS "these, within tolerance or two runs"
     FROM judged GROUP BY rule, after.version
     ORDER BY rule, string_split(after.version, '.')::INTEGER[]
 """
@@ -70,7 +70,7 @@ _FIGURES = """
     SELECT rule, before.cluster || ' ' || before.version AS "from",
         after.cluster || ' ' || after.version AS "of", metric || ' ' || group_value AS figure, unit,
         round(avg(predicted), 2) AS predicted, round(avg(recorded), 2) AS recorded,
-        round(max(noise), 2) AS "two runs", of(TRUE, passed) AS within
+        round(max(noise), 2) AS "two runs", share(TRUE, passed) AS within
     FROM judged
     WHERE kind = 'other_cluster' AND before.run = after.run AND is_enough
         AND before.version IN (after.version, $base)
