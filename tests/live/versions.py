@@ -59,7 +59,8 @@ _JUDGED = f"""
 """
 _TOTALS = """
     SELECT rule, after.version AS version, share(kind = 'self_check', passed) AS "self-checks",
-        share(kind = 'bound', passed) AS bounds, share(kind = 'draft', passed) AS "nodes with the draft",
+        share(kind = 'bound', passed) AS bounds,
+        share(kind = 'draft', passed) AS "nodes with the draft",
         share(kind = 'other_cluster', passed) AS "other clusters",
         share(kind = 'other_cluster', is_as_near) AS "these, within tolerance or two runs"
     FROM judged GROUP BY rule, after.version
