@@ -91,7 +91,7 @@ def measured(seconds: int, turns: int) -> dict[tuple[int, str], list[Measured]]:
 
 def table(found: dict[tuple[int, str], list[Measured]]) -> str:
     lines = [
-        "| PRODUCEs/s wanted | logger | PRODUCEs/s | p50, ms | p99, ms | cores of the broker "
+        "| records/s wanted | logger | records/s | p50, ms | p99, ms | cores of the broker "
         "| log, MB/s |",
         "|--:|---|--:|--:|--:|--:|--:|",
     ]

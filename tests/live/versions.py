@@ -66,7 +66,7 @@ _TOTALS = """
     FROM judged GROUP BY rule, after.version
     ORDER BY rule, string_split(after.version, '.')::INTEGER[]
 """
-#: One version from another with another protocol, or from itself; the same number of the run.
+#: What another version did with KIP-1166, and the same version with KIP-926 and without sessions.
 _FIGURES = """
     SELECT rule, before.cluster || ' ' || before.version AS "from",
         after.cluster || ' ' || after.version AS "of", metric || ' ' || group_value AS figure, unit,
@@ -74,9 +74,11 @@ _FIGURES = """
         round(max(noise), 2) AS "two runs", share(TRUE, passed) AS within
     FROM judged
     WHERE kind = 'other_cluster' AND before.run = after.run AND is_enough
-        AND before.version IN (after.version, $base)
-        AND (group_value IN ('all', 'broker', 'follower', 'consumer') OR group_kind = 'node_id')
+        AND group_value IN ('all', 'broker', 'follower', 'consumer')
         AND NOT starts_with(metric, 'same_set_')
+        AND CASE rule WHEN 'hwm_parking' THEN before.version = $base
+                AND before.cluster || after.cluster = 'releasedreleased'
+            ELSE before.version = after.version END
     GROUP BY ALL ORDER BY ALL
 """
 
