@@ -76,8 +76,8 @@ class Session:
                 self.streams.append(Stream(node, source, self.folder / _folder_of(node)))
         if not any("controller" in node.role for node in self.levels):
             self.say(
-                "without --bootstrap-controller no controller's log is switched on: hwm_parking "
-                "and lowest_acked_offset can't be answered"
+                "without --bootstrap-controller no controller's log is switched on: nothing can be "
+                "said about the metadata log"
             )
 
     def record(self) -> bool:

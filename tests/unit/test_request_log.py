@@ -138,6 +138,7 @@ def test_second_pass_begins_at_its_line(fold_changes_at_line: int, hours: list[i
         ),
         (b'"requestApiVersion":4', b'"requestApiVersion":32767', {"api_version": 32767}),
         (b'{"errorCode":0}', b'""', {"has_response": False}),
+        (b'{"errorCode":0}', b"null", {"has_response": False}),
     ],
 )
 def test_tolerated(old: bytes, new: bytes, columns: dict[str, Any]) -> None:
@@ -218,7 +219,6 @@ def test_durations_that_cannot_be_reject_the_line(name: bytes, ms: bytes) -> Non
         (replaced(b'"sendTimeMs":0.5', b'"sendTimeMs":-0.5'), "absurd_times"),
         (replaced(b'"totalTimeMs":12.345', b'"totalTimeMs":1e15'), "absurd_times"),
         (replaced(b'"request":{}', b'"request":[]'), "bad_body"),
-        (replaced(b'"request":{}', b'"request":null'), "bad_body"),
         (LINE + LINE, "interleaved"),
         (LINE[:400] + LINE[:60] + LINE[400:], "interleaved"),
         (LINE[:400] + LINE[:30] + LINE[400:], "interleaved"),

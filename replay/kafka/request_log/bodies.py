@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..messages.layout import versions_of
-from .envelope import EMPTY_BODY, Envelope
+from .envelope import NO_BODY, Envelope
 from .reasons import Reason, Unreadable
 
 Row = tuple[Any, ...]
@@ -105,7 +105,7 @@ def decode_response(envelope: Envelope, body: Body) -> Any:
 
 
 def _decoded(raw: msgspec.Raw, body: Body, version: int) -> Any:
-    if memoryview(raw) == EMPTY_BODY:
+    if memoryview(raw) in NO_BODY:
         return None
     try:
         return body.decoder(version).decode(raw)

@@ -72,12 +72,12 @@ class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
     def bodies(self) -> bytes:
         """JSON of both bodies, null where there is none."""
         both = (self.request, self.response)
-        request, response = (b"null" if memoryview(b) == EMPTY_BODY else b for b in both)
+        request, response = (b"null" if memoryview(b) in NO_BODY else b for b in both)
         return b'{"request":%b,"response":%b}' % (request, response)
 
 
-#: What Kafka writes where it has no body to show.
-EMPTY_BODY = b'""'
+#: What Kafka writes where it has no body to show: since 4.4 the second.
+NO_BODY = (b'""', b"null")
 _BRACE = ord("{")
 
 _decoder = msgspec.json.Decoder(Envelope)
@@ -95,6 +95,6 @@ def decode_envelope(json: bytes) -> Envelope:
         raise Unreadable(Reason.bad_json) from None
     for body in (envelope.request, envelope.response):
         view = memoryview(body)
-        if view[0] != _BRACE and view != EMPTY_BODY:
+        if view[0] != _BRACE and view not in NO_BODY:
             raise Unreadable(Reason.bad_body)
     return envelope

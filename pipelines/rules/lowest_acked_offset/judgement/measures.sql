@@ -50,7 +50,9 @@ measured AS (
         'simulated_' || metric AS metric, value, sample_count, unknown_count
     FROM nearest WHERE place = 1
 )
-SELECT *, 'all' AS group_kind, 'all' AS group_value, 'ms' AS unit FROM measured
+SELECT recording, variant, metric, value, baseline, sample_count, unknown_count,
+    'all' AS group_kind, 'all' AS group_value, 'ms' AS unit
+FROM measured
 UNION ALL BY NAME
 SELECT recording, 'lowest_acked_offset' AS variant, metric,
     count(*) FILTER (is_same AND verdict <> 'unknown') / count(*) AS value,
