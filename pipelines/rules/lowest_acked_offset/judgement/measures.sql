@@ -47,7 +47,7 @@ measured AS (
     WHERE one.variant <> 'proved' AND one.metric NOT LIKE 'heartbeat_interval%'
     UNION ALL BY NAME
     SELECT recording, CASE parameter WHEN 'none' THEN 'recorded' ELSE variant END AS variant,
-        'simulated_' || metric AS metric, value, sample_count, unknown_count
+        'simulated_' || metric AS metric, value, NULL AS baseline, sample_count, unknown_count
     FROM nearest WHERE place = 1
 )
 SELECT recording, variant, metric, value, baseline, sample_count, unknown_count,
@@ -56,7 +56,7 @@ FROM measured
 UNION ALL BY NAME
 SELECT recording, 'lowest_acked_offset' AS variant, metric,
     count(*) FILTER (is_same AND verdict <> 'unknown') / count(*) AS value,
-    count(*) FILTER (verdict <> 'unknown') AS sample_count,
+    NULL AS baseline, count(*) FILTER (verdict <> 'unknown') AS sample_count,
     count(*) FILTER (verdict = 'unknown') AS unknown_count, 'broker_id' AS group_kind,
     CAST(broker_id AS VARCHAR) AS group_value, 'share' AS unit
 FROM (
