@@ -1,46 +1,29 @@
--- The hundred slowest requests of each recording and API, and the longest part of their time. Waiting that the client wishes is left out: for data up to max.wait, for other members of a group.
+-- The slowest requests, the slowest of all first: up to a hundred of each recording and API. Waiting that the client wishes is left out: for data up to max.wait, for other members of a group.
 -- api_name: API of the request
--- rank: 1 is the slowest of its API
--- slow_ms: total_ms less waited_ms
--- total_ms: from arrival until the response was sent
--- waited_ms: remote time of FETCH up to its max.wait, and of SHARE_FETCH, JOIN_GROUP and SYNC_GROUP; else 0
--- longest_part: request_queue, local, remote (less waited_ms), response_queue or send
+-- slow_ms: from arrival until the response was sent, less such waiting
+-- longest_part: request_queue, local, remote (less such waiting), response_queue or send
 -- longest_part_ms: how long that took
 -- node_id: node that got the request
 -- client_id: clientId, null if the client sent none
 -- received_at: arrival
--- connection: local host:port-remote host:port-processor-index
--- request_id: key of requests
 -- source_file: file of the log
 -- line_number: line in it
-WITH overdue AS (
-  SELECT recording, request_id, max_wait_ms, row_number() OVER (
-    PARTITION BY recording ORDER BY
-      unix_micros(completed_at) - unix_micros(received_at)
-        - least(unix_micros(built_at) - unix_micros(handled_at), max_wait_ms * 1000) DESC,
-      request_id
-  ) AS place
-  FROM fetches
-),
-timed AS (
-  SELECT recording, request_id, api_name, least(remote_ms, max_wait_ms) AS waited_ms, total_ms
-  FROM overdue JOIN requests USING (recording, request_id) WHERE place <= 200
-  UNION ALL
-  SELECT recording, request_id, api_name,
-    CASE WHEN api_name IN ('SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP') THEN remote_ms END,
-    total_ms
-  FROM requests WHERE api_name <> 'FETCH'
+WITH timed AS (
+  SELECT r.recording, r.request_id, r.api_name, r.total_ms, coalesce(CASE
+      WHEN r.api_name = 'FETCH' THEN least(r.remote_ms, f.max_wait_ms)
+      WHEN r.api_name IN ('SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP') THEN r.remote_ms
+    END, 0) AS waited_ms
+  FROM requests AS r
+  LEFT JOIN fetches AS f ON f.recording = r.recording AND f.request_id = r.request_id
 ),
 ranked AS (
-  SELECT recording, request_id, coalesce(waited_ms, 0) AS waited_ms,
-    row_number() OVER (
-      PARTITION BY recording, api_name ORDER BY total_ms - coalesce(waited_ms, 0) DESC, request_id
-    ) AS rank
+  SELECT recording, request_id, waited_ms, row_number() OVER (
+    PARTITION BY recording, api_name ORDER BY total_ms - waited_ms DESC, request_id) AS rank
   FROM timed WHERE total_ms IS NOT NULL
 ),
 slow AS (
-  SELECT r.*, rank, waited_ms, total_ms - waited_ms AS slow_ms,
-    coalesce(remote_ms, 0) - waited_ms AS other_remote_ms
+  SELECT r.*, round(total_ms - waited_ms, 3) AS slow_ms,
+    round(coalesce(remote_ms, 0) - waited_ms, 3) AS other_remote_ms
   FROM requests AS r JOIN ranked USING (recording, request_id) WHERE rank <= 100
 ),
 divided AS (
@@ -49,7 +32,7 @@ divided AS (
       AS longest_part_ms
   FROM slow
 )
-SELECT recording, api_name, rank, slow_ms, total_ms, waited_ms,
+SELECT recording, api_name, slow_ms,
   CASE longest_part_ms
     WHEN request_queue_ms THEN 'request_queue'
     WHEN local_ms THEN 'local'
@@ -57,5 +40,5 @@ SELECT recording, api_name, rank, slow_ms, total_ms, waited_ms,
     WHEN response_queue_ms THEN 'response_queue'
     WHEN send_ms THEN 'send'
   END AS longest_part,
-  longest_part_ms, node_id, client_id, received_at, connection, request_id, source_file, line_number
-FROM divided
+  longest_part_ms, node_id, client_id, received_at, source_file, line_number
+FROM divided ORDER BY slow_ms DESC, recording, source_file, line_number
