@@ -5,7 +5,7 @@ What ``kip-replay run`` has written, as data frames::
     import kip_replay as kr
 
     w = kr.open("warehouse")
-    w.names()                                                  # tables and views: what a row says
+    w.tables()                                                 # tables and views: what a row says
     w.outcomes("hwm_parking", recording="metadata-4.0")        # what a rule says of each request
     w.table("slowest_requests", recording="metadata-4.0")      # any table or view
     w.sql("SELECT api_name, count(*) FROM requests GROUP BY ALL", as_="arrow")

@@ -117,8 +117,10 @@ class Catalog:
         return self._session.sql(self._one_select(statement)).to_arrow_reader(2048)
 
     def _one_select(self, statement: str) -> duckdb.Statement:
+        parsed = self._session.extract_statements(statement)
+        if len(parsed) > 1:
+            raise UserError(f"these are {len(parsed)} statements: give one at a time")
         with suppress(ValueError):  # a type of statement that DuckDB's Python has no name for
-            parsed = self._session.extract_statements(statement)
             if [each.type for each in parsed] == [duckdb.StatementType.SELECT]:
                 return parsed[0]
         raise UserError(

@@ -177,7 +177,9 @@ def _converted(entries: Any, type_: type[_Entries], where: str) -> _Entries:
     try:
         return msgspec.convert(entries, type_)
     except msgspec.ValidationError as error:
-        raise UserError(f"{where} is wrong ({error}): see docs/manifest.md") from None
+        roles = "role is broker, controller or broker,controller"
+        way_out = roles if "$.role" in str(error) else "see docs/manifest.md"
+        raise UserError(f"{where} is wrong ({error}): {way_out}") from None
 
 
 def version(value: str | None) -> str | None:

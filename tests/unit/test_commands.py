@@ -1,6 +1,7 @@
 """What commands say before they work: help, names of recordings, completion. Without Spark."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,12 @@ def test_a_folder_stands_for_its_recording_and_nothing_for_all(
     assert "'other'" not in one
     assert check.main(["--warehouse", warehouse]) == 2
     assert "'other'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["", "run"])
+def test_help_that_nobody_reads_to_its_end_says_nothing(command: str) -> None:
+    program = f'"{sys.executable}" -m kip_replay.jobs.main {command} --help | true'
+    assert ran("bash", "-c", program, check=True).stderr == ""
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -201,6 +201,7 @@ def test_ctrl_c_ends_a_statement_at_once(catalog: Catalog, statement: str) -> No
         ("SELECT if(range < 99999, 1, error('late')) FROM range(100000)", "^late$"),
         ("SELECT timestamp 'infinity'", "out of range"),
         ("", "this only reads"),
+        ("SELECT 1; SELECT 2", "these are 2 statements: give one at a time"),
     ],
 )
 @pytest.mark.parametrize("output", ["table", "csv", "json"])
