@@ -53,6 +53,8 @@ class Exit(IntEnum):
     WRONG_USAGE = 2
     FELL_SHORT = 3
     """Done, but a critical quality check failed or too many lines were rejected."""
+    UNWELCOME = 4
+    """Done, but something that ``--fail-on`` names is so."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Job:
     def warehouse_path(self) -> str:
         """As it was given; a URI in the form that all here take. Raises UserError."""
         return normal(str(self.arguments.warehouse))
+
+    def tell(self, line: str) -> None:
+        """Says what a step does; with ``--quiet`` its warnings alone."""
+        if line.startswith("warning: ") or not vars(self.arguments).get("quiet"):
+            say(line)
 
     def options(self) -> RecordingOptions:
         """What the command line says about a recording. Raises UserError."""

@@ -3,7 +3,7 @@
 import os
 from importlib.util import find_spec
 
-from kip_replay.jobs._cli import Job, say
+from kip_replay.jobs._cli import Job
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
@@ -22,7 +22,7 @@ def engine_of(job: Job, log_bytes: int | None = None) -> Engine:
     if wanted == "auto":
         wanted, why = _chosen(log_bytes or 0)
         if log_bytes is not None:
-            say(f"engine: {wanted} ({why}; --engine says otherwise)")
+            job.tell(f"engine: {wanted} ({why}; --engine says otherwise)")
     if wanted == "local":
         return Local(warehouse)
     if find_spec("pyspark") is None:

@@ -3,17 +3,28 @@
 import argparse
 import difflib
 import os
+import re
 import shutil
 import textwrap
 from typing import NoReturn, Self
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.folders import rule_pages
 from kip_replay.replay.outcomes import Advice
 
 #: May name the warehouse once for all commands.
 WAREHOUSE_VARIABLE = "KIP_REPLAY_WAREHOUSE"
 #: May hold the key of ``--anonymize`` where there is no file for it.
 KEY_VARIABLE = "REPLAY_ANONYMIZE_KEY"
+#: What ``--fail-on`` takes besides advice. ``MEASURED``: metrics and variants of latency_summary.
+SELF_CHECKS = "self-checks"
+THRESHOLD = re.compile(r"(\w+)_((?:p50|p90|p99|max)_ms) *([<>]=? *\d+(?:\.\d+)?)")
+MEASURED = {n: of for page in rule_pages().values() for n, of in page.get("thresholds", {}).items()}
+_CONDITIONS = (
+    f"the advice on a rule ({', '.join(map(repr, map(str, Advice)))}), a self-check outside of its "
+    f"tolerance ({SELF_CHECKS}), or a figure that is beyond a threshold or not known, such as "
+    f"'produce_p99_ms > 100' (p50, p90, p99 or max of {', '.join(sorted(MEASURED))})"
+)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -32,6 +43,13 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 def _help(prog: str) -> argparse.HelpFormatter:
     return _Help(prog, width=min(shutil.get_terminal_size().columns - 2, 100))
+
+
+def _condition(text: str) -> str:
+    match = THRESHOLD.fullmatch(text)
+    if text in (*Advice, SELF_CHECKS) or (match and match[1] in MEASURED):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is none of these: {_CONDITIONS}")
 
 
 class JobParser(argparse.ArgumentParser):
@@ -152,18 +170,17 @@ class JobParser(argparse.ArgumentParser):
         """``--fail-on``, for pipelines."""
         self.add_argument(
             "--fail-on",
-            metavar="ADVICE",
+            metavar="CONDITION",
             action="append",
             default=[],
-            choices=[*Advice],
-            help="end with status 3 where a rule has this advice in a recording: "
-            f"{', '.join(map(repr, map(str, Advice)))}; may be given more than once",
+            type=_condition,
+            help=f"end with status 4 where a recording has {_CONDITIONS}; may be given repeatedly",
         )
         return self
 
     def with_progress(self) -> Self:
         """The same parser, for what takes long."""
-        self.add_argument("--quiet", action="store_true", help="no progress on stderr")
+        self.add_argument("--quiet", action="store_true", help="print warnings and results only")
         return self
 
     def with_increments(self, of_replay: bool = True) -> Self:
@@ -202,4 +219,5 @@ _EXIT_STATUSES = """exit status:
   0  done
   1  failed
   2  wrong usage, or a recording that cannot be read
-  3  done, but a critical quality check failed or too many lines were rejected"""
+  3  done, but a critical quality check failed or too many lines were rejected
+  4  done, but what --fail-on names is so"""

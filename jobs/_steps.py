@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from kip_replay.jobs._cli import Job, say
+from kip_replay.jobs._cli import Job
 from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._estimate import expected_s
+from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, SUMMARY_TABLES
@@ -51,6 +52,15 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
     DECIDED: (HEADLINES, DECISIONS),
 }
+#: What ``--fail-on`` looks for; a figure that no recording has is not known.
+_FAILED_CHECKS = """
+    SELECT concat(metric, ' ', group_value, ' of ', recording) FROM prediction_accuracy
+    WHERE kind = 'self_check' AND tolerance IS NOT NULL AND NOT passed ORDER BY ALL"""
+_BEYOND = """
+    SELECT coalesce({figure} || ' ms', 'not known') || coalesce(' in ' || recording, '')
+    FROM (VALUES (1)) LEFT JOIN latency_summary ON metric = '{}' AND variant = '{}'
+        AND parameter = 'none' AND group_kind = 'all'
+    WHERE coalesce({figure} {limit}, true) ORDER BY recording"""
 #: Those that look for what is new in tables of the steps before them, by names of files.
 READ_WHAT_IS_NEW = {LOG_GAPS_STEP, SUMMARIES, "quality"}
 
@@ -93,14 +103,14 @@ def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engi
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     options, rebuild = replay_options(job.config), job.arguments.rebuild
     if not job.arguments.growing:
-        replay(recordings, engine, RULES, options, say, rebuild)
+        replay(recordings, engine, RULES, options, job.tell, rebuild)
         return
     section = job.config["replay"]
     for name in ("late_after_s", "recent_minutes"):
         if section[name] <= 0:
             raise UserError(f"replay.{name} is {section[name]}: write a number above 0, say 60")
     late_after_s = section["late_after_s"]
-    replay_what_is_new(recordings, engine, RULES, options, late_after_s, say, rebuild)
+    replay_what_is_new(recordings, engine, RULES, options, late_after_s, job.tell, rebuild)
 
 
 def names_of(recordings: Sequence[Recording]) -> list[str]:
@@ -138,15 +148,28 @@ def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:
     progress.expect({n: s for n, s in expected.items() if not stages or n.startswith(stages)})
 
 
-def is_unwelcome(pages: Sequence[Page], fail_on: Sequence[str]) -> bool:
-    """Whether a rule has advice of ``--fail-on``; adds to the summary of a GitHub Actions step."""
+def is_unwelcome(pages: Sequence[Page], conditions: Sequence[str], warehouse: Warehouse) -> bool:
+    """Says which of ``--fail-on`` are met, if any; adds to the summary of a GitHub Actions step."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(as_markdown(pages))
-    found = {card.decision["advice"] for page in pages for card in page.cards} & {*fail_on}
-    if found:
-        print(f"--fail-on: a rule has the advice {', '.join(sorted(found))}", file=sys.stderr)
+    found = [(each, text) for each in conditions for text in _met(each, pages, warehouse)]
+    for condition, text in found:
+        print(f"--fail-on {condition}: {text}", file=sys.stderr)
     return bool(found)
+
+
+def _met(condition: str, pages: Sequence[Page], warehouse: Warehouse) -> list[str]:
+    """Where a condition is met."""
+    query = _FAILED_CHECKS
+    if match := THRESHOLD.fullmatch(condition):
+        name, figure, limit = match.groups()
+        query = _BEYOND.format(*MEASURED[name], figure=figure, limit=limit)
+    elif condition != SELF_CHECKS:
+        cards = ((page.recording, card) for page in pages for card in page.cards)
+        return [f"{c.rule} of {name}" for name, c in cards if c.decision["advice"] == condition]
+    with warehouse.database([page.recording for page in pages]) as database:
+        return [text for (text,) in database.execute(query).fetchall()]
 
 
 class Stopwatch:

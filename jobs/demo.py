@@ -33,7 +33,8 @@ def work(job: Job) -> Exit:
     if not job.arguments.no_open and not webbrowser.open(page.as_uri()):
         say(f"no browser was found: open {page} in one")
     say("")
-    say(f'next: kip-replay sql "FROM slowest_requests" --warehouse {shlex.quote(warehouse)}')
+    query = '"FROM slowest_requests LIMIT 20"'
+    say(f"next: kip-replay sql {query} --warehouse {shlex.quote(warehouse)}")
     say("and with logs of yours: kip-replay plan FOLDER, then kip-replay run FOLDER")
     return status
 

@@ -59,7 +59,7 @@ def read_logs(
     values = {k: v for k, v in job.config["ingest"].items() if k != "max_rejected_share"}
     settings = IngestSettings(**values, final=not job.arguments.growing)
     pseudonyms = pseudonyms_of(job.arguments)
-    read = ingest(recordings, engine, settings, say, pseudonyms, files)
+    read = ingest(recordings, engine, settings, job.tell, pseudonyms, files)
     ingest_client_observations(recordings, engine.warehouse, pseudonyms)
     _say_rejected(read, engine.warehouse)
     return read

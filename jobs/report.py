@@ -44,7 +44,8 @@ def work(job: Job) -> Exit:
     recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
     found = read_pages(recent, names, versions, is_drawn=form == "html", decided=decided)
     text = FORMATS[form](found)
-    status = Exit.FELL_SHORT if is_unwelcome(found, job.arguments.fail_on) else Exit.DONE
+    unwelcome = is_unwelcome(found, job.arguments.fail_on, warehouse)
+    status = Exit.UNWELCOME if unwelcome else Exit.DONE
     if to_stdout:
         sys.stdout.write(text)
         return status

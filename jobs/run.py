@@ -18,6 +18,7 @@ from kip_replay.jobs._steps import (
     report_fingerprint,
 )
 from kip_replay.jobs.ingest import read_logs, too_many_rejected
+from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -34,6 +35,7 @@ from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import place_of
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
+from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
 
@@ -42,7 +44,8 @@ PARSER = (
         "run",
         "Takes recordings of request logs from raw lines to a report: reads them into Delta "
         "tables, replays every request under the rules, sums up, checks the tables, and writes one "
-        "HTML page, whose path is printed at the end.\n\n"
+        "HTML page on all recordings in the warehouse, whose path is printed at the end. `report` "
+        "writes one on some of them.\n\n"
         "Run again, it changes nothing; with more logs, it reads what is new. `kip-replay plan` "
         "says beforehand what the logs can answer, and how long this takes.",
         """  kip-replay run my-recording
@@ -88,31 +91,38 @@ def work(job: Job) -> Exit:
             replay_as_configured(job, recordings, engine)
         with watch.phase("summarize"):
             recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
-            summarize(names, engine, RULES, comparable_pairs(recordings), say, recent)
+            summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
         quality = None
         if job.config["quality"]["in_run"]:
             with watch.phase("check"):
                 quality = check(engine, names, expected)
         with watch.phase("decide"):
-            decide(engine, names, RULES, job.config, say)
+            decide(engine, names, RULES, job.config, job.tell)
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = place_of(job.warehouse_path) / REPORT_NAME
-        fingerprint = report_fingerprint(names, warehouse, versions)
+        lineage = warehouse.lineage(ingested_recordings(warehouse))
+        shown = sorted(name for name, step in lineage if step == DECIDED)
+        fingerprint = report_fingerprint(shown, warehouse, versions)
         is_new = not is_current(page, fingerprint)
-        found = read_pages(recent, names, versions, is_drawn=is_new)
+        recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
+        found = read_pages(recent, shown if is_new else names, versions, is_drawn=is_new)
         if is_new:
             write_page(page, render(found), fingerprint)
+        found = [each for name in names for each in found if each.recording == name]
         held = accuracy_rows(warehouse, names)
     if job.arguments.growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
             keep_bounded(warehouse, TABLES_OF_STEPS)
     say("", *as_text(found), f"predictions: {sentence(held)}")
-    say(*summary(quality) if quality else (), f"report: {page}", watch)
+    say(*summary(quality) if quality else (), f"report: {page}")
+    job.tell(str(watch))
     is_critical = quality is not None and quality.is_critical
     too_many = too_many_rejected(read, job.config)
-    unwelcome = is_unwelcome(found, job.arguments.fail_on)
-    return Exit.FELL_SHORT if is_critical or too_many or unwelcome else Exit.DONE
+    unwelcome = is_unwelcome(found, job.arguments.fail_on, warehouse)
+    if is_critical or too_many:
+        return Exit.FELL_SHORT
+    return Exit.UNWELCOME if unwelcome else Exit.DONE
 
 
 def _logged(recordings: Sequence[Recording], warehouse: Warehouse) -> list[Recording]:

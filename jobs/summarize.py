@@ -1,6 +1,6 @@
 """Sums up the outcomes of recordings, and holds the predictions against what was recorded."""
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import names_of
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -27,7 +27,7 @@ def work(job: Job) -> Exit:
     recordings = job.recordings()
     names = names_of(recordings)
     engine = engine_of(job, log_bytes_of(find_log_files(*recordings)))
-    summarize(names, engine, RULES, comparable_pairs(recordings), say)
+    summarize(names, engine, RULES, comparable_pairs(recordings), job.tell)
     return Exit.DONE
 
 

@@ -30,6 +30,37 @@ def test_a_second_run_changes_nothing(finished: Warehouse, capsys: Capsys) -> No
     assert "seconds: ingest" in printed
 
 
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("already in use", "hwm_parking of freeze-4.1"),
+        ("high_watermark_lag_p50_ms >= 300", " ms in failover-4.0"),
+        ("high_watermark_lag_p50_ms < 1e9", None),
+        ("high_watermark_lag_p90_ms<0", ""),
+        ("produce_p99_ms > 100", "not known"),
+        ("self-checks", ""),
+        ("produce_p9_ms > 100", None),
+        ("don't do it", None),
+    ],
+)
+def test_what_to_fail_on_has_a_status_of_its_own(
+    finished: Warehouse, tmp_path: Path, capsys: Capsys, condition: str, said: str | None
+) -> None:
+    output = ["--output", str(tmp_path / "page.html"), "--warehouse", finished.path]
+    status = report.main(["--fail-on", condition, *output])
+    error = capsys.readouterr().err
+    if said is None:
+        assert status == 2
+        assert "'self-checks' (" not in error
+        assert "(p50, p90, p99 or max of fetch_parked, high_watermark_lag, produce," in error
+    elif said:
+        assert status == 4
+        assert error.startswith(f"--fail-on {condition}: ")
+        assert said in error
+    else:
+        assert (status, error) == (0, "")
+
+
 def test_another_limit_writes_the_page_anew_and_replays_nothing(
     finished: Warehouse, tmp_path: Path, capsys: Capsys
 ) -> None:
@@ -42,6 +73,12 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
     assert "failover-4.0\n  hwm_parking: don't. " in printed
     decided = ("decisions", "headlines", "lineage")
     assert {**versions(copy), **dict.fromkeys(decided)} == {**before, **dict.fromkeys(decided)}
+    assert run.main([str(FREEZE), "--quiet", "--warehouse", copy.path]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("\nfreeze-4.1\n")
+    assert printed.endswith(f"report: {page}\n")
+    assert "\nfailover-4.0\n" not in printed  # whose page stays
+    assert 'aria-label="failover-4.0"' in page.read_text()
     assert run.main(arguments) == 0
     assert page.read_bytes() == (Path(finished.path) / "report.html").read_bytes()
 
