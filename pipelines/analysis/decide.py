@@ -1,8 +1,8 @@
 """Outcomes to decisions: what to do about each rule in a recording, as rows of two tables.
 
 ``headlines`` has the figures: a gain and its prices, before and after, with the interval of the
-difference. ``decisions`` weighs them: advice is given only where the whole interval lies on one
-side of its limit (conf/decisions.toml), and withheld where the logs, the checks or the recording's
+difference. ``decisions`` weighs them, by where intervals lie beside their limits and by what was
+counted (conf/decisions.toml), and withholds advice where the logs, the checks or the recording's
 own self-checks say that figures can't be trusted. Rows hold codes and numbers; the sentences are in
 ``page.toml`` of each rule.
 """

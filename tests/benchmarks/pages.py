@@ -99,6 +99,8 @@ def _runs(runs: Sequence[Figures], engine: str) -> str:
 
 
 def _beside(readers: Sequence[Figures]) -> str:
+    if not readers:
+        return "Not measured this time."
     rows = (
         [
             *(each["name"], each["mb"], each["wall_s"], each["mb"] / each["wall_s"]),
