@@ -1,7 +1,7 @@
 """``kip-replay``: the jobs as commands. Only the module of the one given is imported."""
 
 import difflib
-import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -46,18 +46,9 @@ options:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a job: returns 0, or raises SystemExit with the job's status."""
-    try:
-        try:
-            _run(argv)
-        finally:  # help waits in the buffer, also when SystemExit ends a command
-            sys.stdout.flush()
-    except BrokenPipeError:  # as `head` does when it has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
-def _run(argv: Sequence[str] | None) -> None:
     name, *arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    if argv is None and (name == "help" or {"-h", "--help"} & {name, *arguments}):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends help where `head` has enough
     if name in ("-h", "--help", "help"):
         print(_HELP.format(jobs="\n".join(f"  {job:12}{line}" for job, line in JOBS.items())))
     elif name == "--version":
@@ -72,6 +63,7 @@ def _run(argv: Sequence[str] | None) -> None:
     # Raised, not returned: who calls an entry point may drop what it returns (Databricks does).
     elif status := import_module(f"kip_replay.jobs.{name}").main(arguments):
         sys.exit(status)
+    return 0
 
 
 if __name__ == "__main__":

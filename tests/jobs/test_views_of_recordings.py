@@ -44,19 +44,10 @@ def test_events_are_what_was_done(finished: Warehouse) -> None:
 
 def test_the_slowest_requests_come_first(finished: Warehouse) -> None:
     catalog = Catalog(finished.path, read_views())
-    found = catalog.arrow("FROM slowest_requests LIMIT 20").to_pylist()
-    # Of no FETCH of the metadata log, which waits, and none of a group.
-    slowest = catalog.arrow(
-        "SELECT source_file, line_number, total_ms FROM requests WHERE api_name <> 'FETCH' "
-        "ORDER BY total_ms DESC LIMIT 5"
-    ).to_pylist()
-    others = [row for row in found if row["api_name"] != "FETCH"][:5]
-    assert [{**row, "total_ms": None} for row in slowest] == [
-        {"source_file": r["source_file"], "line_number": r["line_number"], "total_ms": None}
-        for r in others
-    ]
-    times = [row["slow_ms"] for row in found]
+    times = [ms for (ms,) in catalog.query("SELECT slow_ms FROM slowest_requests LIMIT 20").rows]
+    [[most]] = catalog.query("SELECT max(total_ms) FROM requests WHERE api_name <> 'FETCH'").rows
     assert times == sorted(times, reverse=True)
+    assert times[0] >= most
 
 
 # --- what a fleet takes ---------------------------------------------------------------------------
