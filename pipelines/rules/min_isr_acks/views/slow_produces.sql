@@ -67,7 +67,7 @@ fetched AS (
   WHERE c.topic = coalesce(c.each.topic, named.name, c.each.topic_id)
     AND c.partition = c.each.partition
 )
-SELECT recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
+SELECT s.recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
   s.response_queue_ms, s.send_ms, s.throttle_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
   w.topic, w.partition, w.partitions, w.base_offset, w.recorded_error AS error_code,
   cardinality(w.isr) AS in_sync_replicas, w.min_insync_replicas,
@@ -77,7 +77,7 @@ SELECT recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_m
   enough.received_at AS enough_follower_at, coalesce(cardinality(w.missing_followers), 0) AS missing_followers,
   get(w.missing_followers, 0) AS missing_follower_id,
   w.request_recorded_latency_ms AS recorded_ms, w.request_acks_all_latency_ms AS acks_all_ms,
-  w.request_min_isr_latency_ms AS min_isr_ms, w.reason, request_id, s.source_file, s.line_number
+  w.request_min_isr_latency_ms AS min_isr_ms, w.reason, s.request_id, s.source_file, s.line_number
 FROM slow AS s
 LEFT JOIN waits AS w USING (recording, request_id)
 LEFT JOIN fetched AS last USING (recording, request_id)
