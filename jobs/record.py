@@ -73,6 +73,8 @@ def _record(cluster: Cluster, given: Any) -> Exit:
     session = Session(cluster, Path(given.output), given.logs, *limits, _undo(given), say)
     session.prepare()
     if given.dry_run:
+        session.collect()
+        session.discard()
         say("nothing was changed (--dry-run)")
         return Exit.DONE
     signals: list[int] = []
@@ -83,7 +85,11 @@ def _record(cluster: Cluster, given: Any) -> Exit:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
-    return Exit.DONE if session.record() and not signals else Exit.FAILED
+    try:
+        return Exit.DONE if session.record() and not signals else Exit.FAILED
+    except UserError:
+        session.discard()
+        raise
 
 
 def _switch_off(cluster: Cluster, given: Any) -> Exit:

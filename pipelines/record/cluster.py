@@ -7,6 +7,7 @@ bootstrapped from. Source: KIP-919, ``ControllerApis``, ``RuntimeLoggerManager``
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -84,6 +85,10 @@ class Cluster:
             for node in self._described(role, addresses) if addresses else ():
                 other = nodes.get(node.node_id)
                 nodes[node.node_id] = replace(other, role=f"{other.role},{role}") if other else node
+        if not self.bootstrap["controller"]:
+            with suppress(UserError):  # without the right to see the quorum, it is not known
+                for node_id in nodes.keys() & {*self.voters(self._responding)}:
+                    nodes[node_id] = replace(nodes[node_id], role="broker,controller")
         return [nodes[node_id] for node_id in sorted(nodes)]
 
     def level(self, node: Node) -> str:
@@ -120,11 +125,11 @@ class Cluster:
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
         self._ask(node.address, request)
 
-    def voters(self, node: Node) -> list[int]:
+    def voters(self, address: str) -> list[int]:
         """Makes the active controller log DESCRIBE_QUORUM, by way of a broker; returns voters."""
         request = DescribeQuorumRequest(topics=[("__cluster_metadata", [(0,)])])
-        response = self._ask(node.address, request)
-        _require(response, node.address)
+        response = self._ask(address, request)
+        _require(response, address)
         voters = response.topics[0].partitions[0].current_voters
         return sorted({voter.replica_id for voter in voters})
 
@@ -147,7 +152,7 @@ class Cluster:
             if found.error_code == _MISMATCHED_ENDPOINT_TYPE:
                 raise UserError(f"{address} is not the address of a {role}, but of the other role")
             _require(found, address)
-            self.cluster_id = found.cluster_id
+            self.cluster_id, self._responding = found.cluster_id, address
             return [
                 Node(b.broker_id, role, b.host, _address(b.host, b.port)) for b in found.brokers
             ]

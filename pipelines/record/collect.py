@@ -19,13 +19,17 @@ from zoneinfo import ZoneInfo, available_timezones
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.record.cluster import Node
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
+from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
 
 #: As Kafka names it.
 LOG_NAME, _ERRORS = "kafka-request.log", "collect.stderr"
 _KUBECTL = re.compile(r"kubectl:(?:([\w.-]+)/)?([\w.-]+)(?::([\w.-]+))?")
 _SSH = re.compile(r"ssh:([^:/]+):(/.+)")
-#: All of the process group ends with the standard input.
-_FOLLOW = "({}; echo its command ended early >&2) & cat > /dev/null; kill 0"
+#: Reads a little and says so, then follows. All of the process group ends with the standard input.
+_READS = "it reads\n"
+_FOLLOW = (
+    "({} >/dev/null && echo it reads >&2 && {}; echo it ended early >&2) & cat >/dev/null; kill 0"
+)
 _END_S_MAX = 5
 #: In this much of a log there is a request, if it has any.
 _HEAD_BYTES = 1 << 20
@@ -54,17 +58,21 @@ def command_of(source: str) -> list[str]:
             raise UserError(f"--logs {source}: write kubectl:[NAMESPACE/]POD[:CONTAINER]")
         options = zip(("--namespace", "--container"), match.group(1, 3), strict=True)
         words = [f"{name}={value}" for name, value in options if value]
-        words = ["kubectl", "logs", "--follow", "--since=1s", *words, match[2]]
-        return ["sh", "-c", _FOLLOW.format(shlex.join(words))]
+        logs, pod = "kubectl logs", shlex.join([*words, match[2]])
+        script = _FOLLOW.format(f"{logs} --tail=1 {pod}", f"{logs} --follow --since=1s {pod}")
+        return ["sh", "-c", script]
     host, path = None, source
     if source.startswith("ssh:"):
         if (match := _SSH.fullmatch(source)) is None:
             raise UserError(f"--logs {source}: write ssh:[USER@]HOST:/PATH")
         host, path = match.groups()
+    elif re.match(r"[a-z]+:", source):
+        raise UserError(f"--logs {source}: write /PATH, ssh:[USER@]HOST:/PATH, or kubectl:POD")
     elif Path(path).is_dir():
         path = f"{path}/"
     path = f"{path}{LOG_NAME}" if path.endswith("/") else path
-    script = _FOLLOW.format(shlex.join(["tail", "-n", "0", "-F", "--", path]))
+    path = shlex.quote(path)
+    script = _FOLLOW.format(f"head -c 1 -- {path}", f"tail -n 0 -F -- {path}")
     if host is not None:
         remote = shlex.join(["sh", "-c", script])
         script = shlex.join(["exec", "ssh", "-o", "BatchMode=yes", "--", host, remote])
@@ -80,6 +88,7 @@ class Stream:
     folder: Path
     bytes_read: int = 0
     lines_read: int = 0
+    has_requests: bool = False
     zone: str | None = None
     _process: "subprocess.Popen[bytes] | None" = None
 
@@ -105,23 +114,27 @@ class Stream:
             while chunk := log.read(_HEAD_BYTES):
                 if self.zone is None and self.bytes_read < _HEAD_BYTES:
                     self.zone = zone_of(chunk, datetime.now(UTC))
+                self.has_requests = self.has_requests or marker_in(chunk)
                 self.bytes_read += len(chunk)
                 self.lines_read += chunk.count(b"\n")
 
     @property
     def said(self) -> str:
         """What the command last wrote to standard error."""
-        return "; ".join((self.folder / _ERRORS).read_text(errors="replace").splitlines()[-2:])
+        text = (self.folder / _ERRORS).read_text(errors="replace")
+        return "; ".join(text.replace(_READS, "").splitlines()[-2:])
 
     @property
-    def has_failed(self) -> bool:
-        """Whether the log can't be read; one that is not there yet may come."""
+    def is_reading(self) -> bool | None:
+        """Whether the log can be read, empty or not; None while that is not known."""
         has_ended = self._process is not None and self._process.poll() is not None
-        return has_ended or "ended early" in self.said or "Permission denied" in self.said
+        if has_ended or "ended early" in self.said:
+            return False
+        return _READS in (self.folder / _ERRORS).read_text(errors="replace") or None
 
     def stop(self) -> None:
-        """Ends the command, and counts what is left of it."""
-        if self._process is None or self._process.stdin is None:
+        """Ends the command, once, and counts what is left of it."""
+        if self._process is None or self._process.stdin is None or self._process.stdin.closed:
             return
         self._process.stdin.close()
         with suppress(subprocess.TimeoutExpired):

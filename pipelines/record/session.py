@@ -20,9 +20,9 @@ from kip_replay.pipelines.record.polls import BROKER_CONFIGS, ON, Polls
 OFF = "WARN"
 #: Lines are on their way for so long after they were written.
 _IN_FLIGHT_S = 2.0
-#: A command that can't read says so by then.
-_CHECK_S = 3.0
-#: Over so many seconds a rate counts as sustained.
+#: A command that can read its log says so by then.
+_CHECK_S = 30.0
+#: Over so many seconds a rate counts as sustained; a node that is polled has logged a request.
 _RATE_S = 10
 _FREE_MB_MIN = 500
 _UNDO_TRIES, _UNDO_WAIT_S = 3, 2.0
@@ -87,7 +87,7 @@ class Session:
         collected = {stream.node for stream in self.streams}
         polls = Polls(self.cluster, sorted(self.levels, key=lambda node: node not in collected))
         changed: dict[Node, str] = {}
-        self._collect()
+        self.collect()
         try:
             for node, level in self.levels.items():
                 if level not in ON and not self._is_over.is_set():
@@ -111,18 +111,25 @@ class Session:
 
     # --- while it records
 
-    def _collect(self) -> None:
+    def collect(self) -> None:
         """Starts the streams. Raises UserError, and leaves nothing, if a log can't be read."""
         for stream in self.streams:
             stream.start()
-        self._is_over.wait(_CHECK_S if self.streams else 0)
+        until = time.monotonic() + _CHECK_S
+        while any(s.is_reading is None for s in self.streams) and time.monotonic() < until:
+            if self._is_over.wait(0.1):
+                return
         for stream in self.streams:
-            if stream.has_failed:
-                said = stream.said
-                for each in self.streams:
-                    each.stop()
-                shutil.rmtree(self.folder)
+            if not stream.is_reading:
+                said = stream.said or f"no response within {_CHECK_S:g} s"
+                self.discard()
                 raise UserError(f"the log of {stream.node} cannot be read: {said}")
+
+    def discard(self) -> None:
+        """Ends the streams, and deletes what came of them."""
+        for stream in self.streams:
+            stream.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _watch(self, polls: Polls) -> None:
         """Looks each second at limits, and at rates, over as many seconds as make one sustained."""
@@ -152,7 +159,12 @@ class Session:
             mb = (stream.bytes_read - read[at][1]) / _RATE_S / 1e6
             lines += (stream.lines_read - read[at][0]) / _RATE_S
             read[at] = (stream.lines_read, stream.bytes_read)
-            rates.append(f"{stream.node.node_id}: {mb:,.2f}" if stream.lines_read else "nothing")
+            rates.append(f"{stream.node.node_id}: {mb:,.2f}")
+            if not stream.has_requests:
+                raise UserError(
+                    f"no request came from {stream.source} in {_RATE_S} s, though {stream.node} "
+                    f"was polled{stream.said and f' ({stream.said})'}: does {LOGGER} write to it?"
+                )
             if mb > self.mb_per_second_max:
                 limit = f"--mb-per-second-max {self.mb_per_second_max:g}"
                 self.stop(f"{stream.node} wrote {mb:,.1f} MB/s over {_RATE_S} s, above {limit}")

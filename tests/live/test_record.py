@@ -82,6 +82,17 @@ def test_a_dry_run_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
     assert said.count("WARN -> DEBUG") == 3
     assert levels(cluster) == OFF
     assert not (tmp_path / "out").exists()
+    with Admin(cluster.bootstrap.split(","), [], {"security_protocol": "PLAINTEXT"}) as admin:
+        assert [node.role for node in admin.nodes()] == ["broker", "broker,controller"]
+
+
+@pytest.mark.parametrize(
+    ("log", "said"), [("/nope", "cannot be read"), ("/dev/null", "no request came from /dev/null")]
+)
+def test_a_wrong_log_stops_it(cluster: Cluster, tmp_path: Path, log: str, said: str) -> None:
+    process = record(cluster, "--logs", log, "--output", str(tmp_path / "out"))
+    assert said in process.communicate(timeout=120)[0].splitlines()[-1]
+    assert (process.returncode, levels(cluster), [*tmp_path.iterdir()]) == (2, OFF, [])
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

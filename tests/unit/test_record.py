@@ -4,6 +4,7 @@ import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from kip_replay.jobs.main import main
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.pipelines.record.cluster import Node, UnreachableError
+from kip_replay.pipelines.record.cluster import Cluster, Node, UnreachableError
 from kip_replay.pipelines.record.collect import command_of, source_of, zone_of
 from kip_replay.pipelines.record.polls import BROKER_CONFIGS
 from kip_replay.pipelines.record.properties import client_options, properties
@@ -103,7 +104,7 @@ def test_commands_are_quoted(tmp_path: Path) -> None:
     assert "ssh -o BatchMode=yes -- u@-h 'sh -c" in command_of("ssh:u@-h:/var/log/")[2]
     kubectl = "kubectl logs --follow --since=1s --namespace=k --container=c kafka-1"
     assert kubectl in command_of("kubectl:k/kafka-1:c")[2]
-    for wrong in ("ssh:host:relative", "kubectl:a/b/c"):
+    for wrong in ("ssh:host:relative", "kubectl:a/b/c", "sftp:host:/x"):
         with pytest.raises(UserError, match="write"):
             command_of(wrong)
 
@@ -213,13 +214,39 @@ def test_it_stops_at_a_limit(tmp_path: Path) -> None:
     assert set(brokers.levels.values()) == {"WARN"}
 
 
-def test_a_log_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["kubectl:no-such/pod", "/nope", "ssh:no-such-host:/x", "/"])
+def test_a_log_that_cannot_be_read_changes_nothing(tmp_path: Path, source: str) -> None:
     brokers = Brokers(tmp_path)
-    made, _ = session(tmp_path, brokers, source="kubectl:no-such/pod")
-    with pytest.raises(UserError, match="cannot be read"):
-        made.record()
+    made, _ = session(tmp_path, brokers, source=source)
+    for tried in (made.collect, made.record):
+        with pytest.raises(UserError, match=r"log of node 11 \(broker, \S+\) cannot be read: .+"):
+            tried()
+        made.discard()  # as the command does after any error
     assert set(brokers.levels.values()) == {"WARN"}
     assert not (tmp_path / "out").exists()
+
+
+def test_a_node_of_which_no_request_comes_stops_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kip_replay.pipelines.record.session._RATE_S", 2)
+    brokers = Brokers(tmp_path)
+    made, _ = session(tmp_path, brokers, seconds=600.0)
+    made.streams[1].source = "/dev/null"
+    with pytest.raises(UserError, match=r"no request came from /dev/null in 2 s, though node 2 \("):
+        made.record()
+    assert set(brokers.levels.values()) == {"WARN"}
+
+
+def test_a_broker_that_votes_is_a_controller_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also without the address of a controller."""
+    brokers = [SimpleNamespace(broker_id=i, host="b", port=9092) for i in (1, 11)]
+    quorum = SimpleNamespace(current_voters=[SimpleNamespace(replica_id=i) for i in (1, 2)])
+    topics = [SimpleNamespace(partitions=[quorum])]
+    response = SimpleNamespace(error_code=0, cluster_id="c", brokers=brokers, topics=topics)
+    monkeypatch.setattr(Cluster, "_ask", lambda *_: response)
+    found = Cluster(["b:9092"], [], {}).nodes()
+    assert [node.role for node in found] == ["broker,controller", "broker"]
 
 
 def test_commands_end_with_what_started_them(tmp_path: Path) -> None:
