@@ -10,11 +10,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -64,6 +65,8 @@ class Job:
     name: str
     arguments: argparse.Namespace
     config: Config
+    #: What is wrong with each of several recordings that was passed over.
+    passed_over: list[str] = field(default_factory=list)
 
     @property
     def warehouse_path(self) -> str:
@@ -86,7 +89,20 @@ class Job:
     def recordings(self, but: Sequence[Place] = ()) -> list[Recording]:
         """The recordings named, with the options for one applied. Raises UserError."""
         paths = [path for path in self.arguments.recordings if place_of(path) not in but]
-        return load_recordings(paths, self.options())
+        return load_recordings(paths, self.options(), self.of_each)
+
+    def of_each(self, work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+        """Results of each of several recordings that can be read. Raises UserError if none can."""
+        results = []
+        for part in parts:
+            try:
+                results.append(work(part))
+            except UserError as error:
+                self.passed_over.append(str(error))
+                if len(self.passed_over) >= len(self.arguments.recordings):
+                    raise
+                _failed(str(error), Exit.WRONG_USAGE)
+        return results
 
     def with_stdin(self) -> "Job":
         """The same with a folder or a file in the place of ``-``, which holds standard input."""
@@ -163,7 +179,8 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         config = read_config(arguments.conf, arguments.set)
         with Progress(sys.stderr):
             job = Job(parser.name, arguments, config)
-            return int(work(job.with_stdin() if "node" in arguments else job))
+            status = work(job.with_stdin() if "node" in arguments else job)
+            return int(Exit.WRONG_USAGE if job.passed_over else status)
     except UserError as error:
         if is_disk_full(error):  # a task could not say more
             return _failed(no_space(warehouse), Exit.FAILED)

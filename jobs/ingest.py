@@ -1,6 +1,7 @@
 """Reads request logs into the warehouse: every line once."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -10,6 +11,7 @@ from kip_replay.jobs._config import Config
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import expect_stages
 from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
@@ -55,11 +57,18 @@ def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
 def read_logs(
     job: Job, recordings: Sequence[Recording], engine: Engine, files: Sequence[LogFile]
 ) -> list[LinesRead]:
-    """Reads files of recordings into the warehouse."""
+    """Reads files of recordings into the warehouse; of several, those that can be read."""
     values = {k: v for k, v in job.config["ingest"].items() if k != "max_rejected_share"}
     settings = IngestSettings(**values, final=not job.arguments.growing)
     pseudonyms = pseudonyms_of(job.arguments)
-    read = ingest(recordings, engine, settings, job.tell, pseudonyms, files)
+    one = partial(ingest, engine=engine, settings=settings, say=job.tell, pseudonyms=pseudonyms)
+    try:
+        read = one(recordings, found=files)
+    except UserError:
+        if len(recordings) == 1:
+            raise
+        read = [lines for [lines] in job.of_each(one, [[each] for each in recordings])]
+        recordings = [r for r in recordings if r.name in {lines.recording for lines in read}]
     ingest_client_observations(recordings, engine.warehouse, pseudonyms)
     _say_rejected(read, engine.warehouse)
     return read
@@ -80,9 +89,9 @@ def _say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
 
 
 def work(job: Job) -> Exit:
-    recordings = job.recordings()
     pseudonyms_of(job.arguments)  # reports what is wrong before Spark starts
-    files = find_log_files(*recordings)
+    found = job.of_each(lambda r: (r, find_log_files(r)), job.recordings())
+    recordings, files = [r for r, _ in found], [file for _, of in found for file in of]
     log_bytes = log_bytes_of(files)
     expect_stages(job, log_bytes, "survey", "read logs")
     read = read_logs(job, recordings, engine_of(job, log_bytes), files)

@@ -59,7 +59,7 @@ def work(job: Job) -> Exit:
     gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
     places = [] if given.node else map(place_of, given.recordings)
     folders = [place for place in places if _is_without_manifest(place)]
-    plans = [_drafted(folder, gap_minutes_max, job) for folder in folders]
+    plans = job.of_each(lambda folder: _drafted(folder, gap_minutes_max, job), folders)
     if len(folders) < len(given.recordings) or given.node or not folders:
         for recording in job.recordings(but=folders):
             found = overview(recording, gap_minutes_max)

@@ -23,8 +23,8 @@ from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.log_files import find_log_files
-from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
+from kip_replay.pipelines.ingest.step import LinesRead
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.recent import recent_of
 from kip_replay.pipelines.replaying.replay import voters_of
@@ -66,14 +66,12 @@ PARSER = (
 
 def work(job: Job) -> Exit:
     watch = Stopwatch()
-    recordings = job.recordings()
     # Reports what is wrong or missing before Spark starts.
     pseudonyms_of(job.arguments)
     replay_options(job.config)
     expected = quality_settings(job.config)
-    for recording in recordings:
-        voters_of(recording)
-    files = find_log_files(*recordings)
+    found = job.of_each(lambda r: (r, voters_of(r), find_log_files(r)), job.recordings())
+    recordings, files = [r for r, *_ in found], [file for *_, of in found for file in of]
     log_bytes = log_bytes_of(files)
     expect_stages(job, log_bytes)
     engine = engine_of(job, log_bytes)
@@ -82,7 +80,8 @@ def work(job: Job) -> Exit:
     with warehouse.ends_waiting(job.arguments.growing):
         with watch.phase("ingest"):
             read = read_logs(job, recordings, engine, files)
-        recordings = _logged(recordings, warehouse)
+        logged = _logged(read, warehouse)
+        recordings = [recording for recording in recordings if recording.name in logged]
         names = names_of(recordings)
         if not names:
             say("nothing was logged yet: the files are empty")
@@ -100,36 +99,35 @@ def work(job: Job) -> Exit:
             decide(engine, names, RULES, job.config, job.tell)
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
-        page = place_of(job.warehouse_path) / REPORT_NAME
+        path = place_of(job.warehouse_path) / REPORT_NAME
         lineage = warehouse.lineage(ingested_recordings(warehouse))
         shown = sorted(name for name, step in lineage if step == DECIDED)
         fingerprint = report_fingerprint(shown, warehouse, versions)
-        is_new = not is_current(page, fingerprint)
+        is_new = not is_current(path, fingerprint)
         recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
-        found = read_pages(recent, shown if is_new else names, versions, is_drawn=is_new)
+        pages = read_pages(recent, shown if is_new else names, versions, is_drawn=is_new)
         if is_new:
-            write_page(page, render(found), fingerprint)
-        found = [each for name in names for each in found if each.recording == name]
+            write_page(path, render(pages), fingerprint)
+        pages = [page for name in names for page in pages if page.recording == name]
         held = accuracy_rows(warehouse, names)
     if job.arguments.growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
             keep_bounded(warehouse, TABLES_OF_STEPS)
-    say("", *as_text(found), f"predictions: {sentence(held)}")
-    say(*summary(quality) if quality else (), f"report: {page}")
+    say("", *as_text(pages), f"predictions: {sentence(held)}")
+    say(*summary(quality) if quality else (), f"report: {path}")
     job.tell(str(watch))
     is_critical = quality is not None and quality.is_critical
     too_many = too_many_rejected(read, job.config)
-    unwelcome = is_unwelcome(found, job.arguments.fail_on, warehouse)
+    unwelcome = is_unwelcome(pages, job.arguments.fail_on, warehouse)
     if is_critical or too_many:
         return Exit.FELL_SHORT
     return Exit.UNWELCOME if unwelcome else Exit.DONE
 
 
-def _logged(recordings: Sequence[Recording], warehouse: Warehouse) -> list[Recording]:
+def _logged(read: Sequence[LinesRead], warehouse: Warehouse) -> set[str]:
     """Those of which there is a request: a recording that grows may begin with empty logs."""
-    rows = warehouse.rows(INGESTED_FILES, names_of(recordings)).to_pylist()
-    logged = {row["recording"] for row in rows if row["first_received_at"] is not None}
-    return [recording for recording in recordings if recording.name in logged]
+    rows = warehouse.rows(INGESTED_FILES, [lines.recording for lines in read]).to_pylist()
+    return {row["recording"] for row in rows if row["first_received_at"] is not None}
 
 
 main = command(PARSER, work, __name__)

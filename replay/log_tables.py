@@ -377,7 +377,7 @@ LOG_GAPS = Table(
             " fetch_offset (moved by records that no response carried), contradiction (lines of a"
             " replica between which an offset or an epoch falls), connection or session (used"
             " without having been opened), rejected_line, begins_late (while the node ran),"
-            " ends_early (while it led), no_log",
+            " ends_early (while it led), no_log, logger_off (an empty log of a node that ran)",
         ),
         Column("lines_missing", LONG, "at least so many; null: not known"),
         Column("last_request_id", TEXT, "the request before it, on the same connection or session"),

@@ -55,6 +55,7 @@ UNION ALL
 SELECT recording, coalesce(after_at, before_at), 'log_gap', node_id, NULL,
   'the log of ' || CAST(node_id AS STRING) || CASE evidence
     WHEN 'no_log' THEN ' is missing'
+    WHEN 'logger_off' THEN ' is empty'
     WHEN 'begins_late' THEN ' begins late'
     WHEN 'ends_early' THEN ' ends early'
     ELSE ' has a gap' END

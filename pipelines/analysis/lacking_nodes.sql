@@ -4,7 +4,7 @@ brokers AS (SELECT DISTINCT recording, broker_id AS node_id FROM broker_heartbea
 damaged AS (SELECT recording, node_id FROM ingested_files WHERE damage IS NOT NULL),
 absent AS (
     SELECT recording, node_id FROM log_gaps SEMI JOIN brokers USING (recording, node_id)
-    WHERE evidence = 'no_log'
+    WHERE evidence IN ('no_log', 'logger_off')
 ),
 of_brokers AS (SELECT recording, rule FROM summed SEMI JOIN brokers USING (recording, node_id))
 SELECT recording, rule, node_id FROM summed SEMI JOIN damaged USING (recording, node_id)

@@ -225,7 +225,7 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
         of_node = pc.equal(found.rows.column("node_id"), each.node.node_id)
         found.problems += [*_of_files(each, found.rows.filter(of_node)), *_between_files(each)]
         found.problems += _other_role(each)
-        if each.files and not each.apis:
+        if each.files and not each.apis and (each.log_bytes or not found.span):
             has = f": it has {what_they_are(each.others)}" if each.others else ""
             found.refused.append(
                 f"the log of node {each.node.node_id} shows no request that can be read{has}"
@@ -249,12 +249,13 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
             f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
             "time without an upgrade?"
         )
+    idle = {each.node.node_id for each in found.nodes if each.files and not each.log_bytes}
     seen = found.brokers_seen | found.metadata_replicas_seen | {*(recording.voters or ())}
-    silent = sorted(seen - {*recording.node_ids})
+    silent = sorted(seen - {*recording.node_ids} | found.brokers_seen & idle)
     if silent:
         found.problems.append(
-            f"no log of node {some(map(str, silent), 10)}, which the logs of others or 'voters' "
-            "name: what only it logged stays unknown"
+            f"no log of node {some(map(str, silent), 10)}, or an empty one, which the logs of "
+            "others or 'voters' name: what only it logged stays unknown"
         )
     return found
 
@@ -271,7 +272,7 @@ def _other_role(each: NodeOverview) -> list[str]:
 
 def _of_files(each: NodeOverview, rows: pa.Table) -> list[str]:
     who = f"node {each.node.node_id}"
-    empty = [s.file.source_file for s in each.samples if not s.disk_bytes]
+    empty = [s.file.source_file for s in each.samples if not s.log_bytes]
     said = [f"{who}: empty: {some(empty)}"] if empty else []
     said += [f"{who}: {s.file.source_file} {s.damage}" for s in each.samples if s.damage]
     rejected = pc.drop_null(rows.column("rejected"))

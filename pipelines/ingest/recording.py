@@ -10,9 +10,10 @@ kept in ``Recording.extra``; anything else is refused by name (``manifest``).
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -113,7 +114,9 @@ class RecordingOptions:
 
 
 def load_recordings(
-    paths: Sequence[str | Place], options: RecordingOptions = RecordingOptions()
+    paths: Sequence[str | Place],
+    options: RecordingOptions = RecordingOptions(),
+    of_each: Callable[..., Iterable[Recording]] = map,
 ) -> list[Recording]:
     """The recordings at ``paths``, or the one of ``options.nodes``. Raises UserError."""
     if not paths and not options.nodes:
@@ -126,7 +129,7 @@ def load_recordings(
             "--node, --name, --timezone, --kafka-version and --voters describe one recording, but "
             f"{len(paths)} are given: pass one recording, or write them into each recording.json"
         )
-    recordings = [load_recording(path, options) for path in (paths or (None,))]
+    recordings = [*of_each(partial(load_recording, options=options), paths or (None,))]
     for name, count in Counter(recording.name for recording in recordings).items():
         if count > 1:
             raise UserError(

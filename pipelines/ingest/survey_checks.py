@@ -31,16 +31,19 @@ def check_recording(
     known: Mapping[int, Span] | None = None,
     final: bool = True,
 ) -> None:
-    """Raises UserError if a node logged no request, or logged at another time than the others.
+    """Raises UserError if a log is none of requests, or of another time than the others.
 
     ``known``: what has been read of nodes before. A log that was rotated a moment ago is empty, so
     that one without a whole line is no error for a node that is known, or unless it is ``final``.
+    Nor is one without a byte where another node has logged: there may have been nothing to log.
     """
     node_ids = sorted({survey.file.node_id for survey in surveys})
     nodes = {i: [survey for survey in surveys if survey.file.node_id == i] for i in node_ids}
     known = known or {}
+    is_logged = bool(known) or any(survey.has_requests for survey in surveys)
     for node_id, files in nodes.items():
         may_follow = node_id in known or not (final or any(file.end for file in files))
+        may_follow |= is_logged and not any(f.end + f.left_bytes or f.damage for f in files)
         if not may_follow and not any(file.has_requests for file in files):
             raise UserError(_without_requests(recording, node_id, files))
     spans = {node_id: span for node_id, files in nodes.items() if (span := span_us(files))}

@@ -26,6 +26,11 @@ def _sentence(gap: Mapping[str, Any]) -> str:
     after, before = (_time(gap[name]) for name in ("after_at", "before_at"))
     if gap["evidence"] == "no_log":
         return f"{of} has no log: what rests on it is unknown"
+    if gap["evidence"] == "logger_off":
+        return (
+            f"{of} has an empty log though it ran, as others show: its kafka.request.logger was "
+            "off, unless nothing was requested of it; what rests on its log is unknown"
+        )
     missing = gap["lines_missing"]
     lines = f"{missing:,} line{'s' * (missing > 1)} or more" if missing else "lines"
     if after is None:

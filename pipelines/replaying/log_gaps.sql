@@ -230,6 +230,14 @@ beginnings AS (
             FROM sent WHERE sent.recording = nodes.recording AND api_name = 'VOTE'
                 AND sent.received_at BETWEEN nodes.first_at - INTERVAL 10 SECOND AND nodes.first_at)
 ),
+-- When a log shows that a controller is active, and the ends of all logs.
+led AS (
+    SELECT recording, led_at, lead(led_at) OVER (PARTITION BY recording ORDER BY led_at) AS next_at
+    FROM (
+        SELECT recording, completed_at AS led_at FROM fetched WHERE leader_epoch IS NOT NULL
+        UNION ALL SELECT recording, greatest(first_at, $since_at) FROM nodes
+        UNION ALL SELECT recording, last_at FROM nodes WHERE $is_final) AS times
+),
 evidence AS (
     SELECT recording, node_id, after_at, completed_at AS before_at, last_request_id, request_id,
         missing - envelopes AS missing, 'correlation_id' AS evidence
@@ -302,9 +310,18 @@ FROM nodes WHERE $is_final AND EXISTS (
         AND api_name = 'BEGIN_QUORUM_EPOCH' AND client_id = 'raft-client-' || nodes.node_id
         AND received_at > nodes.last_at + INTERVAL 5 SECOND)
 UNION ALL
-SELECT recording, node_id, NULL, NULL, 'no_log', NULL, NULL, NULL
+-- A log may be empty of a broker that was down, and of a controller that was not asked while another
+-- one was active, though it fetched from that.
+SELECT recording, node_id, NULL, NULL,
+    CASE WHEN bool_or(is_given) THEN 'logger_off' ELSE 'no_log' END, NULL, NULL, NULL
 FROM (
-    SELECT recording, replica_id AS node_id FROM fetched WHERE replica_id >= 0
-    UNION SELECT recording, broker_id FROM heartbeats
-    UNION SELECT recording, voter FROM voters SEMI JOIN nodes USING (recording)
+    SELECT recording, broker_id AS node_id, TRUE AS has_run FROM heartbeats
+    UNION ALL SELECT recording, replica_id, NOT is_metadata FROM fetched WHERE replica_id >= 0
+    UNION ALL SELECT recording, subject_id, TRUE FROM metadata_offsets WHERE kind = 'broker_epoch'
+    UNION ALL SELECT recording, voter, FALSE FROM voters SEMI JOIN nodes USING (recording)
 ) AS known ANTI JOIN nodes USING (recording, node_id)
+LEFT JOIN (SELECT DISTINCT recording, node_id, TRUE AS is_given FROM ingested_files) AS given
+    USING (recording, node_id)
+GROUP BY recording, node_id
+HAVING bool_or(has_run) OR NOT coalesce(bool_or(is_given), FALSE)
+    OR recording IN (SELECT recording FROM led WHERE next_at > led_at + INTERVAL 5 SECOND)

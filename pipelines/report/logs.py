@@ -75,6 +75,14 @@ class Logs:
         return [*damaged, *gap_sentences(self.gaps), *sentences(self.clocks)]
 
     @property
+    def notes(self) -> list[str]:
+        """Which logs are empty without being a gap."""
+        lacking = {gap["node_id"] for gap in self.gaps}
+        idle = (n["node_id"] for n in self.nodes if not n["requests"])
+        why = "it was down, or is a controller that nobody asked while another one was active"
+        return [f"the log of node {each} is empty: {why}" for each in idle if each not in lacking]
+
+    @property
     def facts(self) -> list[str]:
         """What was recorded, in a few words each."""
         first = min((n["first_us"] for n in self.nodes if n["first_us"] is not None), default=None)

@@ -316,7 +316,7 @@ def _sentence(decision: Row, stated: Mapping[str, Any], facts: Mapping[str, Any]
 
 def _alerts(report: Report, of: Logs, cards: Sequence[Card]) -> Iterator[tuple[str, bool]]:
     """Problems of a recording, and the verdicts that are withheld for them."""
-    every = [(text, True) for text in of.warnings]
+    every = [*((text, True) for text in of.warnings), *((text, False) for text in of.notes)]
     for row in report.failures.get(of.recording, ()):
         if row["expectation"] not in STATED_CHECKS:
             text = (

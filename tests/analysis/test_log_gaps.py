@@ -46,8 +46,10 @@ class Logs(Local):
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs) -> pa.Table:
         return super().rows(text, [self._recording], {**inputs, **self._lines})
 
-    def gaps(self) -> list[dict[str, Any]]:
-        self._lines["ingested_files"] = self._table(_FILES)
+    def gaps(self, empty: int | None = None) -> list[dict[str, Any]]:
+        file = f"SELECT '{self._recording}' AS recording, {empty}::INT AS node_id, 0 AS requests"
+        files = _FILES if empty is None else f"{_FILES} UNION ALL BY NAME {file}"
+        self._lines["ingested_files"] = self._table(files)
         found = gaps_in(self, {self._recording: VOTERS})
         spans = [(gap["after_at"], gap["before_at"]) for gap in found]
         assert all(after <= before for after, before in spans if after and before)
@@ -167,12 +169,14 @@ def test_a_leader_whose_log_ends_while_it_leads(warehouse: Warehouse) -> None:
     assert (gap["node_id"], gap["before_at"], gap["evidence"]) == (2, None, "ends_early")
 
 
-@pytest.mark.parametrize("node", [1, 12])
-def test_a_node_without_a_log(warehouse: Warehouse, node: int) -> None:
-    """A voter by the manifest, a broker by its heartbeats."""
-    (gap,) = Logs(warehouse, "metadata-4.0").without(f"node_id = {node}")
+@pytest.mark.parametrize(("node", "evidence"), [(1, []), (2, ["logger_off"]), (12, ["logger_off"])])
+def test_a_node_without_a_log(warehouse: Warehouse, node: int, evidence: list[str]) -> None:
+    """A voter by the manifest, a broker by its heartbeats. That of a standby may be empty."""
+    logs = Logs(warehouse, "metadata-4.0")
+    (gap,) = logs.without(f"node_id = {node}")
     assert (gap["node_id"], gap["after_at"], gap["before_at"]) == (node, None, None)
     assert gap["evidence"] == "no_log"
+    assert [gap["evidence"] for gap in logs.gaps(empty=node)] == evidence
 
 
 def test_clocks_that_differ_are_no_gaps(warehouse: Warehouse) -> None:

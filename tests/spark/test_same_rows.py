@@ -49,10 +49,14 @@ def test_engines_write_the_same_rows(tmp_path: Path) -> None:
     for log in ("broker-11.log.gz", "controller-2.log.gz"):
         lines = gzip.decompress((cut / log).read_bytes()).splitlines(keepends=True)
         (cut / log).write_bytes(gzip.compress(b"".join([*lines[:260], *lines[300:]])))
+    for log in ("broker-13.log.gz", "controller-3.log.gz"):
+        (cut / log).write_bytes(gzip.compress(b""))
     folders = [folder_of("acks-slow-follower"), folder_of("sessions-on"), cut]
     # Texts of checks are translated in tests/engines, and their rows compared in the slow test.
     warehouse = assert_same(folders, tmp_path, checks=False)
-    assert {*warehouse.rows(LOG_GAPS, [cut.name]).column("node_id").to_pylist()} >= {2, 11}
+    gaps = warehouse.rows(LOG_GAPS, [cut.name]).to_pylist()
+    assert {gap["node_id"] for gap in gaps} == {2, 11, 13}
+    assert {gap["node_id"] for gap in gaps if gap["evidence"] == "logger_off"} == {13}
 
 
 @pytest.mark.slow

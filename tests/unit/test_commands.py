@@ -10,7 +10,18 @@ import pytest
 from ran import ran
 from small_logs import plain, write_recording
 
-from kip_replay.jobs import check, compare, completion, ingest, main, maintain, replay, report, run
+from kip_replay.jobs import (
+    check,
+    compare,
+    completion,
+    ingest,
+    main,
+    maintain,
+    plan,
+    replay,
+    report,
+    run,
+)
 from kip_replay.jobs._cli import unknown_name
 from kip_replay.jobs._parser import WAREHOUSE_VARIABLE, JobParser
 from kip_replay.pipelines.engines import session
@@ -183,6 +194,20 @@ def test_a_growing_recording_may_begin_with_empty_logs(
         assert printed[-1] == "nothing was logged yet: the files are empty"
     assert run.main([*arguments, "--final"]) == 2
     assert "log of node 2 of recording 'r' (c.log) is empty" in capsys.readouterr().err
+
+
+def test_a_recording_that_cannot_be_read_does_not_stop_the_others(
+    tmp_path: Path, capsys: Capsys
+) -> None:
+    plain(tmp_path / "good")
+    for name, files in {"empty": {"b.log": b""}, "other": {"b.log": b"hello\n"}, "no": {}}.items():
+        write_recording(tmp_path / name, files, {11: "b.log"})
+    folders = [str(tmp_path / name) for name in ("empty", "other", "no", "nowhere", "good")]
+    for command, done, errors in ((run, "report: ", 4), (plan, "good: 2 nodes, 2 files", 1)):
+        assert command.main([*folders, "--warehouse", str(tmp_path / "w")]) == 2
+        printed = capsys.readouterr()
+        assert done in printed.out
+        assert printed.err.count("error: ") == errors
 
 
 @pytest.mark.parametrize("name", ["a%41", "a\\b", "a[1]", "{a}", "a*", "a?", "a\nb", "\udcff"])

@@ -86,7 +86,7 @@ SERVER_LOG = b"[2026-11-20 20:35:58,000] INFO x (kafka.server.KafkaServer)\n"
 @pytest.mark.parametrize(
     ("files", "entries", "sentence"),
     [
-        ({"b.log": b""}, {}, "log of node 11 shows no request that can be read"),
+        ({"b.log": b"", "c.log": b""}, {}, "log of node 2 shows no request that can be read"),
         ({"b.log": SERVER_LOG}, {}, "(kafka.server.KafkaServer (1)) and none of kafka.request"),
         ({}, {}, "node 11 of recording 'r' has no log"),
         ({"b.log": BROKER}, {"timezone": "Asia/Tokyo"}, "its stamps look"),
@@ -115,15 +115,20 @@ def test_what_a_run_stops_at(
     assert sentence in found["recordings"][0]["refused"][0]
 
 
-def test_damage_and_rejected_lines_are_problems(planned: Planned, tmp_path: Path) -> None:
+def test_damage_rejected_lines_and_empty_logs_are_problems(
+    planned: Planned, tmp_path: Path
+) -> None:
     log = BROKER + BROKER[:300] + b"\n" + SERVER_LOG * 50
-    files = {"c.log.gz": gzip.compress(CONTROLLER)[:-20], "b.log": log}
-    write_recording(tmp_path / "r", files, {2: "c.log.gz", 11: "b.log"})
+    files = {"c.log.gz": gzip.compress(CONTROLLER)[:-20], "b.log": log, "3.log": b"", "13.gz": b""}
+    logs = {2: "c.log.gz", 3: "3.log", 11: "b.log", 13: "13.gz"}
+    write_recording(tmp_path / "r", files, logs)
     found = planned(tmp_path / "r")
     problems = found["recordings"][0]["problems"]
     assert found["status"] == 0
     assert any("c.log.gz ends in the middle of its gzip stream" in text for text in problems)
     assert "node 11: of 24 lines looked at cannot be read: 1 truncated" in problems
+    assert {"node 3: empty: 3.log", "node 13: empty: 13.gz"} <= {*problems}
+    assert any("no log of node 1, 12, 13, or an empty one, which" in text for text in problems)
 
 
 def test_a_rotated_file_that_is_missing_is_named(planned: Planned, tmp_path: Path) -> None:
