@@ -3,8 +3,8 @@
 A log shows the state of a cluster only where a request names it. So each broker is asked for
 METADATA of all topics and for the configs that rules read, and each second for API_VERSIONS, whose
 response has the offset of the metadata it has applied; by way of one broker the active controller
-is asked for DESCRIBE_QUORUM, which has the high watermark and every log end offset. All are asked
-for their level, at once and then every few seconds: so each has a line that nobody else asks.
+is asked for DESCRIBE_QUORUM, which has the high watermark and every log end offset. Each node is
+asked for its level, at once and then every few seconds: so a standby controller has a line too.
 """
 
 import threading

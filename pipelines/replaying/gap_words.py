@@ -27,10 +27,8 @@ def _sentence(gap: Mapping[str, Any]) -> str:
     if gap["evidence"] == "no_log":
         return f"{of} has no log: what rests on it is unknown"
     if gap["evidence"] == "logger_off":
-        return (
-            f"{of} has an empty log though it ran, as others show: its kafka.request.logger was "
-            "off, unless nothing was requested of it; what rests on its log is unknown"
-        )
+        why = "kafka.request.logger was off, unless nothing was requested of it"
+        return f"{of} has an empty log but others show it ran: {why}; what rests on it is unknown"
     missing = gap["lines_missing"]
     lines = f"{missing:,} line{'s' * (missing > 1)} or more" if missing else "lines"
     if after is None:
