@@ -19,7 +19,7 @@ pytestmark = pytest.mark.golden
 
 PAGE = (REPOSITORY / "docs" / "accuracy.md").read_text(encoding="utf-8")
 _SECTION = re.compile(
-    r"^### \w+: ([\w.-]+), (?:replayed as it ran|predicted from ([\w.-]+)) [^#]*", re.MULTILINE
+    r"^### \w+: ([\w.-]+), (?:replayed as it ran|predicted from ([\w.-]+)) [^#<]*", re.MULTILINE
 )
 #: Of one workload each: without and with a proposal, or under other settings.
 TOGETHER = (("metadata-4.0", "metadata-4.1"), ("sessions-off", "sessions-on"), ("acks-not-enough",))

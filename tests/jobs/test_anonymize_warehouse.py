@@ -283,5 +283,5 @@ def _rows(warehouse: Warehouse, table: Table) -> list[dict[str, Any]]:
     return [
         row
         for row in rows
-        if row.get("variant") != "incremental_draft" and row.get("parameter", "none") == "none"
+        if "incremental_draft" not in row.values() and row.get("parameter", "none") == "none"
     ]
