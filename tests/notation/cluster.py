@@ -119,12 +119,12 @@ class _Run:
             heapq.heappush(self._events, (micros(at_ms), "append", end))
         while self._events and self._events[0][0] <= micros(self._cluster.length_ms):
             at, kind, what = heapq.heappop(self._events)
-            if kind == "append":
-                self._send(at, self._leader.append(what))
-            elif kind == "fetch":
+            if kind == "fetch":
                 self._fetch(at, what)
-            else:
-                self._send(at, self._leader.expire(what))
+            elif kind == "handle":
+                self._handle(at, what)
+            else:  # append or expire
+                self._send(at, getattr(self._leader, kind)(what))
         return self._rows
 
     def _fetch(self, at: int, replica_id: int) -> None:
@@ -134,14 +134,20 @@ class _Run:
         aware = self._cluster.hwm_aware
         fetch = replica.fetch(replica_id, _MAX_WAIT_US, self._tokens, hwm_aware=aware)
         self._in_flight[fetch.token] = (at, fetch)
-        self._send(at, self._leader.fetch(fetch))
-        if fetch.token in self._in_flight:
-            heapq.heappush(self._events, (at + _MAX_WAIT_US, "expire", fetch.token))
+        self._free_us = max(at, self._free_us) + self._cluster.service_us
+        heapq.heappush(self._events, (self._free_us, "handle", fetch.token))
+
+    def _handle(self, at: int, token: int) -> None:
+        self._send(at, self._leader.fetch(self._in_flight[token][1]))
+        if token in self._in_flight:
+            expires = at + _MAX_WAIT_US + self._cluster.service_us
+            heapq.heappush(self._events, (expires, "expire", token))
 
     def _send(self, at: int, responses: list[Response]) -> None:
-        for response in responses:
-            self._free_us = max(at, self._free_us) + self._cluster.service_us
-            self._respond(self._free_us, response)
+        for position, response in enumerate(responses):
+            built = at + position * self._cluster.service_us
+            self._free_us = max(self._free_us, built)
+            self._respond(built, response)
 
     def _respond(self, built: int, response: Response) -> None:
         dequeued, fetch = self._in_flight.pop(response.fetch.token)

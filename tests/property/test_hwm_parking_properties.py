@@ -310,7 +310,8 @@ def orderly_clusters(draw: st.DrawFn) -> Cluster:
     """Replicas that always take the same time, and appends that no FETCH and no timeout is near."""
     drawn = draw(clusters(least_ms=60))
     members = tuple(Member(m.replica_id, m.starts_ms, m.gaps_ms[:1]) for m in drawn.members)
-    cluster = replace(drawn, members=members)
+    # How long the Raft thread takes shows in an append's responses to two replicas or more.
+    cluster = replace(drawn, members=members, service_us=drawn.service_us * (len(members) > 1))
     log, begin_us = cluster.log(), cluster.epoch_us
     for at_ms in accumulate(wait_ms for wait_ms, _ in cluster.appends):
         before_us = [begin_us + micros(at_ms) - row.dequeued_us for row in log]
@@ -327,13 +328,11 @@ def test_loop_under_the_recorded_rule_writes_the_recorded_log(cluster: Cluster) 
     simulated = {key(row): row for row in own}
     for row in rows.variant(RECORDED).parking:
         if row["built_at"] < cluster.epoch_us + micros(LENGTH_MS - 1_600):
-            mine = simulated[key(row)]
-            assert same(mine) == same(row)
-            assert abs(mine["built_at"] - row["built_at"]) <= 5_000
+            assert same(simulated[key(row)]) == same(row)
 
 
-SAME = ("completion", "fetch_offset", "response_high_watermark", "record_bytes")
-SAME += ("request_bytes", "response_bytes")
+SAME = ("dequeued_at", "built_at", "completion", "fetch_offset")
+SAME += ("response_high_watermark", "record_bytes", "request_bytes", "response_bytes")
 
 
 @st.composite
