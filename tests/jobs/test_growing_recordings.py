@@ -64,7 +64,9 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
         # What was written stays: nothing to come could change it.
         for earlier in emitted:
             assert Counter(earlier[table.name]) <= Counter(grown[table.name]), table.name
-    assert emitted[0]["produce_ack_outcomes"]
+    # Of what a log begins with nothing is final: broker 13 logs some lines, then is waited for.
+    produced = [len(rows["produce_ack_outcomes"]) for rows in emitted]
+    assert 0 < produced[-2] < produced[-1]
 
 
 def test_a_recording_without_lines_for_a_rule_is_left_alone_too(
