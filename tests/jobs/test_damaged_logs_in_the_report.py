@@ -50,7 +50,8 @@ def test_bad_logs_are_on_top_and_what_rests_on_them_is_withheld(
     cut = in_the_middle(lambda line: b"")
     shortened = in_the_middle(lambda line: line[: len(line) // 2] + b"\n")
     cases = {
-        "cut-controller": (2, cut, "19 lines or more are missing", {changes, applied}),
+        # Four ids of them controller 1 had used before its restart, 45 s ago: they show no gap.
+        "cut-controller": (2, cut, "15 lines or more are missing", {changes, applied}),
         "cut-broker": (11, cut, "20 lines or more are missing", {sessions}),
         "rejected": (11, shortened, "20 of 3,530 lines", {sessions}),
         "truncated": (12, lambda log: log[: len(log) * 2 // 3], "ends in the middle", {sessions}),
