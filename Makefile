@@ -56,7 +56,7 @@ test: setup ## run the tests, but for those that take long
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long
-	@$(BIN)/python -m pytest -m "(slow or property) and not live" --hypothesis-profile=hard
+	@$(BIN)/python -m pytest -m "(slow or property) and not live" --hypothesis-profile=hard --durations=15
 
 test-live: setup ## start real clusters of several versions and hold predictions against them (Maven)
 	@$(BIN)/python -m pytest -p no:cacheprovider -m 'live and not short' -s tests/live
