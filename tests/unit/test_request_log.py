@@ -167,7 +167,8 @@ def test_what_stands_around_the_json_is_no_content(line: bytes) -> None:
     ("ms", "expected"), [(31_622_400_000, None), (31_622_400_001, "absurd_times")]
 )
 def test_a_request_takes_a_leap_year_at_most(ms: int, expected: str | None) -> None:
-    assert reason(replaced(b'"remoteTimeMs":10.0', b'"remoteTimeMs":%d' % ms)) == expected
+    line = replaced(b'"remoteTimeMs":10.0', b'"remoteTimeMs":%d' % ms)
+    assert reason(line.replace(b'"totalTimeMs":12.345', b'"totalTimeMs":%d' % ms)) == expected
 
 
 @pytest.mark.parametrize("day", [b"1970-01-01", b"9996-12-31"])
@@ -216,8 +217,11 @@ def test_durations_that_cannot_be_reject_the_line(name: bytes, ms: bytes) -> Non
         (replaced(b'"correlationId":7', b'"correlationId":"7"'), "bad_envelope"),
         (replaced(b'"correlationId":7', b'"correlationId":2147483648'), "bad_envelope"),
         (replaced(b'"requestApiVersion":4', b'"requestApiVersion":32768'), "bad_envelope"),
+        (replaced(b'"requestApiVersion":4', b'"requestApiVersion":-1'), "bad_envelope"),
         (replaced(b'"sendTimeMs":0.5', b'"sendTimeMs":-0.5'), "absurd_times"),
         (replaced(b'"totalTimeMs":12.345', b'"totalTimeMs":1e15'), "absurd_times"),
+        (replaced(b'"totalTimeMs":12.345', b'"totalTimeMs":1012.4'), "absurd_times"),
+        (replaced(b'"remoteTimeMs":10.0', b'"remoteTimeMs":1012.4'), "absurd_times"),
         (replaced(b'"request":{}', b'"request":[]'), "bad_body"),
         (LINE + LINE, "interleaved"),
         (LINE[:400] + LINE[:60] + LINE[400:], "interleaved"),
@@ -255,6 +259,7 @@ def fields_of(
     """Each field of a body: the object that has it, its key, its path and its schema."""
     for field in schema["fields"]:
         key = field["name"][0].lower() + field["name"][1:]
+        key += "SizeInBytes" if field["type"] == "records" else ""
         if key not in struct:
             continue
         yield struct, key, f"{place}.{key}", field
@@ -264,9 +269,30 @@ def fields_of(
                 yield from fields_of(field, inner, f"{place}.{key}")
 
 
+#: Where Arrow does not say which field it is.
+NO_FORM = "a body does not have its API's form"
+ABSENT = object()
+#: The largest number of each type.
+LARGEST = {"int8": 127, "int16": 2**15 - 1, "int32": 2**31 - 1, "int64": 2**62 - 1}
+LARGEST["records"] = LARGEST["int32"]
+
+
+def cases_of(place: str, field: schemas.Schema) -> Iterator[tuple[object, str | None]]:
+    """Values of a field, and what is wrong with each."""
+    may_lack = not {"default", "tag", "nullableVersions"}.isdisjoint(field)
+    if not may_lack and place not in NOT_READ:
+        yield from ((None, f"{place} is missing"), (ABSENT, f"{place} is missing"))
+    if largest := LARGEST.get(field["type"]):
+        least = int(field.get("min", -(field["type"] != "records")))
+        default = int(field.get("default", "0"), 0)
+        yield from ((value, None) for value in (least, default, largest))
+        yield least - 1, f"{place} is out of range"
+        yield largest + 1, NO_FORM if field["type"] == "int32" else f"{place} is out of range"
+
+
 @pytest.mark.parametrize("api", list(MESSAGES))
-def test_a_field_that_is_absent_or_null_without_a_default_rejects_its_line(api: str) -> None:
-    """Each such field of the message schemas that a recorded line of the API has."""
+def test_a_value_that_a_field_cannot_have_rejects_its_line(api: str) -> None:
+    """Of each field of the message schemas that a recorded line of the API has."""
     quoted = b'"requestApiKeyName":"%s"' % api.encode()
     tried = set()
     for text in [line for line in LINES if quoted in line]:
@@ -274,21 +300,18 @@ def test_a_field_that_is_absent_or_null_without_a_default_rejects_its_line(api: 
         for side, schema in zip(("request", "response"), MESSAGES[api], strict=True):
             found = [*fields_of(schema, json.loads(text[start:end])[side] or {}, side)]
             for number, (_, key, place, field) in enumerate(found):
-                may_lack = not {"default", "tag", "nullableVersions"}.isdisjoint(field)
-                if may_lack or place in NOT_READ or place in tried:
-                    continue
-                tried.add(place)
-                for is_null in (False, True):
+                for value, wrong in () if place in tried else cases_of(place, field):
                     body = json.loads(text[start:end])
                     struct = [*fields_of(schema, body[side], side)][number][0]
-                    struct[key] = None
-                    if not is_null:
+                    struct[key] = value
+                    if value is ABSENT:
                         del struct[key]
-                    line = text[:start] + json.dumps(body).encode() + text[end:]
-                    (row,) = parse(line)
-                    assert row["rejected"]["reason"] == "bad_body"
-                    assert row["rejected"]["detail"] == f"{place} is missing"
-    assert len(tried) >= 6
+                    (row,) = parse(text[:start] + json.dumps(body).encode() + text[end:])
+                    rejected = row["rejected"] or {"reason": None, "detail": None}
+                    assert rejected["detail"] == wrong, (place, value)
+                    assert rejected["reason"] == (wrong and "bad_body")
+                tried.add(place)
+    assert len(tried) >= 10
 
 
 @pytest.mark.parametrize(
@@ -305,7 +328,7 @@ def test_a_field_that_is_absent_or_null_without_a_default_rejects_its_line(api: 
             b"FETCH",
             b"fetchOffset",
             b'"fetchOffset":%d' % 10**20,
-            "a body does not have its API's form",
+            NO_FORM,
         ),
         (
             b"METADATA",

@@ -18,6 +18,11 @@ from .encoding import UUID_BYTES, Ints, unsigned_varint_bytes
 #: Types of which every value takes as many bytes.
 _FIXED_BYTES = {"bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uuid": UUID_BYTES}
 _LATEST = 2**15
+#: What a number of a type may be, if its field says nothing else. Kafka writes -1 for what is not
+#: known or none, and nothing below. To an offset of 2^62, a million records a second take 146,000
+#: years, and the sum of two that are smaller does not overflow.
+RANGES = {"int64": (-1, 2**62 - 1), "records": (0, 2**31 - 1)}
+RANGES |= {f"int{bits}": (-1, 2 ** (bits - 1) - 1) for bits in (8, 16, 32)}
 
 
 def versions_of(text: str) -> range:
@@ -41,6 +46,8 @@ class Field:
     has_default: bool
     column: str
     struct: Struct | None
+    #: The least and the largest number, besides the default.
+    limits: tuple[int, int] | None
 
     @cached_property
     def json_name(self) -> str:
@@ -145,6 +152,7 @@ def field_of(schema: schemas.Schema, flexible: range = range(0)) -> Field:
     """The field of an entry. ``flexible``: versions of its message that have tagged fields."""
     name, type_ = schema["name"], schema["type"]
     default = schema.get("default")
+    least, largest = RANGES.get(type_.removeprefix("[]"), (0, 0))
     return Field(
         name=name,
         type=type_.removeprefix("[]"),
@@ -156,6 +164,7 @@ def field_of(schema: schemas.Schema, flexible: range = range(0)) -> Field:
         has_default=default is not None,
         column=schema.get("column", re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()),
         struct=_struct(schema["fields"], flexible) if "fields" in schema else None,
+        limits=(int(schema.get("min", least)), largest) if largest else None,
     )
 
 

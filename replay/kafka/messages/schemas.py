@@ -5,10 +5,11 @@ without ``about``, ``entityType`` and ``ignorable``: its name, type and versions
 attributes; fields of a struct are indented below it. Parser types and sizes follow from these. A
 new version is the new ``validVersions`` and a line for each field that it brings.
 
-Three attributes are not Kafka's. ``column`` is where a field stands in our tables, if not under its
+Four attributes are not Kafka's. ``column`` is where a field stands in our tables, if not under its
 own name in snake_case; the fields of a tagged struct stand beside those around it, and of an array
-for which the table has an integer only the length is kept. ``presentWith`` on a message names the
-columns that are neither null nor false where the body was logged.
+for which the table has an integer only the length is kept. ``min`` is the least that a number may
+be, if not that of its type (``layout.RANGES``). ``presentWith`` on a message names the columns that
+are neither null nor false where the body was logged.
 """
 
 from typing import Any, Final
@@ -41,13 +42,13 @@ def _attributes(words: list[str]) -> Schema:
 PRODUCE_REQUEST: Final = _message("""
 ProduceRequest request apiKey=0 validVersions=3-13 flexibleVersions=9+ presentWith=acks
   TransactionalId string   3+    nullableVersions=3+ default=null
-  Acks            int16    0+
+  Acks            int16    0+    min=-32768
   TimeoutMs       int32    0+
   TopicData       []TopicProduceData 0+ column=partitions
     Name          string   0-12  column=topic
     TopicId       uuid     13+
     PartitionData []PartitionProduceData 0+
-      Index       int32    0+    column=partition
+      Index       int32    0+    column=partition min=0
       Records     records  0+    nullableVersions=0+ column=record_bytes
 """)
 
@@ -58,7 +59,7 @@ presentWith=has_response,partitions
     Name                       string   0-12  column=topic
     TopicId                    uuid     13+
     PartitionResponses         []PartitionProduceResponse 0+
-      Index                    int32    0+    column=partition
+      Index                    int32    0+    column=partition min=0
       ErrorCode                int16    0+
       BaseOffset               int64    0+
       LogAppendTimeMs          int64    2+    default=-1
@@ -70,7 +71,7 @@ presentWith=has_response,partitions
       CurrentLeader            LeaderIdAndEpoch 10+ taggedVersions=10+ tag=0
         LeaderId               int32    0+    default=-1 column=current_leader_id
         LeaderEpoch            int32    0+    default=-1 column=current_leader_epoch
-  ThrottleTimeMs               int32    1+    column=throttle_ms
+  ThrottleTimeMs               int32    1+    column=throttle_ms min=0
   NodeEndpoints                []NodeEndpoint 10+ taggedVersions=10+ tag=0
     NodeId                     int32    0+
     Host                       string   0+
@@ -81,9 +82,9 @@ presentWith=has_response,partitions
 FETCH_REQUEST: Final = _message("""
 FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=max_wait_ms
   ClusterId              string   12+   nullableVersions=12+ default=null taggedVersions=12+ tag=0
-  ReplicaId              int32    0-14  default=-1
+  ReplicaId              int32    0-14  default=-1 min=-2
   ReplicaState           ReplicaState 15+ taggedVersions=15+ tag=1
-    ReplicaId            int32    15+   default=-1
+    ReplicaId            int32    15+   default=-1 min=-2
     ReplicaEpoch         int64    15+   default=-1
   MaxWaitMs              int32    0+
   MinBytes               int32    0+
@@ -95,7 +96,7 @@ FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWit
     Topic                string   0-12
     TopicId              uuid     13+
     Partitions           []FetchPartition 0+
-      Partition          int32    0+
+      Partition          int32    0+    min=0
       CurrentLeaderEpoch int32    9+    default=-1
       FetchOffset        int64    0+
       LastFetchedEpoch   int32    12+   default=-1
@@ -112,14 +113,14 @@ FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWit
 
 FETCH_RESPONSE: Final = _message("""
 FetchResponse response apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=error_code
-  ThrottleTimeMs           int32    1+    column=throttle_ms
+  ThrottleTimeMs           int32    1+    column=throttle_ms min=0
   ErrorCode                int16    7+
   SessionId                int32    7+    default=0 column=response_session_id
   Responses                []FetchableTopicResponse 0+ column=response_partitions
     Topic                  string   0-12
     TopicId                uuid     13+
     Partitions             []PartitionData 0+
-      PartitionIndex       int32    0+    column=partition
+      PartitionIndex       int32    0+    column=partition min=0
       ErrorCode            int16    0+
       HighWatermark        int64    0+
       LastStableOffset     int64    4+    default=-1
@@ -147,7 +148,7 @@ FetchResponse response apiKey=1 validVersions=4-18 flexibleVersions=12+ presentW
 
 BROKER_HEARTBEAT_REQUEST: Final = _message("""
 BrokerHeartbeatRequest request apiKey=63 validVersions=0-2 flexibleVersions=0+ presentWith=broker_id
-  BrokerId              int32    0+
+  BrokerId              int32    0+    min=0
   BrokerEpoch           int64    0+    default=-1
   CurrentMetadataOffset int64    0+
   WantFence             bool     0+
@@ -159,7 +160,7 @@ BrokerHeartbeatRequest request apiKey=63 validVersions=0-2 flexibleVersions=0+ p
 BROKER_HEARTBEAT_RESPONSE: Final = _message("""
 BrokerHeartbeatResponse response apiKey=63 validVersions=0-2 flexibleVersions=0+
 presentWith=error_code
-  ThrottleTimeMs int32    0+    column=throttle_ms
+  ThrottleTimeMs int32    0+    column=throttle_ms min=0
   ErrorCode      int16    0+
   IsCaughtUp     bool     0+    default=false
   IsFenced       bool     0+    default=true

@@ -4,26 +4,46 @@ Source: ``kafka.network.RequestConvertToJson.requestDescMetrics``. Fields that a
 are passed over; ``request`` and ``response`` stay raw until their API is known.
 """
 
-from typing import Annotated
+from functools import reduce
+from operator import add
+from typing import Annotated, Any
 
 import msgspec
 
+from ..messages.layout import RANGES
 from .reasons import Reason, Unreadable
 
-Int8 = Annotated[int, msgspec.Meta(ge=-(2**7), le=2**7 - 1)]
-Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
+_limits = {type_: msgspec.Meta(ge=least, le=most) for type_, (least, most) in RANGES.items()}
+Int8 = Annotated[int, _limits["int8"]]
+Int16 = Annotated[int, _limits["int16"]]
+Int32 = Annotated[int, _limits["int32"]]
+Int64 = Annotated[int, _limits["int64"]]
+#: API keys and versions.
+_Code = Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)]
+#: Clients count on from 2^31 - 1 to -2^31.
+_Id = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 #: A year: longer than any request, shorter than what overflows.
-MS_MAX = 366 * 24 * 3600 * 1000.0
+_MS_MAX = 366 * 24 * 3600 * 1000.0
+#: Kafka logs the steps between the times that it takes, and the time from the first to the last
+#: (``RequestChannel.Request.updateRequestMetrics``). So the steps add up to no less than the whole,
+#: and to more only where threads race: none then stands still for longer than this.
+_APART_MS = 1000.0
+
+
+def can_be(total: Any, *others: Any) -> Any:
+    """Whether times of a request, or of each in arrays, fit together: in ``Envelope``'s order."""
+    *steps, throttle = others
+    can = (total >= 0) & (total <= _MS_MAX) & (throttle >= 0) & (throttle <= _MS_MAX)
+    for step in steps:
+        can = can & (step >= 0) & (step <= total + _APART_MS)
+    return can & (total <= reduce(add, steps) + _APART_MS)
 
 
 class RequestHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    request_api_key: Int16
-    request_api_version: Int16
-    correlation_id: Int32
+    request_api_key: _Code
+    request_api_version: _Code
+    correlation_id: _Id
     client_id: str | None = None
     request_api_key_name: str | None = None
     request_api_version_deprecated: bool = False
@@ -59,9 +79,8 @@ class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
     @property
     def is_absurd(self) -> bool:
-        """Whether a time is negative or longer than any request takes."""
-        fields = (name for name in self.__struct_fields__ if name.endswith("_time_ms"))
-        return not all(0 <= getattr(self, name) <= MS_MAX for name in fields)
+        names = (name for name in self.__struct_fields__ if name.endswith("_time_ms"))
+        return not can_be(*(getattr(self, name) for name in names))
 
     @property
     def has_response(self) -> bool:

@@ -24,7 +24,7 @@ from .bodies import TypedRows
 from .envelope import Envelope, decode_envelope
 from .line import json_of, stamp_of
 from .local_time import LocalTime
-from .mandatory import incomplete
+from .mandatory import misfits
 from .pseudonyms import Pseudonyms
 from .reasons import Reason, Unreadable
 from .request_columns import USUAL_ENVELOPE, decoded_columns, envelope_columns, sound
@@ -159,11 +159,11 @@ def _read_bodies(reading: Reading, key: int | None, envelopes: dict[int, Envelop
         return Part(key, positions, columns)
     texts = [envelope.bodies for envelope in envelopes.values()]
     good, table, bad = read_fitting(texts, body_schema(APIS[key]), 1, "ignore")
-    lacking = incomplete(table, APIS[key], columns["api_version"].take(pa.array(good)))
-    bad |= {int(good[line]): f"{path} is missing" for line, path in lacking.items()}
+    unfit = misfits(table, APIS[key], columns["api_version"].take(pa.array(good)))
+    bad |= {int(good[line]): misfit for line, misfit in unfit.items()}
     for line, misfit in bad.items():
         reading.rejected[int(positions[line])] = Unreadable(Reason.bad_body, misfit)
-    fits = ~np.isin(np.arange(len(good)), list(lacking))
+    fits = ~np.isin(np.arange(len(good)), list(unfit))
     rows = good[fits]
     of_rows = {name: column.take(pa.array(rows)) for name, column in columns.items()}
     return Part(key, positions[rows], of_rows, table.filter(pa.array(fits)))
@@ -178,7 +178,7 @@ def _read_sure(reading: Reading, key: int, positions: Positions, is_silent: bool
     good, table, _ = read_fitting(lines, schema, _LINES_MIN, "error")
     columns = envelope_columns(table)
     certain = sound(table, columns, key, is_silent)
-    certain[list(incomplete(table, APIS[key], columns["api_version"]))] = False
+    certain[list(misfits(table, APIS[key], columns["api_version"]))] = False
     if not certain.all():
         table = table.filter(pa.array(certain))
         columns = envelope_columns(table)

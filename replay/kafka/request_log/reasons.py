@@ -18,9 +18,9 @@ class Reason(Enum):
     bad_json = "What follows 'Completed request:' is not JSON."
     missing_field = "The JSON lacks a field that every Kafka version writes."
     bad_envelope = "A field of the request log itself has an unexpected type or range."
-    absurd_times = "A time is negative, not finite or longer than a year."
+    absurd_times = "Its times are negative, longer than a year, or contradict one another."
     after_damage = "It follows a line that cannot be read, in a file that is damaged further on."
-    bad_body = "The request or response does not have the fields of its API."
+    bad_body = "The request or response lacks a field of its API, or has a value that none can be."
 
 
 class Unreadable(Exception):

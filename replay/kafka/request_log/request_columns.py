@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 from kip_replay.replay.table import AT, BOOL, INT
 
 from .arrow_rows import Bools, Columns, Positions, one_chunk
-from .envelope import MS_MAX, ClientInformation, Envelope, RequestHeader
+from .envelope import ClientInformation, Envelope, RequestHeader, can_be
 from .parsed_line import REQUEST
 
+#: In the order of ``Envelope``.
 _DURATIONS = {
     "totalTimeMs": "total_ms",
     "requestQueueTimeMs": "request_queue_ms",
     "localTimeMs": "local_ms",
     "remoteTimeMs": "remote_ms",
-    "throttleTimeMs": "throttle_ms",
     "responseQueueTimeMs": "response_queue_ms",
     "sendTimeMs": "send_ms",
+    "throttleTimeMs": "throttle_ms",
 }
 _HEADER = {
     "requestApiKey": "api_key",
@@ -97,9 +98,8 @@ def decoded_columns(envelopes: Sequence[Envelope]) -> Columns:
 
 
 def sound(table: pa.Table, columns: Columns, api_key: int, is_silent: bool) -> Bools:
-    """Lines of an API whose envelopes lack nothing, but for a response if they are to be silent.
+    """Lines of an API that lack nothing, but for a response if silent, and whose times can be.
 
-    And whose times can be.
     False is "not certain": null may be a field that is missing or that says so, and Arrow reads NaN
     and infinity, which are no JSON.
     """
@@ -110,8 +110,9 @@ def sound(table: pa.Table, columns: Columns, api_key: int, is_silent: bool) -> B
         if column.null_count:
             certain &= column.is_valid().to_numpy(zero_copy_only=False)
     certain &= columns["api_key"].fill_null(-1).to_numpy() == api_key
+    certain &= columns["api_version"].fill_null(-1).to_numpy() >= 0
     times = _durations(columns)
-    certain &= np.all(~np.signbit(times) & (times <= MS_MAX), axis=0)
+    certain &= ~np.signbit(times).any(axis=0) & can_be(*times)
     return certain
 
 
@@ -122,7 +123,7 @@ def _durations(columns: Columns) -> NDArray[np.float64]:
 
 def with_times(columns: Columns, stamps_us: Positions) -> Columns:
     us = np.rint(_durations(columns) * 1000).astype(np.int64)
-    total, request_queue, local, _, _, response_queue, send = us
+    total, request_queue, local, _, response_queue, send, _ = us
     dequeued = stamps_us - total + request_queue
     times = {
         "received_at": stamps_us - total,

@@ -63,7 +63,8 @@ def _resource(name: str, requested: Any, returned: Any) -> dict[str, Any]:
     configs = len({config.name for config in requested.configs}) if requested else None
     partitions = _partitions(requested, returned)
     factor = _replication_factor(requested, returned)
-    replicas = partitions * factor if partitions and factor else None
+    # More than an INT32 can be requested, and is refused.
+    replicas = min((partitions or 0) * (factor or 0), 2**31 - 1) or None
     sizes = {"partitions": partitions, "replicas": replicas, "configs": configs}
     return resource("topic", name, error, **sizes)
 
