@@ -177,7 +177,7 @@ fetchers AS (
                 AND received_at < lag(completed_at, 2) OVER by_time + INTERVAL 2 SECOND
             OR last_fetched_epoch < lag(last_fetched_epoch) OVER by_time
             OR high_watermark < lag(high_watermark) OVER by_time)
-            AND leader_epoch + lag(leader_epoch) OVER by_time IS NOT NULL AS is_behind,
+            AND leader_epoch IS NOT NULL AND lag(leader_epoch) OVER by_time IS NOT NULL AS is_behind,
         lag(completed_at, 2) OVER by_time AS sound_at, lead(completed_at) OVER by_time AS next_at,
         lag(request_id, 2) OVER by_time AS sound_id, lead(request_id) OVER by_time AS next_id
     FROM fetched LEFT JOIN unopened USING (recording, node_id, connection) WHERE replica_id >= 0

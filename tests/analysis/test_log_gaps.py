@@ -187,6 +187,13 @@ def test_clocks_that_differ_are_no_gaps(warehouse: Warehouse) -> None:
     assert logs.gaps() == []
 
 
+def test_session_epochs_that_go_on_at_1_are_no_gap(warehouse: Warehouse) -> None:
+    logs = Logs(warehouse, "sessions-on")
+    later = "session_epoch - 20 * (session_epoch > 20)::INT"
+    logs.replace("session_epoch", f"{later} + 2147483627 * (session_epoch BETWEEN 2 AND 20)::INT")
+    assert logs.gaps() == []
+
+
 @pytest.mark.parametrize(
     ("column", "node", "replica"),
     [("correlation_id", 2, 1), ("correlation_id", 11, 12), ("session_epoch", 11, 12)],
@@ -212,6 +219,7 @@ def test_a_damaged_number_is_one_missing_line(
         "fetch_offset := p.fetch_offset + 500",
         "fetch_offset := p.fetch_offset - 10",
         "current_leader_epoch := 7",
+        "current_leader_epoch := 2147483647",
         "current_leader_epoch := 0",
         "last_fetched_epoch := 0",
     ],

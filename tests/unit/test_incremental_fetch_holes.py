@@ -54,6 +54,8 @@ def reasons(of: Replayed, variant: str = INCREMENTAL, slots: int = -1) -> list[s
 def test_session_whose_epochs_go_on_has_missed_nothing() -> None:
     of = replayed(in_session(*range(6)), 2.2, 2.8)
     assert reasons(of) == [None] * 6
+    last, first = fetch(4, 2**31 - 1), fetch(5, 1)  # FetchMetadata.nextEpoch
+    assert reasons(replayed([*in_session(*range(4)), last, first], 4.2, 4.8)) == [None] * 6
 
 
 def test_session_whose_epochs_jump_is_lost_until_a_full_fetch() -> None:
