@@ -20,7 +20,8 @@
 --     response to a request that timed out (2 s). On one connection neither the offset nor an epoch
 --     falls, unless logs diverge. Which of two lines that contradict each other was damaged does
 --     not show: both count as missing.
---   * A Raft client opens each connection by API_VERSIONS, and so does a broker's for heartbeats.
+--   * A Raft client opens each connection by API_VERSIONS, and so does a broker's for heartbeats:
+--     there the request that waits for the connection has the id before that of API_VERSIONS.
 --
 -- A number that skips others while time runs back was damaged: nothing is missing before it.
 
@@ -48,11 +49,17 @@ sent AS (
             AS is_to_controller
     FROM requests WHERE completed_at > $since_at - INTERVAL 11 MINUTE
 ),
+-- Completion of a log's first line. What a client sent next to a request that was received before it
+-- may have been completed before its log began.
+begun AS (
+    SELECT recording, node_id, min(completed_at) AS begun_at FROM sent GROUP BY recording, node_id
+),
 steps AS (
     SELECT *, correlation_id - lag(correlation_id) OVER by_id - 1 AS missing,
         greatest(envelopes_before - lag(envelopes_before) OVER by_id, 0) AS envelopes,
         lag(received_at) OVER by_id AS previous_at, lag(completed_at) OVER by_id AS after_at,
         lag(request_id) OVER by_id AS last_request_id,
+        lag(request_id, 2) OVER by_id IS NULL AS is_second,
         coalesce(is_to_controller AND lag(is_to_controller) OVER by_id
             OR leader_epoch = lag(leader_epoch) OVER by_id
                 AND correlation_id - lag(correlation_id) OVER by_id > 10
@@ -114,15 +121,16 @@ skipped AS (
     FROM skipping WHERE missing IS NOT NULL
 ),
 -- Nodes that take nothing up for seconds: they stand still or are down, and what was sent to them
--- then may never be logged.
+-- then may never be logged, as what was sent before their logs begin.
 quiet AS (
     SELECT DISTINCT recording, client_id, node_id AS quiet_id, quiet_from, quiet_until
     FROM (
         SELECT recording, node_id, received_at AS quiet_from, lead(received_at) OVER (
             PARTITION BY recording, node_id ORDER BY received_at, request_id) AS quiet_until
-        FROM sent)
+        FROM sent
+        UNION ALL BY NAME SELECT recording, node_id, begun_at AS quiet_until FROM begun)
     JOIN connections USING (recording, node_id)
-    WHERE quiet_until > quiet_from + INTERVAL 2 SECOND
+    WHERE coalesce(quiet_until > quiet_from + INTERVAL 2 SECOND, quiet_from IS NULL)
 ),
 unseen AS (
     SELECT *, unix_micros(received_at) - unix_micros(after_at) AS silent_us
@@ -142,7 +150,8 @@ lost AS (
     AND NOT EXISTS (
         FROM quiet WHERE quiet.recording = unseen.recording
             AND quiet.client_id IS NOT DISTINCT FROM unseen.client_id
-            AND quiet_id <> unseen.node_id AND quiet_from < unseen.received_at
+            AND (quiet_id <> unseen.node_id AND quiet_from < unseen.received_at
+                OR quiet_from IS NULL)
             AND quiet_until > unseen.previous_at)
     AND NOT EXISTS (
         FROM unseen AS other WHERE other.recording = unseen.recording
@@ -209,15 +218,16 @@ written AS (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 nodes AS (
-    SELECT *, min(first_at) OVER (PARTITION BY recording) AS begins_at
+    SELECT *, min(begun_at) OVER (PARTITION BY recording) AS begins_at
     FROM (
         SELECT recording, node_id, min(first_received_at) AS first_at,
             max(last_completed_at) AS last_at
         FROM ingested_files WHERE requests > 0 GROUP BY recording, node_id)
+    LEFT JOIN begun USING (recording, node_id)
 ),
 -- Nodes that run when their logs begin, seconds after another's.
 beginnings AS (
-    SELECT DISTINCT recording, node_id, nodes.first_at
+    SELECT DISTINCT recording, node_id, begun_at
     FROM nodes JOIN (
         SELECT recording, node_id, received_at FROM sessions
         WHERE missing IS NULL AND session_epoch > 1
@@ -225,10 +235,11 @@ beginnings AS (
         SELECT recording, node_id, received_at FROM fetchers
         WHERE leader_epoch IS NOT NULL AND received_at = first_at
     ) AS running USING (recording, node_id)
-    WHERE first_at > begins_at + INTERVAL 5 SECOND AND received_at < first_at + INTERVAL 2 SECOND
+    WHERE nodes.first_at > begins_at + INTERVAL 5 SECOND
+        AND received_at < begun_at + INTERVAL 2 SECOND
         AND NOT EXISTS (
             FROM sent WHERE sent.recording = nodes.recording AND api_name = 'VOTE'
-                AND sent.received_at BETWEEN nodes.first_at - INTERVAL 10 SECOND AND nodes.first_at)
+                AND sent.received_at BETWEEN begun_at - INTERVAL 10 SECOND AND begun_at)
 ),
 -- When a log shows that a controller is active, and the ends of all logs.
 led AS (
@@ -242,7 +253,9 @@ evidence AS (
     SELECT recording, node_id, after_at, completed_at AS before_at, last_request_id, request_id,
         missing - envelopes AS missing, 'correlation_id' AS evidence
     FROM steps
-    WHERE missing - envelopes BETWEEN 1 AND 1000000000 AND has_one_destination AND after_at <= completed_at
+    WHERE missing - envelopes BETWEEN 1 AND 1000000000 AND has_one_destination
+        AND after_at <= completed_at
+        AND NOT (is_to_controller AND is_second AND missing - envelopes = 1)
     UNION ALL SELECT *, 'correlation_id' FROM lost
     UNION ALL
     SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, missing,
@@ -300,8 +313,8 @@ SELECT recording, node_id, min(after_at) AS after_at, max(before_at) AS before_a
     max_by(request_id, (before_at, request_id)) AS next_request_id
 FROM islands GROUP BY recording, node_id, island HAVING max(before_at) > $since_at
 UNION ALL
-SELECT recording, node_id, NULL, first_at, 'begins_late', NULL, NULL, NULL
-FROM beginnings WHERE first_at > $since_at
+SELECT recording, node_id, NULL, begun_at, 'begins_late', NULL, NULL, NULL
+FROM beginnings WHERE begun_at > $since_at
 UNION ALL
 -- A leader that still announces itself to voters, seconds after the end of its own log.
 SELECT recording, nodes.node_id, last_at, NULL, 'ends_early', NULL, NULL, NULL

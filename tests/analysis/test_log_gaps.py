@@ -113,10 +113,29 @@ def test_what_nodes_wrote_has_no_gap(warehouse: Warehouse, recording: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("recording", "begin_s"),
+    [
+        ("metadata-4.0", 3.3),
+        ("sessions-on", 30.6),
+        ("sessions-off", 21.5),
+        ("freeze-4.1", 30),  # broker 13 stands still
+        ("freeze-4.1", 40),
+    ],
+)
+def test_what_was_completed_before_the_logs_began_is_not_missing(
+    warehouse: Warehouse, recording: str, begin_s: float
+) -> None:
+    """Though what its client had requested before was completed later."""
+    assert Logs(warehouse, recording).cut(0, begin_s) == []
+
+
+@pytest.mark.parametrize(
     ("recording", "node", "begin_s", "seconds"),
     [
         ("metadata-4.0", 2, 30, 2),
         ("metadata-4.0", 2, 40, 10),
+        # The API_VERSIONS of a connection is missing, the request that waited for it is not.
+        ("metadata-4.0", 2, 3, 0.235),
         ("metadata-4.0", 11, 35, 2),
         ("metadata-4.0", 12, 45, 10),
         ("failover-4.0", 1, 20, 2),
