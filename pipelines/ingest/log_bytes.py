@@ -27,13 +27,14 @@ from kip_replay.replay.kafka.request_log.layouts import LongLine
 #: Bytes per read; what is in memory is one chunk and the line under way.
 CHUNK_BYTES = 1 << 20
 LONG_LINE_HEAD_BYTES = 1000
+#: Of a store, where a little is read: a megabyte of log is packed in about as much.
+_SMALL_REQUEST_BYTES = 1 << 16
 #: Between an archive and the name of a file in it.
 WITHIN = "!/"
-GZIP_MAGIC = b"\x1f\x8b"
 _ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 #: Compressions by their first bytes: their names, and what unpacks them.
 _UNPACKERS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
-    GZIP_MAGIC: ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
+    b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
     b"\x28\xb5\x2f\xfd": ("zstd", lambda file: pa.CompressedInputStream(file, "zstd")),
     b"BZh": ("bzip2", bz2.BZ2File),
     b"\xfd7zXZ": ("xz", lzma.LZMAFile),
@@ -91,11 +92,11 @@ def _tar(path: Place) -> Iterator[tarfile.TarFile]:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
+def _opened(path: str, *buffering: int) -> Iterator[BinaryIO]:
     inside = _archive_of(path)
     with ExitStack() as stack:
         if inside is None:
-            yield stack.enter_context(place_of(path).open("rb"))
+            yield stack.enter_context(place_of(path).open("rb", *buffering))
         elif _magic(inside[0]).startswith(_ZIP_MAGIC):
             file = stack.enter_context(inside[0].open("rb"))
             archive = stack.enter_context(zipfile.ZipFile(file))
@@ -140,15 +141,19 @@ class LogBytes:
 
     def chunks(self) -> Iterator[bytes]:
         with _opened(self.path) as file:
-            magic = file.read(_MAGIC_BYTES_MAX)
-            file.seek(0)
-            found = [of for begin, of in _UNPACKERS.items() if magic.startswith(begin)]
-            if found:
-                yield from _between(self._unpacked(file, *found[0]), self.start, self.end)
+            if (unpacked := self.unpacked(file)) is not None:
+                yield from _between(unpacked, self.start, self.end)
             else:
                 file.seek(self.start)
                 chunks = iter(partial(file.read, CHUNK_BYTES), b"")
                 yield from _between(chunks, 0, None if self.end is None else self.end - self.start)
+
+    def unpacked(self, file: BinaryIO) -> Iterator[bytes] | None:
+        """Chunks of a compressed file, None of another; of the opened one, from its first byte."""
+        magic = file.read(_MAGIC_BYTES_MAX)
+        file.seek(0)
+        found = [of for begin, of in _UNPACKERS.items() if magic.startswith(begin)]
+        return self._unpacked(file, *found[0]) if found else None
 
     def _unpacked(
         self, file: BinaryIO, name: str, unpacker: Callable[[Any], Any]
@@ -174,6 +179,27 @@ class LogBytes:
                 what = f"unpacks to more than {self.ratio_max:g} times its size"
                 self.damage = Damage(what, taken)
                 return
+
+
+def unpacked_size(path: str) -> int:
+    """About how many bytes a compressed file, or one in an archive, unpacks to.
+
+    The size at the end of a gzip stream is exact, but that of its last member, modulo 2^32, and
+    none where the stream was cut: it counts only if the beginning of the file unpacks accordingly.
+    """
+    with _opened(path, _SMALL_REQUEST_BYTES) as file:
+        size = file.seek(0, 2)
+        file.seek(max(size - 4, 0))
+        said = int.from_bytes(file.read(4), "little")
+        file.seek(0)
+        log = LogBytes(path)
+        if (chunks := log.unpacked(file)) is None:
+            return size
+        for _ in chunks:
+            if log.unpacked_bytes > CHUNK_BYTES:
+                guess = size * log.unpacked_bytes // file.tell()
+                return said if guess < 2 * said < 4 * guess else guess
+        return log.unpacked_bytes
 
 
 def _between(chunks: Iterable[bytes], start: int, end: int | None) -> Iterator[bytes]:

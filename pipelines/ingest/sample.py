@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from kip_replay.pipelines.ingest.log_bytes import GZIP_MAGIC, WITHIN, LogBytes, is_compressed
-from kip_replay.pipelines.ingest.log_files import AT_ONCE, LogFile, on_disk
-from kip_replay.pipelines.storage import place_of
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_compressed, unpacked_size
+from kip_replay.pipelines.ingest.log_files import AT_ONCE, LogFile, on_disk, readable
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.kafka.request_log import LocalTime, stamp_of
 from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
@@ -18,8 +17,6 @@ from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
 #: A line may be longer than a chunk: this far its end is looked for.
 _HEAD_BYTES_MAX = 16 << 20
-#: Where no trailer tells: what logs of requests were found to unpack to.
-_GZIP_RATIO = 25
 
 
 @dataclass(frozen=True)
@@ -51,14 +48,12 @@ def sampled(file: LogFile, sample_bytes: int, inflated_bytes_max: int) -> Sample
     Raises UserError if the file cannot be found, OSError if it cannot be read.
     """
     disk_bytes, modified_at = on_disk(file)
-    log = LogBytes(file.path)
+    log, log_bytes, is_whole = LogBytes(file.path), disk_bytes, True
     if disk_bytes and is_compressed(file.path):
-        log_bytes = _unpacked_bytes(file.path, disk_bytes)
+        log_bytes = unpacked_size(file.path)
         is_whole = disk_bytes <= inflated_bytes_max
         parts = [*_of_stream(log.chunks(), log_bytes, sample_bytes, is_whole)]
-        log_bytes = log.unpacked_bytes if is_whole else log_bytes
     else:
-        log_bytes, is_whole = disk_bytes, True
         parts = [*_of_file(file.path, disk_bytes, sample_bytes)]
     places = [part for part in parts if part]
     framing = file.framing(b"\n".join(places[0]) if places else b"")
@@ -91,7 +86,8 @@ def log_bytes_of(files: Iterable[LogFile]) -> int:
 
 def _log_bytes(file: LogFile) -> int:
     size = on_disk(file).bytes
-    return _unpacked_bytes(file.path, size) if size and is_compressed(file.path) else size
+    with readable(file):
+        return unpacked_size(file.path) if size and is_compressed(file.path) else size
 
 
 def _of_file(path: str, size: int, sample_bytes: int) -> Iterator[list[bytes]]:
@@ -142,16 +138,3 @@ def _time_us(file: LogFile, line: bytes) -> int | None:
         return LocalTime(file.timezone, file.clock_offset_ms).microseconds(stamp_of(line), False)
     except Unreadable:
         return None
-
-
-def _unpacked_bytes(path: str, disk_bytes: int) -> int:
-    """By the trailer of a gzip stream, which has the size of its last member, modulo 2^32."""
-    guess = disk_bytes * _GZIP_RATIO
-    if WITHIN in path:
-        return guess
-    with place_of(path).open("rb", buffering=0) as file:
-        if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
-            return guess
-        file.seek(-min(4, disk_bytes), 2)
-        size = int.from_bytes(file.read(4), "little")
-    return size if disk_bytes <= size and guess < 1 << 31 else guess

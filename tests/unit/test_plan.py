@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from small_logs import BROKER, CONTROLLER, plain, write_recording
 from kip_replay.jobs import plan
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.pipelines.ingest.sample import sampled
+from kip_replay.pipelines.ingest.sample import log_bytes_of, sampled
 
 Capsys = pytest.CaptureFixture[str]
 Planned = Callable[..., dict[str, Any]]
@@ -168,6 +169,24 @@ def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
     assert whole.last_us is not None
     assert head.last_us == (tmp_path / "r" / "broker-11.log").stat().st_mtime_ns // 1000
     assert whole.last_us < head.last_us
+
+
+def test_a_compressed_log_is_as_large_for_a_run_as_for_its_plan(tmp_path: Path) -> None:
+    """Of a gzip stream that was cut, or is behind another, the end does not have the size."""
+    packed = (RECORDINGS / "mixed-4.2" / "broker-11.log.gz").read_bytes()
+    text = gzip.decompress(packed)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("broker-11.log", text)
+    for content, size in {
+        packed: len(text),
+        packed[:40_000]: 900_000,
+        packed[:200_000]: 200_000 * 21,
+        packed + gzip.compress(BROKER): len(text) + len(BROKER),
+        (tmp_path / "a.zip").read_bytes(): len(text),
+    }.items():
+        (file,) = find_log_files(write_recording(tmp_path / "r", {"log": content}, {11: "log"}))
+        assert log_bytes_of([file]) == pytest.approx(size, rel=0.2)
+        assert sampled(file, 1 << 20, 1 << 30).log_bytes == log_bytes_of([file])
 
 
 def test_of_many_files_some_are_parsed_and_all_are_seen(planned: Planned, tmp_path: Path) -> None:
