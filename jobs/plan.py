@@ -107,14 +107,14 @@ def _whole(plans: Sequence[Plan], warehouse: str) -> dict[str, Any]:
     """Of one run on all of them."""
     log_bytes = sum(plan.found.log_bytes for plan in plans)
     rules = [rule.rule for rule in plans[0].rules] if plans else []
-    parsed = [(len(p.found.rows), p.found.sample_bytes, p.found.parse_s) for p in plans]
+    parsed = (sum(getattr(p.found, of) for p in plans) for of in ("sample_bytes", "parse_s"))
     free = None
     if not is_uri(warehouse):
         place = Path(warehouse).absolute()
         there = next(folder for folder in (place, *place.parents) if folder.exists())
         free = shutil.disk_usage(there).free
     return {
-        "seconds": round(machine_scale(parsed) * sum(expected_s(log_bytes, rules).values())),
+        "seconds": round(machine_scale(*parsed) * sum(expected_s(log_bytes, rules).values())),
         "warehouse_bytes": expected_bytes(log_bytes),
         "free_bytes": free,
     }

@@ -92,11 +92,13 @@ def _tar(path: Place) -> Iterator[tarfile.TarFile]:
 
 
 @contextmanager
-def _opened(path: str, *buffering: int) -> Iterator[BinaryIO]:
+def _opened(path: str, buffering: int = 0) -> Iterator[BinaryIO]:
     inside = _archive_of(path)
     with ExitStack() as stack:
         if inside is None:
-            yield stack.enter_context(place_of(path).open("rb", *buffering))
+            place = place_of(path)
+            file = place.open("rb", buffering) if buffering else place.open("rb")
+            yield stack.enter_context(file)
         elif _magic(inside[0]).startswith(_ZIP_MAGIC):
             file = stack.enter_context(inside[0].open("rb"))
             archive = stack.enter_context(zipfile.ZipFile(file))
