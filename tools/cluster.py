@@ -105,7 +105,7 @@ def _spark_environment() -> dict[str, str]:
     # Daemons hand their environment on to executors: what makes this code importable stays here.
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     # They only pass messages on: compiled well or not is the same to them.
-    java = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    java = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
     own |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": java}
     return own | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST}
 
