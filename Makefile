@@ -49,14 +49,20 @@ run: setup ## replay the sample recordings into ./warehouse, on Spark
 
 # Two halves, beside each other: what runs whole jobs, on Spark too, and the others.
 JOBS := tests/jobs tests/spark tests/engines tests/analysis tests/ingest tests/warehouse
-test: setup ## run the tests, but for those that take long
-	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider -m 'not slow and not live' $(JOBS) >"$$log" 2>&1 & jobs=$$!; \
-	others=0; $(BIN)/python -m pytest -m 'not slow and not live' $(patsubst %,--ignore=%,$(JOBS)) || others=$$?; \
+# $(call tests,options of pytest)
+define tests
+	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider $(1) $(JOBS) >"$$log" 2>&1 & jobs=$$!; \
+	trap "kill $$jobs" INT TERM; others=0; \
+	$(BIN)/python -m pytest $(1) $(patsubst %,--ignore=%,$(JOBS)) || others=$$?; \
 	beside=0; wait $$jobs || beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((others | beside))
+endef
+
+test: setup ## run the tests, but for those that take long
+	$(call tests,-m 'not slow and not live')
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long
-	@$(BIN)/python -m pytest -m "(slow or property) and not live" --hypothesis-profile=hard --durations=15
+	$(call tests,-m '(slow or property) and not live' --hypothesis-profile=hard --durations=15)
 
 test-live: setup ## start real clusters of several versions and hold predictions against them (Maven)
 	@$(BIN)/python -m pytest -p no:cacheprovider -m 'live and not short' -s tests/live
