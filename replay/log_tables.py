@@ -283,6 +283,39 @@ ISR_CHANGES = Table(
     key=("recording", "request_id", "topic", "partition"),
 )
 
+BROKERS = Table(
+    "brokers",
+    "Brokers that METADATA names: those that were not fenced",
+    (
+        *LINE,
+        Column("built_at", AT, "when the response was built"),
+        Required("broker_id", INT, "the broker"),
+        Column("rack", TEXT, "broker.rack, null if not set"),
+        Column("of_all_topics", BOOL, "the request named no topics: the response has all"),
+    ),
+    key=("recording", "request_id", "broker_id"),
+)
+
+GROUP_ASSIGNMENTS = Table(
+    "group_assignments",
+    "Partitions of members of consumer groups, as commits, assignments and descriptions have them",
+    (
+        *LINE,
+        Column("built_at", AT, "when the response was built"),
+        Column("source", TEXT, "API that has it"),
+        Required("group_id", TEXT, "the group"),
+        Required("member_id", TEXT, "the member, empty where the version has none"),
+        Column("client_id", TEXT, "the member's clientId"),
+        Column("client_host", TEXT, "the member's address"),
+        Column(
+            "partitions",
+            pa.list_(struct(*_PARTITION)),
+            "assigned ones; of OFFSET_COMMIT those that it commits",
+        ),
+    ),
+    key=("recording", "request_id", "group_id", "member_id"),
+)
+
 TOPICS = Table(
     "topics",
     "Topic names, ids and sizes as CREATE_TOPICS, METADATA and others have them",
@@ -386,6 +419,49 @@ LOG_GAPS = Table(
     key=("recording", "node_id", "number"),
 )
 
+HELD_PARTITIONS = Table(
+    "held_partitions",
+    "What held of partitions when the logs began, by evidence that came later",
+    (
+        RECORDING,
+        Required("topic", TEXT, "topic name, else topic id"),
+        Column("topic_id", TEXT, "22 characters, null where the version has none"),
+        Required("partition", INT, "partition index"),
+        Column("leader_id", INT, "leader, -1 none"),
+        Column("leader_epoch", INT, "leader epoch"),
+        Column("replicas", pa.list_(INT), "assigned replicas"),
+        Column("isr", pa.list_(INT), "in-sync replicas, ascending; null: not sure"),
+        Column("min_insync_replicas", INT, "of the topic; null: not known"),
+        Column("held_from", AT, "from when on that is sure"),
+        Column("stated_at", AT, "when the response was built that has it"),
+        Column("stated_by", INT, "node that responded"),
+        Column("evidence_request_id", TEXT, "METADATA that has it"),
+    ),
+    key=("recording", "topic", "partition"),
+)
+
+HELD_SESSIONS = Table(
+    "held_sessions",
+    "Fetch sessions that are older than the log, and what they had when their first FETCH came",
+    (
+        RECORDING,
+        NODE_ID,
+        Required("session_id", INT, "sessionId"),
+        Column("session_epoch", INT, "sessionEpoch of the first FETCH that the log has"),
+        Column("api_version", INT, "its version"),
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+        Column("replica_id", INT, "fetching replica, -1 for consumers"),
+        Column("replica_epoch", LONG, "its broker epoch, -1 if not sent"),
+        Column("partitions", pa.list_(struct(*_PARTITION)), "by topic; their order is not known"),
+        Column("held_from", AT, "when the first FETCH came"),
+        Column("stated_at", AT, "when the response was built that names the partitions"),
+        Column("request_id", TEXT, "that FETCH"),
+        Column("evidence_request_id", TEXT, "METADATA that names the partitions"),
+    ),
+    key=("recording", "node_id", "session_id"),
+)
+
 CLIENT_OBSERVATIONS = Table(
     "client_observations",
     "What clients of the cluster saw, where a recording has it; no replay reads it",
@@ -434,8 +510,11 @@ OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS, LOWEST_ACKED_OBSERVAT
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
     *(FETCHES, PRODUCES, BROKER_HEARTBEATS, METADATA_WRITES, ISR_CHANGES),
-    *(TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
+    *(BROKERS, GROUP_ASSIGNMENTS, TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
 )
+
+#: What held when logs began.
+HELD_TABLES = (HELD_PARTITIONS, HELD_SESSIONS)
 
 #: All that ingest fills; ingested_files is written last and says that the files are in.
 LOG_TABLES = (INGESTED_FILES, REQUESTS, REJECTED_LINES, *TYPED_TABLES)

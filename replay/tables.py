@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from .log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
+from .log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES, OBSERVATIONS
 from .rules import RULES
 from .table import AT, BOOL, INT, LONG, MS, RECORDING, TEXT, Column, Required, Table
 
@@ -299,5 +299,14 @@ _SUMS = (
     PREDICTION_ACCURACY,
 )
 _CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
-_ALL = (*LOG_TABLES, *OBSERVATIONS, LOG_GAPS, *_OF_RULES, *_SUMS, *_DECIDED, *_CHECKS)
+_ALL = (
+    *LOG_TABLES,
+    *OBSERVATIONS,
+    LOG_GAPS,
+    *HELD_TABLES,
+    *_OF_RULES,
+    *_SUMS,
+    *_DECIDED,
+    *_CHECKS,
+)
 TABLES = {table.name: table for table in _ALL}

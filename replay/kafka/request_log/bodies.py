@@ -83,6 +83,8 @@ class TypedRows:
     metadata_write: Row | None = None
     producer_id: Row | None = None
     isr_changes: list[Row] = field(default_factory=list)
+    brokers: list[Row] = field(default_factory=list)
+    group_assignments: list[Row] = field(default_factory=list)
     topics: list[Row] = field(default_factory=list)
     configs: list[Row] = field(default_factory=list)
     metadata_offsets: list[Row] = field(default_factory=list)

@@ -1,10 +1,12 @@
-"""ALTER_PARTITION and METADATA: a partition's leader and ISR, and topics.
+"""ALTER_PARTITION and METADATA: a partition's leader and ISR, topics, and brokers.
 
 Source: ``AlterPartition{Request,Response}.json``, ``MetadataResponse.json``. ALTER_PARTITION with
 a partition error returns ``isr: []``, which is no empty ISR: null here.
 """
 
 from typing import Any
+
+import msgspec
 
 from .bodies import At, Body, Row, Structs, TypedRows, decode_request, decode_response
 from .envelope import Envelope, Int16, Int32
@@ -39,7 +41,9 @@ _alter_response = Body(
         ),
     ),
 )
+_metadata_request = Body(topics=(list[msgspec.Raw] | None, None))
 _metadata_response = Body(
+    brokers=Structs(node_id=Int32, rack=(str | None, None)),
     topics=Structs(
         error_code=Int16,
         name=(str | None, None),
@@ -53,7 +57,7 @@ _metadata_response = Body(
             replica_nodes=list[Int32],
             isr_nodes=list[Int32],
         ),
-    )
+    ),
 )
 
 _Key = tuple[str, int]
@@ -111,6 +115,7 @@ def _requested_isr(partition: Any) -> list[int]:
 
 
 def read_metadata(envelope: Envelope) -> TypedRows:
+    request = decode_request(envelope, _metadata_request)
     response = decode_response(envelope, _metadata_response)
     topics: dict[str, Row] = {}
     partitions: dict[_Key, Row] = {}
@@ -121,7 +126,19 @@ def read_metadata(envelope: Envelope) -> TypedRows:
         for partition in topic.partitions:
             key = (name, partition.partition_index)
             partitions.setdefault(key, _partition(partition, name, topic_id))
-    return TypedRows(isr_changes=list(partitions.values()), topics=list(topics.values()))
+    # Null is all topics, and so is an empty list before version 1.
+    is_old = envelope.request_header.request_api_version == 0
+    of_all_topics = request is not None and (
+        request.topics == [] if is_old else request.topics is None
+    )
+    return TypedRows(
+        isr_changes=list(partitions.values()),
+        topics=list(topics.values()),
+        brokers=[
+            (broker.node_id, broker.rack, of_all_topics)
+            for broker in (response.brokers if response else ())
+        ],
+    )
 
 
 def _partition(partition: Any, name: str, topic_id: str | None) -> Row:

@@ -4,8 +4,10 @@ import pyarrow as pa
 
 from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
+    BROKERS,
     CONFIGS,
     FETCHES,
+    GROUP_ASSIGNMENTS,
     ISR_CHANGES,
     METADATA_OFFSETS,
     METADATA_WRITES,
@@ -34,6 +36,8 @@ STRUCTS = {
 #: ... and with several, by the list of structs.
 LISTS = {
     "isr_changes": ISR_CHANGES,
+    "brokers": BROKERS,
+    "group_assignments": GROUP_ASSIGNMENTS,
     "topics": TOPICS,
     "configs": CONFIGS,
     "metadata_offsets": METADATA_OFFSETS,

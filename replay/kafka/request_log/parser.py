@@ -29,6 +29,7 @@ from ..messages import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, request_bytes, re
 from . import (
     config_view,
     fetch_view,
+    groups,
     isr_view,
     offset_view,
     parsed_line,
@@ -65,6 +66,7 @@ _READERS: dict[int, Callable[[Envelope], TypedRows]] = {
     offset_view.DESCRIBE_QUORUM: offset_view.read_describe_quorum,
     producer_id_view.API_KEY: producer_id_view.read,
     **dict.fromkeys(write_view.API_KEYS, write_view.read),
+    **dict.fromkeys(groups.API_KEYS, groups.read),
 }
 
 
@@ -77,6 +79,8 @@ _SIZES = ("request_bytes", "response_bytes")
 #: Lists of ``PARSED_LINE``, with the request's columns that their elements have too.
 _LISTS = {
     "isr_changes": ("dequeued_at",),
+    "brokers": (),
+    "group_assignments": (),
     "topics": (),
     "configs": (),
     "metadata_offsets": ("dequeued_at", "connection"),
