@@ -20,6 +20,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
+from kip_replay.pipelines.replaying.held import STEP as HELD
 from kip_replay.pipelines.replaying.kept import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
@@ -28,7 +29,7 @@ from kip_replay.pipelines.report.pages import Page
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
+from kip_replay.replay.log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     CLOCK_BOUNDS,
@@ -46,6 +47,7 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
     "client_observations": OBSERVATIONS,
     LOG_GAPS_STEP: (LOG_GAPS,),
+    HELD: HELD_TABLES,
     CLOCKS: (CLOCK_BOUNDS, REPLAY_STATE),
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: SUMMARY_TABLES,
@@ -102,15 +104,16 @@ def quality_settings(config: Config) -> QualitySettings:
 def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engine) -> None:
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     options, rebuild = replay_options(job.config), job.arguments.rebuild
-    if not job.arguments.growing:
-        replay(recordings, engine, RULES, options, job.tell, rebuild)
-        return
     section = job.config["replay"]
-    for name in ("late_after_s", "recent_minutes"):
+    for name in ("late_after_s", "recent_minutes", "evidence_s"):
         if section[name] <= 0:
             raise UserError(f"replay.{name} is {section[name]}: write a number above 0, say 60")
-    late_after_s = section["late_after_s"]
-    replay_what_is_new(recordings, engine, RULES, options, late_after_s, job.tell, rebuild)
+    how = (job.tell, rebuild, section["evidence_s"])
+    if job.arguments.growing:
+        late_after_s = section["late_after_s"]
+        replay_what_is_new(recordings, engine, RULES, options, late_after_s, *how)
+    else:
+        replay(recordings, engine, RULES, options, *how)
 
 
 def names_of(recordings: Sequence[Recording]) -> list[str]:

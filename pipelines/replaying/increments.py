@@ -58,11 +58,14 @@ class Settled(NamedTuple):
     waits_for: tuple[int, ...]
 
 
-def settled(files: Sequence[Mapping[str, Any]], late_after_s: float) -> Settled | None:
+def settled(
+    files: Sequence[Mapping[str, Any]], late_after_s: float, evidence_s: float = 0
+) -> Settled | None:
     """Until when one recording's logs are complete, by its rows of ingested_files; None: no log.
 
     A node that logs less than one line in ``late_after_s`` is quiet, not late: it is not waited
-    for. A line of it that comes late all the same makes the rules start again.
+    for. A line of it that comes late all the same makes the rules start again. Nothing is complete
+    before the log is ``evidence_s`` long: until then lines may tell what held when it began.
     """
     late_us = round(late_after_s * _US)
     lines: Counter[int] = Counter()
@@ -77,7 +80,11 @@ def settled(files: Sequence[Mapping[str, Any]], late_after_s: float) -> Settled 
     ]
     last_us = {node: nodes[node][1] for node in waited or nodes}
     behind = sorted(node for node, at in last_us.items() if at < end_us - late_us)
-    return Settled(min(last_us.values()) - late_us, tuple(behind))
+    until_us = min(last_us.values()) - late_us
+    begins_us = min(first_us for first_us, _ in nodes.values())
+    if until_us < begins_us + evidence_s * _US:
+        until_us = min(until_us, begins_us - 1)
+    return Settled(until_us, tuple(behind))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
+from kip_replay.pipelines.replaying.held import find_what_held
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled, write_outcomes
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, log_gaps
 from kip_replay.pipelines.replaying.phases import steady_phases
@@ -28,6 +29,8 @@ from kip_replay.replay.tables import CLOCK_BOUNDS
 
 Say = Callable[[str], object]
 Options = Mapping[str, Mapping[str, Any]]
+#: ``replay.evidence_s`` of conf/defaults.toml.
+EVIDENCE_S = 120.0
 
 
 def voters_of(recording: Recording) -> tuple[int, ...]:
@@ -48,14 +51,16 @@ def replay(
     options: Options,
     say: Say = print,
     rebuild: bool = False,
+    evidence_s: float = EVIDENCE_S,
 ) -> None:
     """Replays each rule for the recordings whose outcomes are not today's, to the end of the logs.
 
     A recording that grew is resumed from its saved states. ``rebuild``: everything is replayed
-    anew from the typed tables.
+    anew from the typed tables. ``evidence_s``: how long after the beginning of its log a line may
+    still tell what held then.
     """
     names = [recording.name for recording in recordings]
-    look_into(recordings, engine, say)
+    look_into(recordings, engine, evidence_s, say)
     rules = Rules(recordings, engine, steps_of_rules, options)
     lineage = engine.warehouse.lineage(names)
     current = []
@@ -83,16 +88,18 @@ def replay_what_is_new(
     late_after_s: float,
     say: Say = print,
     rebuild: bool = False,
+    evidence_s: float = EVIDENCE_S,
 ) -> None:
     """Replays recordings that go on growing, as far as their logs are complete.
 
     ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
-    states are not used.
+    states are not used. ``evidence_s``: as in ``replay``; nothing is replayed before.
     """
     ingested = engine.warehouse.rows(INGESTED_FILES, [r.name for r in recordings]).to_pylist()
     of = {r.name: [row for row in ingested if row["recording"] == r.name] for r in recordings}
-    until = {name: settled(files, late_after_s) for name, files in of.items()}
-    look_into(recordings, engine, say, {n: each.until_us for n, each in until.items() if each})
+    until = {name: settled(files, late_after_s, evidence_s) for name, files in of.items()}
+    complete_until = {n: each.until_us for n, each in until.items() if each}
+    look_into(recordings, engine, evidence_s, say, complete_until)
     rules = Rules(recordings, engine, steps_of_rules, options)
     for recording in recordings:
         name = recording.name
@@ -117,6 +124,7 @@ def replay_what_is_new(
 def look_into(
     recordings: Sequence[Recording],
     engine: Engine,
+    evidence_s: float,
     say: Say,
     complete: Mapping[str, int] | None = None,
 ) -> None:
@@ -128,6 +136,7 @@ def look_into(
     names, voters = [r.name for r in recordings], {r.name: voters_of(r) for r in recordings}
     find_log_gaps(engine, voters, complete is None)
     find_clock_bounds(engine, voters, complete)
+    find_what_held(engine, names, round(evidence_s * 1e6))
     bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
     gaps = warehouse.rows(LOG_GAPS, names).to_pylist()
     for sentence in (*gap_sentences(gaps), *sentences(bounds)):

@@ -12,6 +12,15 @@ from kip_replay.pipelines.warehouse.lineage import code_of
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
 
+#: Parts for texts that read names of topic ids.
+NAMES_OF_TOPICS = {
+    name: Path(__file__).with_name(f"{name}.sql")
+    for name in ("named_topics", "topic_names", "usable_names")
+}
+#: What fills the account of what held when logs began (``held``).
+HELD = tuple(
+    Path(__file__).with_name(f"{name}.sql") for name in ("held_partitions", "held_sessions")
+)
 _SEAM = "kip_replay.pipelines.replaying.seam"
 
 
@@ -72,7 +81,7 @@ class RuleTexts:
 
     @property
     def files(self) -> tuple[str, ...]:
-        texts = (self.file("events"), self.file("dependencies"), *self.parts.values())
+        texts = (self.file("events"), self.file("dependencies"), *self.parts.values(), *HELD)
         return tuple(map(str, texts))
 
     @property

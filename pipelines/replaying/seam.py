@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,6 @@ from kip_replay.replay.rule import Replay, Rule, Settings
 _STATE = "replay_state"
 #: State key of a rule that is replayed for a whole cluster at once.
 _CLUSTER = "cluster"
-#: Parts for the texts of rules that read names of topic ids.
-NAMES_OF_TOPICS = {
-    name: Path(__file__).with_name(f"{name}.sql")
-    for name in ("named_topics", "topic_names", "usable_names")
-}
 _BEGINNING, _END = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 

@@ -30,7 +30,8 @@ leave open. A change of the ISR that a controller decides counts from when the l
 its commit, at most ``APPLY_US_MAX`` too early.
 
 Where it can fail: the ISR is what METADATA and ALTER_PARTITION carry, and what heartbeats imply;
-before the first of them it is unknown. METADATA of a node may be old: it counts where it differs
+before the first of them it is what the account of the log's beginning has (``held_partitions``),
+else unknown. METADATA of a node may be old: it counts where it differs
 from what is known, and that is older than ``STALE_US``. Where lines of the *leader* are missing,
 what was appended before the end of the gap and completed after its begin is unknown, and so is a
 ``last_offset`` whose next append may be among them. Not seen: a broker that was taken out of an ISR

@@ -18,6 +18,8 @@ from kip_replay.replay.table import Table
 _STAMP_BYTES = len("[2026-11-20 20:40:39,900]")
 #: Longer than the longest request of the recordings (3.2 s).
 LATE_AFTER_S = 4.0
+#: The recordings are short.
+EVIDENCE_S = 2.0
 OPTIONS = {
     "hwm_parking": {"max_wait_ms": (250,)},
     "incremental_fetch": {"session_slots": (0, 8)},
@@ -84,14 +86,20 @@ def read_in(warehouse: Warehouse, *recordings: Recording) -> None:
 def replay_new(warehouse: Warehouse, recording: Recording, options: Options = OPTIONS) -> str:
     """Replays what is new; what was said."""
     said: list[str] = []
-    replay_what_is_new([recording], Local(warehouse), RULES, options, LATE_AFTER_S, said.append)
+    replay_what_is_new(
+        *([recording], Local(warehouse), RULES, options, LATE_AFTER_S, said.append),
+        evidence_s=EVIDENCE_S,
+    )
     return "\n".join(said)
 
 
 def close(
     warehouse: Warehouse, recording: Recording, options: Options = OPTIONS, rebuild: bool = False
 ) -> None:
-    replay([recording], Local(warehouse), RULES, options, say=lambda line: None, rebuild=rebuild)
+    replay(
+        *([recording], Local(warehouse), RULES, options, lambda line: None, rebuild),
+        evidence_s=EVIDENCE_S,
+    )
 
 
 def rows_of(

@@ -191,7 +191,9 @@ def test_saved_state_tells_no_name(hostile: Path, key: Path, tmp_path: Path) -> 
     assert ingest.main([str(hostile), *options]) in (0, 3)
     warehouse = Warehouse(path)
     recording = write_recording(hostile, {}, {2: "controller-2.log", 11: "broker-11.log.gz"})
-    replay_what_is_new([recording], Local(warehouse), RULES, {}, 1.0, lambda line: None)
+    replay_what_is_new(
+        [recording], Local(warehouse), RULES, {}, 1.0, lambda line: None, evidence_s=1.0
+    )
     assert warehouse.files(REPLAY_STATE)
     for name, content in _contents(path):
         assert not re.search(b"(?i)acme|alice", content), name

@@ -80,7 +80,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
         recording = logs.arrive(1)
         read_in(warehouse, recording)
         # So that all that a replay commits is the rule's.
-        replaying.look_into([recording], Local(warehouse), str)
+        replaying.look_into([recording], Local(warehouse), 2.0, str)
         other = Warehouse(shutil.copytree(folder / "warehouse", folder / "other"))
         close(other, recording, rebuild=True)
     half, whole = outcomes(warehouse, recording), outcomes(other, recording)

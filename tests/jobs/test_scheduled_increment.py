@@ -17,7 +17,10 @@ from kip_replay.replay.tables import LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS,
 
 NAME = "sessions-on"
 #: Longer than the longest request of the recording (3.2 s).
-SETTINGS = ("--set", "replay.late_after_s=4", "--set", "quality.data_docs=false")
+SETTINGS = (
+    *("--set", "replay.late_after_s=4", "--set", "replay.evidence_s=2"),
+    *("--set", "quality.data_docs=false"),
+)
 
 
 def submitted(*arguments: str) -> str:

@@ -1,7 +1,7 @@
 """incremental_fetch (KIP-227) over an engine."""
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
+from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS
 from kip_replay.replay.incremental_fetch.cache import SHARDS
 from kip_replay.replay.incremental_fetch.registration import RULE
 from kip_replay.replay.incremental_fetch.streams import Unknown

@@ -5,12 +5,15 @@ from kip_replay.pipelines.folders import ROOT
 from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.lowest_acked_offset.registration import RULE
 
-#: FETCHes of the metadata log are read as hwm_parking reads them.
-FETCHES = ROOT / "pipelines" / "rules" / "hwm_parking" / "events.sql"
+FOLDER = ROOT / "pipelines" / "rules"
 
 STEPS = SummedRule(
     rule=RULE,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
-    parts={"metadata_fetches": FETCHES},
+    parts={
+        # FETCHes of the metadata log are read as hwm_parking reads them.
+        "metadata_fetches": FOLDER / "hwm_parking" / "events.sql",
+        "held_topics": FOLDER / "lowest_acked_offset" / "held_topics.sql",
+    },
     follows=("hwm_parking",),
 )

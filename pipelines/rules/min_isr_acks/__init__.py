@@ -2,7 +2,7 @@
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import ROOT
-from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
+from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.events import (

@@ -103,6 +103,11 @@ isr_states AS (
         partition, leader_id, leader_epoch, replicas, isr
     FROM shown
     WHERE said IS DISTINCT FROM said_before OR unix_micros(built_at) - before_us >= 2000000
+    UNION ALL
+    -- As if a METADATA had it when the log began.
+    SELECT recording, evidence_request_id, 'metadata', unix_micros(held_from), stated_by, topic,
+        topic_id, partition, leader_id, leader_epoch, replicas, isr
+    FROM held_partitions WHERE isr IS NOT NULL AND held_from > $since_at AND held_from <= $until_at
 ),
 -- One event a line and leader, with the partitions of this leader.
 isr_events AS (
@@ -123,6 +128,12 @@ config_events AS (
     FROM stated AS s JOIN topics_of AS t
     ON t.recording = s.recording AND t.topic = s.resource_name
     WHERE s.resource_type = 'topic'
+    UNION
+    SELECT h.recording, t.node_id, evidence_request_id, h.topic, 'describe',
+        CAST(min_insync_replicas AS VARCHAR), held_from, 'DESCRIBE_CONFIGS', stated_by
+    FROM held_partitions AS h JOIN topics_of AS t
+    ON t.recording = h.recording AND t.topic = h.topic
+    WHERE min_insync_replicas IS NOT NULL AND held_from > $since_at AND held_from <= $until_at
     UNION
     SELECT s.recording, l.node_id, s.request_id, '', s.operation, s.value, s.built_at, s.source,
         s.node_id

@@ -1,0 +1,204 @@
+CREATE TEMP MACRO host_of(connection) AS
+    regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
+-- Fetch sessions that are older than the log, those of which it has FETCHes but not the one that opened
+-- them, with the partitions that they had before the first that it has. Who leads what is taken of the
+-- first METADATA of all topics since then, at most $evidence_us later.
+--   * A follower's are those that the broker leads and it has a replica of; but none that came meanwhile
+--     (the topic was created, or the follower forgot it elsewhere), and also those that it forgot
+--     meanwhile. A follower with several fetchers has a session of each: what is in which is not known.
+--   * A consumer's are those that the broker leads and a member of a group was assigned: the only one
+--     with its client id and address whose assignment has all that the session names. A client with a
+--     rack may read elsewhere, and one that forgets partitions may have done so before.
+WITH sent AS (
+    SELECT recording, node_id, request_id, unix_micros(dequeued_at) AS at_us, api_version, client_id,
+        connection, replica_id, replica_epoch, session_id, session_epoch, response_session_id,
+        error_code, rack_id, request_partitions, forgotten_partitions, response_partitions
+    FROM fetches WHERE NOT coalesce(is_cluster_metadata, TRUE)
+),
+opened AS (
+    SELECT DISTINCT recording, node_id, response_session_id AS session_id
+    FROM sent WHERE session_epoch <= 0 AND response_session_id <> 0 AND error_code = 0
+),
+first_seen AS (
+    SELECT * FROM (
+        SELECT s.*, row_number() OVER (
+            PARTITION BY s.recording, s.node_id, s.session_id ORDER BY at_us, request_id) AS number
+        FROM sent AS s ANTI JOIN opened AS o
+        ON o.recording = s.recording AND o.node_id = s.node_id AND o.session_id = s.session_id
+        WHERE s.session_id <> 0 AND s.session_epoch > 0)
+    WHERE number = 1
+),
+fetchers AS (
+    SELECT recording, node_id, replica_id,
+        CASE WHEN replica_id >= 0 THEN count(DISTINCT client_id) ELSE 1 END AS fetchers
+    FROM sent GROUP BY recording, node_id, replica_id
+),
+listings AS (
+    SELECT DISTINCT b.recording, b.request_id, unix_micros(b.built_at) AS stated_us
+    FROM brokers AS b WHERE of_all_topics
+),
+-- The first listing since each session's first FETCH.
+older AS (
+    SELECT * FROM (
+        SELECT f.recording, f.node_id, f.at_us, f.api_version, f.client_id, f.connection,
+            f.replica_id, f.replica_epoch, f.rack_id, f.session_id, f.session_epoch, f.request_id,
+            l.request_id AS listing_id, l.stated_us, row_number() OVER (
+                PARTITION BY f.recording, f.node_id, f.session_id
+                ORDER BY l.stated_us, l.request_id) AS number
+        FROM first_seen AS f JOIN listings AS l
+        ON l.recording = f.recording AND l.stated_us >= f.at_us
+            AND l.stated_us < f.at_us + $evidence_us
+        JOIN fetchers AS n
+        ON n.recording = f.recording AND n.node_id = f.node_id AND n.replica_id = f.replica_id
+            AND n.fetchers = 1)
+    WHERE number = 1
+),
+-- Where a broker may have left meanwhile, another one may lead since.
+watched AS (
+    SELECT recording, listing_id, min(at_us) AS from_us, any_value(stated_us) AS stated_us
+    FROM older GROUP BY recording, listing_id
+),
+hosts AS (
+    SELECT DISTINCT recording, listing_id, from_us, stated_us, broker_id
+    FROM (
+        SELECT w.*, explode(m.replicas) AS broker_id FROM watched AS w JOIN isr_changes AS m
+        ON m.recording = w.recording AND m.request_id = w.listing_id)
+),
+left_since AS (
+    SELECT DISTINCT recording, listing_id
+    FROM (
+        SELECT h.recording, h.listing_id, h.broker_id
+        FROM hosts AS h LEFT JOIN broker_heartbeats AS b
+        ON b.recording = h.recording AND b.broker_id = h.broker_id AND b.error_code = 0
+            AND unix_micros(b.dequeued_at) >= h.from_us - $silence_us
+            AND unix_micros(b.dequeued_at) <= h.stated_us
+        GROUP BY h.recording, h.listing_id, h.broker_id
+        HAVING bool_or(b.is_fenced OR b.want_shut_down) OR count(DISTINCT b.broker_epoch) > 1
+            OR coalesce(max(unix_micros(b.dequeued_at)), min(h.from_us))
+                < max(h.stated_us) - $silence_us)
+),
+named AS (
+    SELECT o.recording, o.node_id, o.session_id, m.topic, m.topic_id, m.partition
+    FROM older AS o JOIN isr_changes AS m
+    ON m.recording = o.recording AND m.request_id = o.listing_id AND m.leader_id = o.node_id
+        AND array_contains(m.replicas, o.replica_id)
+    WHERE o.replica_id >= 0
+),
+created AS (
+    SELECT recording, topic, max(unix_micros(built_at)) AS created_us
+    FROM topics WHERE source = 'CREATE_TOPICS' AND coalesce(error_code, 0) = 0
+    GROUP BY recording, topic
+),
+forgotten AS (
+    SELECT f.recording, f.node_id, f.replica_id, f.at_us,
+        coalesce(names.name, f.gone.topic, f.gone.topic_id) AS topic, f.gone.topic_id AS topic_id,
+        f.gone.partition AS partition
+    FROM (
+        SELECT recording, node_id, replica_id, at_us, explode(forgotten_partitions) AS gone
+        FROM sent WHERE replica_id >= 0 AND size(forgotten_partitions) > 0) AS f
+    LEFT JOIN topic_names AS names
+    ON names.recording = f.recording AND names.topic_id = f.gone.topic_id
+),
+-- What the follower forgot since the first FETCH: at this broker (it had it), or at another one.
+moved AS (
+    SELECT DISTINCT o.recording, o.node_id, o.session_id, f.topic, f.topic_id, f.partition,
+        f.node_id = o.node_id AS is_gone
+    FROM older AS o JOIN forgotten AS f
+    ON f.recording = o.recording AND f.replica_id = o.replica_id AND f.at_us >= o.at_us
+        AND f.at_us < o.stated_us
+),
+of_followers AS (
+    SELECT n.* FROM named AS n ANTI JOIN moved AS m
+    ON m.recording = n.recording AND m.node_id = n.node_id AND m.session_id = n.session_id
+        AND m.topic = n.topic AND m.partition = n.partition AND NOT m.is_gone
+    UNION
+    SELECT recording, node_id, session_id, topic, topic_id, partition FROM moved WHERE is_gone
+),
+-- What consumers' sessions name until the listing, and members that may be theirs.
+consumed AS (
+    SELECT o.recording, o.node_id, o.session_id, s.forgotten_partitions,
+        list_concat(coalesce(list_transform(s.request_partitions, lambda p: {
+                'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition}), []),
+            coalesce(list_transform(s.response_partitions, lambda p: {
+                'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition}), [])) AS listed
+    FROM older AS o JOIN sent AS s
+    ON s.recording = o.recording AND s.node_id = o.node_id AND s.session_id = o.session_id
+        AND s.at_us <= o.stated_us
+    WHERE o.replica_id = -1 AND coalesce(o.rack_id, '') = ''
+),
+steady AS (
+    SELECT recording, node_id, session_id FROM consumed GROUP BY recording, node_id, session_id
+    HAVING max(coalesce(size(forgotten_partitions), 0)) = 0
+),
+consumed_partitions AS (
+    SELECT DISTINCT c.recording, c.node_id, c.session_id,
+        coalesce(names.name, c.p.topic, c.p.topic_id) AS topic, c.p.partition AS partition
+    FROM (SELECT recording, node_id, session_id, explode(listed) AS p FROM consumed) AS c
+    LEFT JOIN topic_names AS names
+    ON names.recording = c.recording AND names.topic_id = c.p.topic_id
+),
+candidates AS (
+    SELECT * FROM (
+        SELECT o.recording, o.node_id, o.session_id, o.listing_id, a.group_id, a.member_id,
+            a.partitions, row_number() OVER (
+                PARTITION BY o.recording, o.node_id, o.session_id, a.group_id, a.member_id
+                ORDER BY a.built_at, a.request_id) AS number
+        FROM older AS o JOIN steady AS s
+        ON s.recording = o.recording AND s.node_id = o.node_id AND s.session_id = o.session_id
+        JOIN group_assignments AS a
+        ON a.recording = o.recording AND a.client_id = o.client_id
+            AND a.client_host = host_of(o.connection) AND unix_micros(a.built_at) >= o.at_us
+            AND unix_micros(a.built_at) < o.at_us + $evidence_us)
+    WHERE number = 1
+),
+assigned AS (
+    SELECT c.recording, c.node_id, c.session_id, c.group_id, c.member_id, m.topic, m.topic_id,
+        m.partition
+    FROM (SELECT *, explode(partitions) AS p FROM candidates) AS c JOIN isr_changes AS m
+    ON m.recording = c.recording AND m.request_id = c.listing_id AND m.leader_id = c.node_id
+        AND m.partition = c.p.partition AND (m.topic = c.p.topic OR m.topic_id = c.p.topic_id)
+),
+refuted AS (
+    SELECT DISTINCT c.recording, c.node_id, c.session_id, c.group_id, c.member_id
+    FROM candidates AS c JOIN consumed_partitions AS p
+    ON p.recording = c.recording AND p.node_id = c.node_id AND p.session_id = c.session_id
+    LEFT JOIN assigned AS a
+    ON a.recording = c.recording AND a.node_id = c.node_id AND a.session_id = c.session_id
+        AND a.group_id = c.group_id AND a.member_id = c.member_id AND a.topic = p.topic
+        AND a.partition = p.partition
+    WHERE a.topic IS NULL
+),
+-- The only member that is left of each session.
+consumers AS (
+    SELECT c.recording, c.node_id, c.session_id, any_value(c.group_id) AS group_id,
+        any_value(c.member_id) AS member_id
+    FROM candidates AS c ANTI JOIN refuted AS r
+    ON r.recording = c.recording AND r.node_id = c.node_id AND r.session_id = c.session_id
+        AND r.group_id = c.group_id AND r.member_id = c.member_id
+    GROUP BY c.recording, c.node_id, c.session_id HAVING count(*) = 1
+),
+members AS (
+    SELECT * FROM of_followers
+    UNION ALL
+    SELECT a.recording, a.node_id, a.session_id, a.topic, a.topic_id, a.partition
+    FROM assigned AS a SEMI JOIN consumers AS c
+    ON c.recording = a.recording AND c.node_id = a.node_id AND c.session_id = a.session_id
+        AND c.group_id = a.group_id AND c.member_id = a.member_id
+)
+SELECT o.recording, o.node_id, o.session_id, any_value(o.session_epoch) AS session_epoch,
+    any_value(o.api_version) AS api_version, any_value(o.client_id) AS client_id,
+    any_value(o.connection) AS connection, any_value(o.replica_id) AS replica_id,
+    any_value(o.replica_epoch) AS replica_epoch,
+    array_sort(list({'topic_id': m.topic_id, 'topic': m.topic, 'partition': m.partition}))
+        AS partitions,
+    timestamp_micros(any_value(o.at_us)) AS held_from,
+    timestamp_micros(any_value(o.stated_us)) AS stated_at, any_value(o.request_id) AS request_id,
+    any_value(o.listing_id) AS evidence_request_id
+FROM older AS o JOIN members AS m
+ON m.recording = o.recording AND m.node_id = o.node_id AND m.session_id = o.session_id
+ANTI JOIN left_since AS l ON l.recording = o.recording AND l.listing_id = o.listing_id
+LEFT JOIN created AS c
+ON c.recording = m.recording AND c.topic = m.topic AND c.created_us >= o.at_us
+    AND c.created_us < o.stated_us + 1000000
+WHERE c.topic IS NULL
+GROUP BY o.recording, o.node_id, o.session_id
