@@ -16,9 +16,13 @@ NOT_SWEPT = -1
 
 
 class Verdict(StrEnum):
-    """Whether an outcome could be decided; ``UNKNOWN`` always has a reason."""
+    """Whether an outcome could be decided; ``UNKNOWN`` always has a reason.
+
+    ``BOUNDED``: all but its bytes, which lie between two bounds.
+    """
 
     REPLAYED = "replayed"
+    BOUNDED = "bounded"
     NOT_APPLICABLE = "not_applicable"
     UNKNOWN = "unknown"
 

@@ -134,6 +134,6 @@ OUTCOME = (RECORDING, *WHAT_IF)
 WHAT_IF_KEY = ("recording", *(column.name for column in WHAT_IF))
 
 VERDICT = (
-    Required("verdict", TEXT, "replayed, not_applicable or unknown"),
+    Required("verdict", TEXT, "replayed, bounded (but its bytes), not_applicable or unknown"),
     Column("reason", TEXT, "why not applicable or unknown"),
 )

@@ -35,6 +35,10 @@ Assumptions, and where they can fail
   (``full_order``); it decides how often a topic is named, and nothing else.
 * Broker restarts are not in a FETCH log: sessions in the caches live on. Round-robin over shards
   starts at the first, and ids, drawn at random in Kafka, count up.
+* A session that is older than the log has the partitions that its events begin with
+  (``take_over``), until a response returns, or a FETCH forgets, what it lacks. What was last sent
+  of them is not known, so what is listed counts as changed; where their order is not known, bytes
+  of full FETCHes are bounds.
 * A stream without a session that was silent for ``CONNECTION_IDLE_US`` is over (brokers close such
   connections), and so is one with a session after ``SESSION_IDLE_US``.
 

@@ -12,7 +12,7 @@ from ..kafka.messages.encoding import Bools, Ints
 from ..kafka.messages.fetch_pieces import TopicTotals
 from . import lists
 from .full_order import FullOrder
-from .partitions import Partitions
+from .partitions import LONG_RUN, Partitions
 from .slots import NO_SLOTS, NONE, Slots
 
 #: As if this had been returned: no header, and nothing that a session has cached.
@@ -50,6 +50,9 @@ class FollowedPartitions:
         self.requested: Ints = np.zeros((5, 8), np.int64)
         self.returned: Ints = np.zeros((5, 8), np.int64)
         self.has_tags = False
+        #: ``least_and_most`` of an order.
+        self._bounds: tuple[Ints, tuple[TopicTotals, TopicTotals]]
+        self._bounds = NO_SLOTS, (TopicTotals(), TopicTotals())
 
     def __len__(self) -> int:
         return self.slots.here
@@ -76,6 +79,29 @@ class FollowedPartitions:
         place = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
         order = np.array([place[topic] for topic in topics], np.int64).argsort(kind="stable")
         return self.partitions_of(slots)[order]
+
+    def take_over(self, requested: lists.Requested, listed: slice) -> None:
+        """A session had these partitions before the log began; what was sent is not known."""
+        self.order.take_over(self.add(requested, np.arange(listed.start, listed.stop)))
+
+    def least_and_most(self) -> tuple[TopicTotals, TopicTotals]:
+        """What the topics of the full FETCH take, whatever the order of those without a place."""
+        slots, k = self.order.slots, self.order.unplaced
+        if self._bounds[0] is not slots:
+            topics = self.topics_of(slots)
+            first, rest = topics[:k], topics[k:]
+            # Least: each topic together, and last the one that goes on behind.
+            together = first[np.lexsort((first, np.isin(first, rest[:1])))]
+            least = self.numbering.totals(np.concatenate([together, rest]))
+            # Most: none beside another of its topic, as long as there are others between them.
+            numbers, counts = np.unique(first, return_counts=True)
+            apart = np.repeat(numbers, np.minimum(counts, k - counts + 1))
+            sizes = self.numbering.topic_bytes.take(apart, axis=0).sum(axis=0).tolist()
+            behind = self.numbering.totals(rest) if len(rest) else TopicTotals()
+            runs = len(apart), *sizes, len(apart) + k // LONG_RUN
+            most = TopicTotals(*map(sum, zip(runs, behind, strict=True)))
+            self._bounds = slots, (least, most)
+        return self._bounds[1]
 
     def update(self, slots: Ints, requested: lists.Requested, at: Ints) -> None:
         """A request lists partitions with these values."""

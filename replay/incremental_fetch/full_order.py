@@ -31,6 +31,8 @@ class FullOrder:
         self._totals: TopicTotals | None = TopicTotals()
         self.moves: Ints = NO_SLOTS
         self.is_fresh: Bools = np.zeros(0, np.bool_)
+        #: So many at the beginning stand in an order that is not known.
+        self.unplaced = 0
 
     @property
     def totals(self) -> TopicTotals:
@@ -39,8 +41,14 @@ class FullOrder:
         return self._totals
 
     def list_anew(self, slots: Ints, totals: TopicTotals) -> None:
-        self.slots, self._totals, self.moves = slots, totals, NO_SLOTS
+        self.slots, self._totals, self.moves, self.unplaced = slots, totals, NO_SLOTS, 0
         self.is_fresh = np.ones(int(slots.max(initial=-1)) + 1, np.bool_)
+
+    def take_over(self, slots: Ints) -> None:
+        """Partitions were listed before the log began, in an order that is not known."""
+        self.list_anew(slots, self._totals_of(slots))
+        self.is_fresh[slots] = False
+        self.unplaced = len(slots)
 
     def change(self, removed: Ints, added: Ints) -> None:
         """Partitions go, and others come to the end."""
@@ -76,4 +84,6 @@ class FullOrder:
     def _move(self, removed: Ints, added: Ints) -> None:
         stays = np.ones(len(self.is_fresh), np.bool_)
         stays[removed] = False
-        self.relist(np.concatenate([self.slots[stays[self.slots]], added]))
+        kept = stays[self.slots]
+        self.unplaced = int(np.count_nonzero(kept[: self.unplaced]))
+        self.relist(np.concatenate([self.slots[kept], added]))

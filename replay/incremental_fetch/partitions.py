@@ -16,7 +16,7 @@ from ..kafka.messages.fetch_pieces import TopicTotals
 #: Bytes of a name that is not known.
 _NOT_KNOWN = -1
 #: The length of a run of so many partitions takes more than a byte.
-_LONG_RUN = 127
+LONG_RUN = 127
 
 
 class Partitions:
@@ -84,7 +84,7 @@ class Partitions:
         sizes = self.topic_bytes.take(topics.take(ends), axis=0)
         utf8_bytes, varint_bytes = np.add.reduce(sizes).tolist()
         length_varint_bytes = len(ends)
-        if len(topics) >= _LONG_RUN:
+        if len(topics) >= LONG_RUN:
             length_varint_bytes = int(varint_sizes(np.diff(ends, prepend=-1) + 1).sum())
         return TopicTotals(len(ends), utf8_bytes, varint_bytes, length_varint_bytes)
 

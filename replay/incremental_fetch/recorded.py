@@ -1,7 +1,8 @@
 """FETCHes of topic partitions as logged: what the replay of sessions reads.
 
 A row is a FETCH, or it has ``topic_names`` and nothing else: names of topic ids (from FETCH v13 on,
-logs have only ids), for the FETCHes that come after it.
+logs have only ids), for the FETCHes that come after it; or, without ``built_us``, the partitions of
+a session that is older than the log, before its first FETCH here.
 """
 
 from collections.abc import Mapping
@@ -62,6 +63,11 @@ class RecordedFetch(NamedTuple):
     def is_full(self) -> bool:
         """It lists all that its sender fetches (``FetchMetadata.isFull``)."""
         return self.session_epoch in _FULL_EPOCHS or self.api_version < SESSION_VERSION
+
+    @property
+    def is_older_session(self) -> bool:
+        """It is no FETCH, but what a session older than the log had before its first one here."""
+        return self.built_us is None
 
     @property
     def is_follower(self) -> bool:

@@ -91,7 +91,10 @@ def full_fetch(fetch: Fetch) -> Sent | None:
     n = len(followed)
     if not n:
         return None
-    topics, returned = followed.order.totals, n
+    topics = most = followed.order.totals
+    returned = n
+    if followed.order.unplaced > 1:
+        topics, most = followed.least_and_most()
     if row.is_throttled:
         topics_returned, returned = TopicTotals(), 0
     elif fetch.response.not_read is not None:
@@ -109,6 +112,7 @@ def full_fetch(fetch: Fetch) -> Sent | None:
         response_bytes=fetch.sizes.response(
             topics_returned, returned, fetch.more_bytes(fetch.response.at)
         ),
+        bytes_open=fetch.sizes.topics(most) - fetch.sizes.topics(topics),
     )
 
 
@@ -122,10 +126,13 @@ def incremental_fetch(fetch: Fetch, session: FetchSession) -> Incremental:
     """What goes over the wire in a session that is there."""
     epoch, followed, row = session.next_epoch, fetch.followed, fetch.row
     requested, forgotten = session.request(fetch.changes, followed)
+    returned, slots = session.response(fetch.response, is_returned(fetch.returned, fetch.response))
+    if session.is_older:
+        requested, forgotten = np.arange(fetch.listed.start, fetch.listed.stop), fetch.forgotten
+        returned, slots = fetch.response.at, fetch.response.slots
     if session.uses_topic_ids != row.uses_topic_ids:
         # To the client each partition is the one it was, with another topic id.
         requested, forgotten = np.arange(fetch.listed.start, fetch.listed.stop), forgotten[:0]
-    returned, slots = session.response(fetch.response, is_returned(fetch.returned, fetch.response))
     sent = Sent(
         session_id=session.recorded_id,
         session_epoch=epoch if fetch.stream.counts_epochs else None,
@@ -154,7 +161,7 @@ def equals_recorded(
     row = fetch.row
     if session is None or incremental is None:
         return None
-    if row.is_full or session.recorded_id != row.session_id:
+    if row.is_full or session.is_older or session.recorded_id != row.session_id:
         return None
     sent = incremental.sent
     return (

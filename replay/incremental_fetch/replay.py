@@ -10,7 +10,7 @@ from ..kafka.messages.fetch_pieces import FETCH_VERSIONS
 from ..outcomes import Rows, Verdict
 from .cache import FetchSessionCache, Occurrence
 from .draft import Draft, with_draft_uuid
-from .lists import Lists
+from .lists import Lists, Requested
 from .partitions import Partitions
 from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
 from .rows import EVICTION_SCHEMA, RULE, ClientKind, OutcomeRows, variants
@@ -81,7 +81,10 @@ class IncrementalFetch:
                 self._decide_next()
             self._forget_idle(row.dequeued_us)
             state.front = (row.dequeued_us, row.request_id)
-            self._take(row, fed.lists)
+            if row.is_older_session:
+                self._take_over(row, fed.lists.requested)
+            else:
+                self._take(row, fed.lists)
         return Outcomes(self._outcomes.take(batch), self._evictions.take())
 
     def finish(self) -> Outcomes:
@@ -101,6 +104,8 @@ class IncrementalFetch:
         kind = ClientKind.FOLLOWER if stream.replica_id >= 0 else ClientKind.CONSUMER
         rows = self._outcomes
         rows.begin(row, stream.session_key, kind)
+        if stream.is_older and row.is_logged_whole and stream.is_refuted(row, lists):
+            stream.lose(Unknown.BEGAN_BEFORE_LOG)
         why_not = _why_not(row, stream)
         if why_not is not None:
             rows.not_replayed(*why_not)
@@ -122,6 +127,25 @@ class IncrementalFetch:
         rows.replayed(replayed, knows_slots=not self._holes.begun(row.dequeued_us))
         for cache, event in replayed.events:
             self._add_event(cache, row.dequeued_us, row.request_id, event)
+
+    def _take_over(self, row: RecordedFetch, requested: Requested) -> None:
+        """A session that is older than the log has a slot of every cache that has one."""
+        stream = self._streams.of(row, self._state.numbering, NO_HOLES)
+        assert stream is not None
+        of = (
+            stream.session_key,
+            row.is_follower,
+            row.request_partitions or 0,
+            row.dequeued_us // 1000,
+        )
+        cache_ids = {}
+        for number, cache in enumerate(self._caches):
+            cache_id, events = cache.maybe_create(*of)
+            if cache_id is not None:
+                cache_ids[number] = cache_id
+            for event in events:
+                self._add_event(number, row.dequeued_us, row.request_id, event)
+        stream.take_over(row, requested, cache_ids)
 
     def _take_without_sessions(self, row: RecordedFetch, lists: Lists) -> None:
         """A client that never requests a session: every protocol leaves it as it is."""

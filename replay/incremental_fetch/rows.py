@@ -25,6 +25,7 @@ SESSION_SLOTS = "session_slots"
 #: Why nothing is sent, and why the draft's bytes can't be counted.
 NOTHING_TO_FETCH = "without a session, who fetches nothing sends nothing"
 NAME_NOT_KNOWN = "the name of a topic is not in the log"
+ORDER_NOT_KNOWN = "the order of partitions is older than the log"
 
 OUTCOME_SCHEMA = FETCH_SESSION_OUTCOMES.without("recording")
 EVICTION_SCHEMA = FETCH_SESSION_EVICTIONS.without("recording")
@@ -92,7 +93,7 @@ class OutcomeRows:
                 row.record_bytes if row.error_code is not None else None,
                 *(row.request_bytes, row.response_bytes, row.forgotten_partitions),
                 *((row.session_id, row.session_epoch) if of_request else (None, None)),
-                row.error_code if row.error_code in SESSION_ERRORS else 0,
+                *(row.error_code if row.error_code in SESSION_ERRORS else 0, 0),
             ),
             (row.api_version, session_partitions, added_partitions, None),
         )
@@ -128,6 +129,8 @@ class OutcomeRows:
         outcomes = [
             self._outcome(Verdict.UNKNOWN, NAME_NOT_KNOWN, sent, known)
             if sent.request_bytes is None or sent.response_bytes is None
+            else self._outcome(Verdict.BOUNDED, ORDER_NOT_KNOWN, sent, known)
+            if sent.bytes_open
             else self._outcome(Verdict.REPLAYED, None, sent, known)
             for sent in attempts
         ]

@@ -136,13 +136,17 @@ def is_returned(returned: lists.Returned, response: Response) -> Bools:
 
 
 class FetchSession(msgspec.Struct, array_like=True):
-    """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends."""
+    """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends.
+
+    ``is_older`` than the log: its orders are not known, and it is the recorded one.
+    """
 
     uses_topic_ids: bool
     recorded_id: int | None
     client: Ranks
     broker: Ranks
     next_epoch: int = 1
+    is_older: bool = False
 
     def request(self, changes: RequestChanges, followed: FollowedPartitions) -> tuple[Ints, Ints]:
         """Positions of the partitions that the client lists, in order, and those it forgets.

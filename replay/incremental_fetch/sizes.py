@@ -46,6 +46,9 @@ class FetchSizes:
         #: A session error, which lists nothing.
         self.error_response = pieces.response_fixed_bytes() + self.nothing
 
+    def topics(self, topics: TopicTotals) -> int:
+        return self._pieces.topics_bytes(topics)
+
     def request(
         self, topics: TopicTotals, partitions: int, tag_bytes: int, forgotten_bytes: int
     ) -> int:
@@ -86,7 +89,10 @@ def utf8(text: str | None) -> int:
 
 
 class Sent(NamedTuple):
-    """A FETCH and its response. Bytes are None where they can't be counted."""
+    """A FETCH and its response. Bytes are None where they can't be counted.
+
+    ``bytes_open``: request and response may each have so many more, by the order of partitions.
+    """
 
     is_full: bool
     request_partitions: int
@@ -98,6 +104,7 @@ class Sent(NamedTuple):
     session_id: int | None = None
     session_epoch: int | None = None
     session_error: int = 0
+    bytes_open: int = 0
 
 
 def sent_as_listed(row: RecordedFetch, lists: Lists) -> Sent:

@@ -36,6 +36,7 @@ class _Followed(NamedTuple):
     order: Ints
     moves: Ints
     is_fresh: Bools
+    unplaced: int
 
 
 class Carried(msgspec.Struct, array_like=True):
@@ -64,7 +65,9 @@ def encoded(carried: Carried) -> bytes:
         if isinstance(value, FollowedPartitions):
             partitions, order = np.searchsorted(numbers, value.slots.partitions), value.order
             values = list(value.requested), list(value.returned), value.has_tags
-            return _Followed(partitions, *values, order.slots, order.moves, order.is_fresh)
+            return _Followed(
+                partitions, *values, order.slots, order.moves, order.is_fresh, order.unplaced
+            )
         return value.astype("<i8").tobytes()
 
     pending = [
@@ -100,4 +103,5 @@ def _followed(saved: _Followed, numbering: Partitions) -> FollowedPartitions:
     order = followed.order
     order.relist(saved.order)
     order.moves, order.is_fresh = saved.moves, saved.is_fresh.astype(np.bool_)
+    order.unplaced = saved.unplaced
     return followed

@@ -91,6 +91,7 @@ def replay_fetch(
     of_caches = released.attempts(fetch, caches, full, incremental)
     stream.followed.order.respond(slots, has_records[returned], row.is_follower)
     stream.unknown, stream.is_broken = None, False
+    stream.is_older &= not row.is_full
     stream.drop_unheld_sessions()
     return Replayed(
         full,

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP, LogGap
 from .followed import FollowedPartitions
+from .lists import Lists, Requested
 from .partitions import Partitions
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
 from .session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
-from .slots import Ranks
+from .slots import NONE, Ranks
 
 #: ``connections.max.idle.ms``: a broker closes a connection that is silent for longer.
 CONNECTION_IDLE_US = 600_000_000
@@ -87,6 +88,7 @@ class Stream(msgspec.Struct, array_like=True):
     FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
     caches that create one for the same FETCH share its orders. ``built_us``: its last response.
     ``epoch``: of its last FETCH. ``counts_epochs``: how many came since the session began is known.
+    ``is_older``: what it fetches is taken from what held when the log began (``take_over``).
     """
 
     number: int
@@ -106,6 +108,7 @@ class Stream(msgspec.Struct, array_like=True):
     built_us: int = 0
     epoch: int = INITIAL_EPOCH
     counts_epochs: bool = True
+    is_older: bool = False
 
     def starts_anew(self, row: RecordedFetch) -> bool:
         """A full FETCH starts a session even where none was refused or dropped.
@@ -151,6 +154,31 @@ class Stream(msgspec.Struct, array_like=True):
         )
         for cache, cache_id in created.items():
             self.held[cache] = Held(number, cache_id)
+
+    def take_over(
+        self, row: RecordedFetch, requested: Requested, cache_ids: Mapping[int, int]
+    ) -> None:
+        """The recorded session is older than the log, and has these partitions."""
+        self.followed.take_over(requested, requested.rows[row.number])
+        client, broker = (Ranks.of(self.followed.order.slots) for _ in range(2))
+        epoch = row.session_epoch + 1
+        self.sessions[1] = FetchSession(
+            row.uses_topic_ids, row.session_id, client, broker, epoch, is_older=True
+        )
+        for cache, cache_id in cache_ids.items():
+            self.held[cache] = Held(1, cache_id)
+        self.unknown, self.counts_epochs, self.is_older = None, False, True
+        self.draft_has_uuid = row.is_follower
+
+    def is_refuted(self, row: RecordedFetch, lists: Lists) -> bool:
+        """It lacks a partition that is returned, or forgotten, and was not listed."""
+        had = self.followed.slots
+        named = [lists.returned, lists.forgotten]
+        partitions = np.concatenate([each.partitions[each.rows[row.number]] for each in named])
+        strange = partitions[had.of(partitions) == NONE]
+        return not np.isin(
+            strange, lists.requested.partitions[lists.requested.rows[row.number]]
+        ).all()
 
     def drop_unheld_sessions(self) -> None:
         """Orders of sessions that no cache has any more are not needed."""

@@ -28,6 +28,7 @@ FETCH_SESSION_OUTCOMES = Table.of_outcomes(
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
+        Column("bytes_open", LONG, "so many bytes more the request, and the response, may have"),
         Column("session_error", INT, "70, 71 or 106 where the response is a session error, else 0"),
         Column("equals_recorded", BOOL, "same lists and bytes, both ways; null: not comparable"),
     ),

@@ -1,5 +1,6 @@
 -- FETCHes of topic partitions, as the rule reads them: recording, node_id, INPUT_SCHEMA. Before those
--- of a node goes one row with the names of all topic ids: from v13 on a FETCH has only ids.
+-- of a node goes one row with the names of all topic ids: from v13 on a FETCH has only ids. Before the
+-- first FETCH of a session that is older than the log goes one with the partitions that it had.
 WITH events AS (
     SELECT recording, node_id, request_id, api_version, client_id, connection, replica_id,
         replica_epoch, unix_micros(received_at) AS received_us,
@@ -25,3 +26,16 @@ UNION ALL BY NAME
 SELECT nodes.recording, nodes.node_id, '' AS request_id, 0 AS dequeued_us, names.topic_names
 FROM (SELECT DISTINCT recording, node_id FROM events) AS nodes
 JOIN names ON names.recording = nodes.recording
+UNION ALL BY NAME
+SELECT recording, node_id, request_id, api_version, client_id, connection, replica_id,
+    replica_epoch, unix_micros(held_from) - 1 AS dequeued_us, session_id,
+    session_epoch - 1 AS session_epoch,
+    list_transform(partitions, lambda p: {
+        'topic_id': CASE WHEN api_version >= 13 THEN p.topic_id END,
+        'topic': CASE WHEN api_version < 13 THEN p.topic END, 'partition': p.partition,
+        'current_leader_epoch': CAST(NULL AS INT), 'fetch_offset': CAST(NULL AS BIGINT),
+        'last_fetched_epoch': CAST(NULL AS INT), 'log_start_offset': CAST(NULL AS BIGINT),
+        'partition_max_bytes': CAST(NULL AS INT), 'replica_directory_id': CAST(NULL AS VARCHAR),
+        'high_watermark': 9223372036854775807}) AS request_partitions
+FROM held_sessions
+WHERE held_from > $since_at AND held_from <= $until_at

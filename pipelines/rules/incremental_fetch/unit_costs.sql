@@ -8,7 +8,7 @@ WITH fetched AS (
     CAST(response_bytes - record_bytes AS DOUBLE) AS response_bytes,
     CAST(response_partitions AS DOUBLE) AS returned
   FROM fetch_session_outcomes
-  WHERE parameter = 'none' AND verdict = 'replayed' AND variant IN ('full', 'incremental')
+  WHERE parameter = 'none' AND verdict IN ('replayed', 'bounded') AND variant IN ('full', 'incremental')
     AND client_kind IN ('follower', 'consumer') AND request_bytes + response_bytes IS NOT NULL
 ),
 fitted AS (

@@ -11,7 +11,7 @@
 -- bytes_per_second: both ways, over the whole bucket, also where the log begins or ends within it
 -- overhead_per_second: those that are not records
 WITH known AS (
-  SELECT *, verdict = 'replayed' AS is_known FROM fetch_session_outcomes
+  SELECT *, verdict IN ('replayed', 'bounded') AS is_known FROM fetch_session_outcomes
   WHERE parameter = 'none' AND verdict <> 'not_applicable'
 ),
 summed AS (
