@@ -39,8 +39,9 @@ A hole in the log of the controller that is active, or may have become so in it,
 the end of the log does: what was not seen by then is unknown (``holes``). Behind it all is, until
 each broker that counts has sent two heartbeats, at the latest until their sessions would be over,
 and the offset that responses carry has passed what was there. Simulated heartbeats follow from all
-before them, so behind a hole they are unknown. A log that begins in the middle is treated so too,
-but its simulations begin there. A hole in another controller's log touches nothing; one in a
+before them, so behind a hole they are unknown. Where a log begins in the middle, it is certain
+which brokers count when each that METADATA names has sent a heartbeat (two where it may have been
+fenced), and simulations begin there. A hole in another controller's log touches nothing; one in a
 broker's touches API_VERSIONS of it. A forwarded write whose line at its broker is missing, for
 whatever reason, has no arrival, so its read-after-write is unknown, and when it was applied is not.
 

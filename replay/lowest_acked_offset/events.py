@@ -21,6 +21,8 @@ WRITE = "write"
 FETCH = "fetch"
 #: API_VERSIONS with a broker's response: ``offset`` is finalizedFeaturesEpoch.
 API_VERSIONS = "api_versions"
+#: What held when the log began: a broker (``is_fenced``: it may have been), or a topic's replicas.
+HELD = "held"
 #: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
 LEARNED = "learned"
 

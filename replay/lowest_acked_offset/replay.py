@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..log_gaps import LogGap
 from .brokers import Heartbeat
-from .events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, STAMP_SLACK_US, WRITE, Event
+from .events import API_VERSIONS, FETCH, HEARTBEAT, HELD, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes, sender_of, wrong_lines
 from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Write, heartbeat_row
@@ -101,6 +101,9 @@ class LowestAckedOffset:
             # So that every FETCH is in that may have been worked off before the response.
             happened += STAMP_SLACK_US
         elif row.kind == LEARNED and not state.simulations:
+            return
+        elif row.kind == HELD:
+            state.hold(row)
             return
         state.fresh.append((happened, row))
 

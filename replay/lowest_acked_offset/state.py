@@ -13,7 +13,7 @@ from .cadence import Recorded
 from .controller import HeartbeatManager
 from .events import STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
-from .holes import Active, Settling
+from .holes import SETTLING_HEARTBEATS, Active, Settling
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
 from .reasons import LOG_GAP, NO_RESPONSE, NOT_ANSWERED, NOT_HEARD_YET, NOT_LEARNED, UNKNOWN_WORK
 from .simulation import Claimed, Simulation
@@ -60,6 +60,8 @@ class State(msgspec.Struct):
     #: Variants of which the log has when brokers learned.
     learned: set[str] = set()
     first_heartbeat_us: int | None = None
+    #: Heartbeats that are still needed of each broker that may have counted when the log began.
+    unheard: dict[int, int] | None = None
     active: Active = msgspec.field(default_factory=Active)
     #: By controller (handled, built) of the heartbeat that it had last.
     last_handled: dict[int, tuple[int, int]] = {}
@@ -114,6 +116,15 @@ class State(msgspec.Struct):
     def uncertain(self) -> str:
         return NOT_HEARD_YET if self.settling is None else LOG_GAP
 
+    def hold(self, row: Event) -> None:
+        """Takes what held when the log began: brokers, and replicas of topics."""
+        if row.broker_id < 0:
+            self.replicas.of_topic.update(zip(row.topics, row.replicas, strict=True))
+            return
+        # A heartbeat may be the first in its state of a broker that was fenced.
+        needed = SETTLING_HEARTBEATS if row.is_fenced else 1
+        self.unheard = {**(self.unheard or {}), row.broker_id: needed}
+
     def be_certain(self, at: int, broker_id: int, settings: Settings) -> None:
         """From when on every broker that counts has sent a heartbeat, or was fenced."""
         if self.settling is not None:
@@ -125,6 +136,10 @@ class State(msgspec.Struct):
         if self.first_heartbeat_us is None:
             self.first_heartbeat_us = at
         certain = self.first_heartbeat_us + FENCED_AFTER_US
+        if self.unheard is not None:
+            self.unheard[broker_id] = self.unheard.get(broker_id, SETTLING_HEARTBEATS) - 1
+            if max(self.unheard.values()) <= 0 and at < certain:
+                certain, self.first_heartbeat_us = at, at - FENCED_AFTER_US
         if self.committed.began_empty and at < certain:
             certain = 0
         self.replicas.is_partial = certain > 0

@@ -36,6 +36,20 @@ SELECT recording, unix_micros(built_at) AS at_us, 'api_versions' AS kind, reques
 FROM metadata_offsets
 WHERE kind = 'finalized_features_epoch' AND built_at > $since_at AND built_at <= $until_at
 UNION ALL BY NAME
+-- Brokers that the first METADATA name, is_fenced where they may have been so when the log began, and
+-- the replicas of topics that there were.
+SELECT recording, unix_micros(min(held_from)) AS at_us, 'held' AS kind,
+    concat_ws('/', 'broker', replica) AS request_id, -1 AS node_id, 0 AS error_code,
+    replica AS broker_id, NOT bool_or(coalesce(array_contains(isr, replica), FALSE)) AS is_fenced
+FROM (SELECT recording, held_from, isr, explode(replicas) AS replica FROM held_partitions)
+GROUP BY recording, replica
+HAVING min(held_from) > $since_at AND min(held_from) <= $until_at
+UNION ALL BY NAME
+SELECT recording, unix_micros(held_from) AS at_us, 'held' AS kind,
+    concat_ws('/', 'topic', topic) AS request_id, -1 AS node_id, 0 AS error_code,
+    -1 AS broker_id, [topic] AS topics, [replicas] AS replicas
+FROM held_topics WHERE held_from > $since_at AND held_from <= $until_at
+UNION ALL BY NAME
 -- When replicas learned of an advance of the high watermark, recorded and replayed.
 SELECT recording, unix_micros(learned_at) AS at_us, 'learned' AS kind,
     concat_ws('/', variant, leader_id, leader_epoch, replica_id, high_watermark) AS request_id,
