@@ -1,0 +1,115 @@
+"""Logs that begin in the middle: outcomes are those of the whole log, bounded or unknown."""
+
+import gzip
+import json
+import shutil
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from recorded_logs import PLACES, folder_of
+
+from kip_replay.pipelines.ingest.recording import load_recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.replay import replay
+from kip_replay.replay.tables import TABLES
+
+from .recorded import ENGINE, OPTIONS, STEPS, WAREHOUSE, Row, outcomes, quiet, rows_of
+
+pytestmark = pytest.mark.golden
+
+#: By table the columns that are compared, and how many rows known on the whole log may be unknown.
+COMPARED = {
+    "fetch_session_outcomes": (
+        *("request_partitions", "response_partitions", "request_bytes", "response_bytes"),
+    ),
+    "produce_ack_outcomes": (
+        *("request_acks_all_latency_ms", "request_min_isr_latency_ms"),
+        *("acks_all_error", "min_isr_error"),
+    ),
+    "metadata_write_outcomes": ("applied_everywhere_at", "known_at"),
+    "heartbeat_outcomes": ("lowest_acknowledged_offset",),
+}
+NAMES = sorted(path.parent.name for place in PLACES for path in place.glob("*/recording.json"))
+#: Rows of the beginning may differ: a FETCH that was in flight, a topic that was just created.
+DIFFERENT_MAX = 0.005
+
+
+def begun_later(name: str, seconds: float, folder: Path) -> dict[str, list[Row]]:
+    """Outcomes of a recording without its first seconds, cut as a log that begins there."""
+    shutil.copytree(folder_of(name), folder)
+    manifest = json.loads((folder / "recording.json").read_text())
+    logs = [folder / node["log"] for node in manifest["nodes"]]
+    lines = {log: gzip.decompress(log.read_bytes()).splitlines(keepends=True) for log in logs}
+    first = min(line[:24] for of_log in lines.values() for line in of_log)
+    begin = datetime.fromisoformat(first[1:].decode().replace(",", ".")) + timedelta(0, seconds)
+    stamp = f"[{begin:%Y-%m-%d %H:%M:%S,%f}".encode()[:24]
+    for log, of_log in lines.items():
+        at = next((n for n, line in enumerate(of_log) if line[:24] >= stamp), len(of_log))
+        log.write_bytes(gzip.compress(b"".join(of_log[at:]), 1))
+    manifest["name"] = f"{name}-later"
+    (folder / "recording.json").write_text(json.dumps(manifest))
+    recording = load_recording(folder)
+    ingest([recording], ENGINE, say=quiet)
+    replay([recording], ENGINE, [*STEPS.values()], OPTIONS, say=quiet)
+    found = {}
+    for table in COMPARED:
+        rows = WAREHOUSE.rows(TABLES[table], [recording.name]).drop_columns("recording")
+        found[table] = [row for batch in rows.to_batches() for row in rows_of(batch)]
+    return found
+
+
+def compared(table: str, whole: list[Row], later: list[Row]) -> Counter[str]:
+    """Rows that the whole log decides: the same, between bounds, different or unknown."""
+    key = [name for name in TABLES[table].key if name != "recording"]
+    of_whole = {tuple(map(row.get, key)): row for row in whole if row["verdict"] == "replayed"}
+    counts: Counter[str] = Counter()
+    for row in later:
+        there = of_whole.get(tuple(map(row.get, key)))
+        if there is None or row["parameter"] != "none":
+            continue
+        values = [(row[name], there[name]) for name in COMPARED[table]]
+        if row["verdict"] == "bounded":
+            room = row["bytes_open"]
+            is_within = all(0 <= its - own <= room for own, its in values[2:])
+            counts["bounded" if is_within and values[0][0] == values[0][1] else "different"] += 1
+        elif row["verdict"] == "unknown":
+            counts["unknown"] += 1
+        else:
+            counts["same" if all(own == its for own, its in values) else "different"] += 1
+    return counts
+
+
+def held_against_the_whole(name: str, seconds: float, folder: Path) -> dict[str, Counter[str]]:
+    later = begun_later(name, seconds, folder)
+    return {t: compared(t, outcomes(name, TABLES[t]), rows) for t, rows in later.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "unknown_max"),
+    [
+        ("acks-slow-follower", "produce_ack_outcomes", 0.01),
+        ("acks-slow-follower", "fetch_session_outcomes", 0.0),
+        ("sessions-on", "fetch_session_outcomes", 0.0),
+        ("metadata-4.0", "metadata_write_outcomes", 0.5),
+        ("metadata-4.0", "heartbeat_outcomes", 0.1),
+    ],
+)
+def test_what_held_before_is_told_by_what_came_later(
+    name: str, table: str, unknown_max: float, tmp_path: Path
+) -> None:
+    counts = held_against_the_whole(name, 20, tmp_path / "later")[table]
+    assert counts["unknown"] <= unknown_max * counts.total()
+    assert counts["different"] <= DIFFERENT_MAX * counts.total()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_recordings_that_begin_anywhere_are_what_the_whole_ones_are(
+    name: str, tmp_path: Path
+) -> None:
+    seconds = Random(name).uniform(2, 45)
+    for table, counts in held_against_the_whole(name, seconds, tmp_path / "later").items():
+        assert counts["different"] <= DIFFERENT_MAX * counts.total(), (table, seconds, counts)
