@@ -74,8 +74,9 @@ class Job:
         return normal(str(self.arguments.warehouse))
 
     def tell(self, line: str) -> None:
-        """Says what a step does; with ``--quiet`` its warnings alone."""
-        if line.startswith("warning: ") or not vars(self.arguments).get("quiet"):
+        """Says what a step does; with ``--quiet`` only its warnings and the lines that it read."""
+        is_result = line.startswith("warning: ") or ": lines read " in line
+        if is_result or not vars(self.arguments).get("quiet"):
             say(line)
 
     def options(self) -> RecordingOptions:
