@@ -12,7 +12,7 @@ CREATE TEMP MACRO host_of(connection) AS
 WITH sent AS (
     SELECT recording, node_id, request_id, unix_micros(dequeued_at) AS at_us, api_version, client_id,
         connection, replica_id, replica_epoch, session_id, session_epoch, response_session_id,
-        error_code, rack_id, request_partitions, forgotten_partitions, response_partitions
+        error_code, rack_id
     FROM fetches WHERE NOT coalesce(is_cluster_metadata, TRUE)
 ),
 opened AS (
@@ -94,8 +94,9 @@ forgotten AS (
         coalesce(names.name, f.gone.topic, f.gone.topic_id) AS topic, f.gone.topic_id AS topic_id,
         f.gone.partition AS partition
     FROM (
-        SELECT recording, node_id, replica_id, at_us, explode(forgotten_partitions) AS gone
-        FROM sent WHERE replica_id >= 0 AND size(forgotten_partitions) > 0) AS f
+        SELECT recording, node_id, replica_id, unix_micros(dequeued_at) AS at_us,
+            explode(forgotten_partitions) AS gone
+        FROM fetches WHERE replica_id >= 0 AND size(forgotten_partitions) > 0) AS f
     LEFT JOIN topic_names AS names
     ON names.recording = f.recording AND names.topic_id = f.gone.topic_id
 ),
@@ -121,9 +122,9 @@ consumed AS (
                 'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition}), []),
             coalesce(list_transform(s.response_partitions, lambda p: {
                 'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition}), [])) AS listed
-    FROM older AS o JOIN sent AS s
+    FROM older AS o JOIN fetches AS s
     ON s.recording = o.recording AND s.node_id = o.node_id AND s.session_id = o.session_id
-        AND s.at_us <= o.stated_us
+        AND unix_micros(s.dequeued_at) <= o.stated_us
     WHERE o.replica_id = -1 AND coalesce(o.rack_id, '') = ''
 ),
 steady AS (
