@@ -220,7 +220,7 @@ PHRASES = {
     "refused": "3 FETCHes requested a session and got none; 2 found theirs gone. Brokers have "
     "8 slots; 560 are enough for the sessions of this log (at most 70 at once on one broker). The "
     "setting is read at start: it takes a rolling restart of the brokers.",
-    "restarted": "No session was refused. A broker has at most 70 at once.",
+    "restarted": "No session was refused. These logs show at most 70 at once on a broker.",
 }
 
 
