@@ -69,6 +69,8 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
     assert {**versions(copy), **dict.fromkeys(decided)} == {**before, **dict.fromkeys(decided)}
     assert run.main([str(FREEZE), "--quiet", "--warehouse", copy.path]) == 0
     printed = capsys.readouterr().out
+    read, printed = printed.split("\n", 1)
+    assert read.startswith("ingest freeze-4.1: lines read 0 = requests 0 + ")
     assert printed.startswith("\nfreeze-4.1\n")
     assert printed.endswith(f"report: {page}\n")
     assert "\nfailover-4.0\n" not in printed  # whose page stays
