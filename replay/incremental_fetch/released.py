@@ -126,10 +126,12 @@ def incremental_fetch(fetch: Fetch, session: FetchSession) -> Incremental:
     """What goes over the wire in a session that is there."""
     epoch, followed, row = session.next_epoch, fetch.followed, fetch.row
     requested, forgotten = session.request(fetch.changes, followed)
-    returned, slots = session.response(fetch.response, is_returned(fetch.returned, fetch.response))
     if session.is_older:
         requested, forgotten = np.arange(fetch.listed.start, fetch.listed.stop), fetch.forgotten
         returned, slots = fetch.response.at, fetch.response.slots
+    else:
+        which = is_returned(fetch.returned, fetch.response)
+        returned, slots = session.response(fetch.response, which)
     if session.uses_topic_ids != row.uses_topic_ids:
         # To the client each partition is the one it was, with another topic id.
         requested, forgotten = np.arange(fetch.listed.start, fetch.listed.stop), forgotten[:0]
