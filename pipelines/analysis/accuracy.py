@@ -91,7 +91,8 @@ class Judgement:
       ``distributions`` are of.
     * ``measures`` (recording, variant, metric, group_kind, group_value, unit, value, baseline,
       sample_count, unknown_count), which may read ``percentiles`` of latency_summary: no sweeps,
-      which no recording shows; what brokers did is the variant "recorded".
+      which no recording shows; what brokers did is the variant "recorded", and "recorded/V" of
+      what is known under the variant V.
     * ``shares`` (likewise; no variant, unit and baseline): what must be 1 in a self-check.
     * ``shown``: the rows of ``side_by_side`` that are kept, with another baseline or is_judged, and
       ``scale``: what a relative tolerance is relative to, null for |recorded|.

@@ -1,5 +1,5 @@
--- Requests and bytes of the steady phase, less the gaps in the node's log. Bytes are null where the
--- size is not known; overhead is only known of requests whose size is. Added to what the table has of
+-- Requests and bytes of the steady phase, less the gaps in the node's log. Partitions, bytes and
+-- overhead are of requests whose size is known, the others are counted. Added to what the table has of
 -- files that are counted already, in blocks of counted_block_us.
 CREATE TEMP MACRO total(amount) AS CAST(coalesce(sum(amount), 0) AS BIGINT);
 CREATE TEMP MACRO listed(block, amount) AS list_transform(
@@ -26,11 +26,13 @@ known AS (
 ),
 sides AS (
     SELECT recording, rule, variant, parameter, parameter_value, node_id, client_kind, block, [
-        {'direction': 'request', 'requests': count(*), 'partitions': total(request_partitions),
+        {'direction': 'request', 'requests': count(*),
+            'partitions': total(CASE WHEN request_bytes IS NOT NULL THEN request_partitions END),
             'bytes': total(request_bytes), 'record_bytes': CAST(0 AS BIGINT),
             'unknown_size': total(CASE WHEN request_bytes IS NULL THEN 1 END)},
         {'direction': 'response', 'requests': total(response),
-            'partitions': total(response * response_partitions),
+            'partitions': total(
+                CASE WHEN response_bytes IS NOT NULL THEN response * response_partitions END),
             'bytes': total(response * response_bytes),
             'record_bytes': total(
                 CASE WHEN response_bytes IS NOT NULL THEN response * record_bytes END),

@@ -46,6 +46,8 @@ _STATED = pa.schema(
 )
 _PROTOCOL = ("in_use", "is_mixed", "is_comparable")
 _SIDES = pa.schema({"recording": TEXT, "rule": TEXT, **dict.fromkeys(_PROTOCOL, BOOL)})
+#: Reasons of what is unknown that complete logs would not leave.
+_DAMAGED = (LOG_GAP, CLOCKS_DIFFER)
 #: Checks whose failure the report states in words of its own, and that withhold nothing.
 STATED_CHECKS = frozenset(
     {
@@ -141,10 +143,15 @@ def decided(
         "facts": pa.Table.from_pylist(sides, _SIDES),
         "stated": pa.Table.from_pylist([*_stated(rules)], _STATED),
     }
-    found = engine.rows(Text.read(_FOLDER / "headlines.sql"), recordings, inputs)
+    most = config["report"]["unknown_share_max"]
+    text = Text.read(_FOLDER / "headlines.sql", unknown_share_max=most)
+    found = engine.rows(text, recordings, inputs)
     limited = [
         {**row, "limit": config[row["rule"]].get(row["limit_name"])} for row in found.to_pylist()
     ]
+    for row in limited:
+        if _unknown_share(row) > most:
+            row.update(dict.fromkeys(("before", "after", "low", "high")))
     headlines: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in sorted(limited, key=lambda row: row["place"]):
         headlines[row["recording"], row["rule"]].append(row)
@@ -192,9 +199,9 @@ def _decision(
     price = [row for row in found if row["role"] == "price"]
     weighed = _weighed(rule, gain, price, facts)
     if weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
-        weighed = doubts.withheld(name, rule, gain, weighed) or weighed
-    if weighed.advice is Advice.NOT_ENOUGH:
-        weighed = doubts.explained(name, rule, weighed)
+        weighed = doubts.withheld(name, rule, found, weighed) or weighed
+    if weighed.advice is Advice.NOT_ENOUGH and (name, rule.name) in doubts.growing:
+        weighed = Weighed(weighed.advice, "still_growing")
     told = {**(facts or {}), **weighed.facts}
     return {
         "recording": name,
@@ -226,7 +233,7 @@ def _weighed(
     if facts["in_use"] and not facts["is_mixed"]:
         return Weighed(Advice.IN_USE, "in_use")
     if gain is None or gain["before"] is None or gain["after"] is None:
-        return Weighed(Advice.NOT_ENOUGH, "unknown")
+        return Weighed(Advice.NOT_ENOUGH, "too_little_data")
     limited = [row for row in price if row["limit"] is not None]
     is_gain = _side(gain["high"], gain["low"], -gain["limit"])
     is_affordable = [_side(row["high"], row["low"], row["limit"]) for row in limited]
@@ -239,6 +246,12 @@ def _weighed(
         return Weighed(Advice.DO if is_released else Advice.NO_RELEASE, "worth_it")
     is_bounded = None not in (row["low"] for row in (gain, *limited))
     return Weighed(Advice.NOT_ENOUGH, "on_the_limit" if is_bounded else "too_little_data")
+
+
+def _unknown_share(row: Row) -> float:
+    """The share of what a figure is of that is unknown."""
+    unknown = row["unknown_count"] or 0
+    return unknown / (unknown + (row["count"] or 0)) if unknown else 0.0
 
 
 def _side(high: float | None, low: float | None, most: float) -> bool | None:
@@ -298,9 +311,14 @@ class _Doubts:
         return cls(reasons, lacking, failed, growing, limits)
 
     def withheld(
-        self, name: str, rule: SummedRule, gain: Row | None, weighed: Weighed
+        self, name: str, rule: SummedRule, found: Sequence[Row], weighed: Weighed
     ) -> Weighed | None:
         """Why advice is not given; None where it may be."""
+        share, why = max(map(_unknown_share, found), default=0.0), self._most_often(name, rule.name)
+        is_damage = why.get("unknown_reason") in _DAMAGED
+        if share > self.limits["unknown_share_max"] and not is_damage:
+            why["unknown_percent"] = f"{100 * share:.1f}"
+            return Weighed(Advice.WITHHELD, "unknown", why)
         share = self._share_damaged(name, rule.name)
         if share > self.limits["damaged_share_max"]:
             return Weighed(Advice.WITHHELD, "damaged", {"damaged_percent": f"{100 * share:.1f}"})
@@ -311,18 +329,10 @@ class _Doubts:
         if wrong := of_rule & {*self.failed.get(name, ())}:
             return Weighed(Advice.WITHHELD, "checks_failed", {"tables": ", ".join(sorted(wrong))})
         is_used = weighed.advice not in (Advice.IN_USE, Advice.NOT_ENOUGH)
-        error = (gain["self_check_error"] if gain and is_used else None) or 0.0
-        if error > self.limits["self_check_error_max"]:
+        errors = (row["self_check_error"] for row in found if row["role"] == "gain" and is_used)
+        if (error := max(filter(None, errors), default=0.0)) > self.limits["self_check_error_max"]:
             return Weighed(Advice.WITHHELD, "self_check", {"error_percent": f"{100 * error:.0f}"})
         return None
-
-    def explained(self, name: str, rule: SummedRule, weighed: Weighed) -> Weighed:
-        """Why there is not enough data: more is to come, or most outcomes are unknown."""
-        if (name, rule.name) in self.growing:
-            return Weighed(weighed.advice, "still_growing")
-        if weighed.reason != "unknown":
-            return weighed
-        return Weighed(weighed.advice, weighed.reason, self._most_often(name, rule.name))
 
     def _share_damaged(self, name: str, rule: str) -> float:
         """The share of outcomes that rest on what logs lack, of the variant with most."""
@@ -330,7 +340,7 @@ class _Doubts:
         damaged: Counter[str] = Counter()
         for (variant, reason), outcomes in self.reasons.get((name, rule), {}).items():
             every[variant] += outcomes
-            damaged[variant] += outcomes if reason in (LOG_GAP, CLOCKS_DIFFER) else 0
+            damaged[variant] += outcomes if reason in _DAMAGED else 0
         return max((damaged[variant] / n for variant, n in every.items() if n), default=0.0)
 
     def _most_often(self, name: str, rule: str) -> dict[str, object]:

@@ -349,11 +349,13 @@ def _traffic_figure(metric: str, rows: Sequence[Row]) -> Figure:
     """``fetches`` or ``bytes`` both ways a second, or ``partitions`` of a FETCH."""
     requests = [row for row in rows if row["direction"] == "request"]
     counts, partitions = (_in(requests, name).sum(0) for name in ("requests", "partitions"))
-    parts = [(partitions, counts)]
+    # One FETCH is unknown both ways, or only its response is.
+    ways = (requests, [row for row in rows if row["direction"] == "response"])
+    unknown = max(sum(row["unknown_size_requests"] for row in of) for of in ways)
+    parts = [(partitions, counts * (1 - unknown / max(counts.sum(), 1)))]
     if metric != "partitions":
         of, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
         parts = [*zip(_in(of, what), _in(of, "seconds"), strict=True)]
-    unknown = sum(row["unknown_size_requests"] for row in rows) if metric == "bytes" else 0
     return Figure(partial(rates, parts), counts, _in(rows, "seconds").max(0), unknown, is_sum=True)
 
 

@@ -101,12 +101,14 @@ class Effect:
 
     @property
     def within(self) -> str:
-        """The ends of the interval, the smaller change first."""
+        """The ends of the interval, the smaller change first, and how many of all are unknown."""
         ends = (self.row["low"], self.row["high"])
         low, high = ends if self.difference > 0 else (-ends[1], -ends[0])
         low, high = self.wording(low), self.wording(high)
         figure, _, unit = low.partition(words.SPACE)
-        return f"{figure if high.endswith(f'{words.SPACE}{unit}') else low} to {high}"
+        text = f"{figure if high.endswith(f'{words.SPACE}{unit}') else low} to {high}"
+        count, unknown = self.row["count"], self.row["unknown_count"]
+        return f"{text}; {unknown:,} of {count + unknown:,} unknown" if unknown else text
 
     def wording(self, value: float) -> str:
         unit = self.row["unit"]

@@ -10,15 +10,17 @@ part of the KIP, one machine with two drivers:
 * ``closed_loop``: producers that react.
 
 A response is NOT_ENOUGH_REPLICAS (19) before the append, while the committed ISR is smaller than
-min.insync.replicas; no error when enough replicas have the batch; REQUEST_TIMED_OUT (7) after
-timeoutMs; NOT_LEADER_OR_FOLLOWER (6) where the leader was lost first (``DelayedProduce``). A
-request is responded to with its slowest partition.
+min.insync.replicas; another error before the append as recorded, for no acks change it; no error
+when enough replicas have the batch; REQUEST_TIMED_OUT (7) after timeoutMs; NOT_LEADER_OR_FOLLOWER
+(6) where the leader was lost first (``DelayedProduce``). A request is responded to with its slowest
+partition.
 
-Of a recorded response are read a PRODUCE's ``base_offset`` (-1: nothing was appended), errors and
-divergence of a partition in a FETCH's response (then the leader took no note), the session id, and
-whether a consumer's FETCH was still parked when a follower's was taken. *Never* when a PRODUCE's
-response was built, its error, the partition's high watermark, nor when exactly a consumer got its
-response: what was recorded is written beside what was replayed.
+Of a recorded response are read a PRODUCE's ``base_offset`` (-1: nothing was appended), the error of
+a partition of which nothing was appended unless it is one of the rule's own (``reasons.DECIDED``),
+errors and divergence of a partition in a FETCH's response (then the leader took no note), the
+session id, and whether a consumer's FETCH was still parked when a follower's was taken. *Never*
+when a PRODUCE's response was built, any other error of it, the partition's high watermark, nor when
+exactly a consumer got its response: what was recorded is written beside what was replayed.
 
 A batch is appended when the handler of its PRODUCE returns (``handled_us``). A follower's progress
 is noted somewhere within its FETCH's handler; where, the log does not have (``events``). Then the

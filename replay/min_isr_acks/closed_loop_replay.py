@@ -23,7 +23,7 @@ from . import tables
 from .closed_loop import LOOPS, OWN_US, Alone, ClosedLoop, Group, Logged, LoopState, Produce, Sent
 from .events import NEVER, Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from .reasons import ACKS_0, COLD, LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
+from .reasons import ACKS_0, COLD, LOG_ENDED, NONE, REQUEST_TIMED_OUT
 from .replay import MinIsrAcks
 
 #: Cycles of a follower until its leader is warm. They get shorter with their number, not with time
@@ -31,7 +31,8 @@ from .replay import MinIsrAcks
 WARM = 500
 _SCHEMA = tables.PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
 _VARIANTS = (tables.ACKS_ALL, tables.ACKS_MIN_INSYNC_REPLICAS)
-_REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
+#: Errors of what was appended; with acks=0 there is none.
+_APPENDED = (None, NONE, REQUEST_TIMED_OUT)
 _WAITS = ("latency_ms", "request_recorded_latency_ms")
 _PREDICTED = ("received_at", "latency_ms", "latency_sent_earliest_ms", "error_code")
 #: Starts the replay of each PRODUCE as it arrived, from what it had saved.
@@ -210,17 +211,19 @@ class ProducersReact:
         # With acks=0 it is appended all the same, and wakes followers.
         reasons = (one["reason"] for one in outcomes)
         produce.reason = next((one for one in reasons if one not in (None, ACKS_0)), None)
-        is_known = produce.reason is None and all(one["isr"] for one in outcomes)
+        needed = [one["isr"] for one in outcomes if one["min_isr_error"] in _APPENDED]
+        is_known = produce.reason is None and all(needed)
         produce.is_appended = is_known
         for one in outcomes if is_known else ():
-            replicas = tuple([replica for replica in one["isr"] if replica != self._node_id])
+            isr = one["isr"] or ()
+            replicas = tuple([replica for replica in isr if replica != self._node_id])
             produce.followers += tuple([one for one in replicas if one not in produce.followers])
             min_isr_followers = (one["min_insync_replicas"] or 0) - 1
             if produce.waits:
                 self._add_group((replicas, len(replicas)), produce.groups[0])
                 self._add_group((replicas, min_isr_followers), produce.groups[1])
             # Refused, or the leader was lost: no follower acknowledges it.
-            if one["min_isr_error"] in _REFUSED or min_isr_followers > len(replicas):
+            if one["min_isr_error"] not in _APPENDED or min_isr_followers > len(replicas):
                 produce.is_appended = False
             appended_us = max(appended_us, one["appended_at"] or 0)
         if appended_us > produce.line.handled_us:

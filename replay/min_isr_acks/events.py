@@ -55,7 +55,7 @@ class Partition(NamedTuple):
     topic_id: str | None
     partition: int
     #: PRODUCE: records of the batch, its first offset (-1: nothing appended, None: no response),
-    #: the recorded error (written, never read by the rule).
+    #: the recorded error (read by the rule where nothing was appended).
     record_bytes: int | None = None
     base_offset: int | None = None
     error_code: int | None = None

@@ -9,6 +9,8 @@ REQUEST_TIMED_OUT = 7
 NOT_ENOUGH_REPLICAS = 19
 #: "Compatibility": what a broker without the KIP responds to acks=-2.
 INVALID_REQUIRED_ACKS = 21
+#: Errors of a PRODUCE that was not appended which the rule decides: it reads all others of the log.
+DECIDED = (NONE, NOT_ENOUGH_REPLICAS, INVALID_REQUIRED_ACKS)
 
 ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
 MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"

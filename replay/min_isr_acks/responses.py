@@ -101,9 +101,15 @@ class Finalized:
         Which batches, with acks=all and acks=-2 alike, with which error, and why it is unknown.
         """
         base_offset, size, leads = self.b["base_offset"], self.b["isr_size"], self.b["leads"]
+        recorded = self.b["error_code"]
         is_small, is_unknown = size < min_isr, (min_isr == UNKNOWN) | (size == UNKNOWN)
         is_blurred = (self.b["loss"] == DOUBTED) & (self.lost_us <= self.appended_us)
+        # Whatever acks are: the broker refused it before it looked at the ISR.
+        is_read = (
+            (base_offset == UNKNOWN) & (recorded != NULL) & ~np.isin(recorded, reasons.DECIDED)
+        )
         causes = (
+            (is_read, recorded, None),
             (is_blurred, NULL, LOG_GAP),
             (min_isr == UNKNOWN, NULL, reasons.MIN_ISR_NOT_IN_LOG),
             ((base_offset == UNKNOWN) & (leads == 0), reasons.NOT_LEADER_OR_FOLLOWER, None),

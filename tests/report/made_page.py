@@ -90,7 +90,9 @@ def hostile_blocks(text: str) -> list[Block]:
 
 def card(rule: str, text: str, shown: Sequence[Block]) -> Card:
     figures = {"unit": "ms", "before": 300.0, "after": 1.0, "low": -320.0, "high": -280.0}
-    row: dict[str, Any] = {"figure": text, "before_variant": "a", "after_variant": "b", **figures}
+    counts = {"count": 9, "unknown_count": 1}
+    row: dict[str, Any] = {"figure": text, "before_variant": "a", "after_variant": "b"}
+    row |= figures | counts
     decision = {"rule": rule, "advice": "do it", "reason": "worth_it", "facts": [("a", text)]}
     decision |= {"gain": row, "price": [row], "paste": f"{text}\n{text}", "rests_on": [text]}
     effects = [Effect(name, text, row) for name in ("Gain", "Price")]

@@ -17,6 +17,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.report.pages import Card, read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.incremental_fetch.streams import Unknown
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 from kip_replay.replay.table import Table
@@ -60,7 +61,7 @@ def lag(low: float | None = -310.0, high: float | None = -290.0, **values: Any) 
 
 def more(low: float | None = 9.0, high: float | None = 11.0, **values: Any) -> Rows:
     sides = values.pop("sides", ("recorded", "with_kip_1166"))
-    ends = {"unit": "/s", "before": 10.0, "after": 20.0, "low": low, "high": high}
+    ends = {"unit": "/s", "before": 10.0, "after": 20.0, "low": low, "high": high} | values
     fetches = figure(METADATA, "fetches", "per_second", sides, **ends)
     return fetches + figure(METADATA, "bytes", "per_second", sides, **ends | {"unit": "B/s"})
 
@@ -126,6 +127,16 @@ def sessions(held: int = 0, **counted: int) -> Rows:
     )
 
 
+BEGAN = {"verdict": "unknown", "reason": Unknown.BEGAN_BEFORE_LOG.value, "node_id": 1}
+OLDER = [
+    each
+    for key in "abc"
+    for each in outcomes(
+        "fetch_session_outcomes", SESSIONS, "incremental", session_key=key, **BEGAN
+    )
+]
+
+
 def saved(low: float, high: float) -> Rows:
     ends = {"low": low, "high": high, "before": 9000.0, "after": 3000.0, "unit": "B/s"}
     return figure(SESSIONS, "bytes", "per_second", ("recorded", "incremental"), **ends)
@@ -169,7 +180,22 @@ EXPOSED = alone(ACKS, "exposure", "acks_min_insync_replicas", 60.0, 9.0)
 CASES = {
     "upgrade": (METADATA, "do it: worth_it", UPGRADE + failed("log_has_no_hole", "log_gaps")),
     "few": (METADATA, "not enough data: too_little_data", FETCH + lag(None, None) + more() + MANY),
-    "nobody knows": (METADATA, "not enough data: unknown", FETCH + lag(after=None) + more()),
+    "nobody knows": (
+        METADATA,
+        "not enough data: too_little_data",
+        FETCH + lag(after=None) + more(),
+    ),
+    "half unknown": (
+        METADATA,
+        "withheld: unknown",
+        FETCH + lag(unknown_count=99) + more() + MANY,
+    ),
+    "a fifth unknown": (METADATA, "do it: worth_it", FETCH + lag(unknown_count=24) + more() + MANY),
+    "half of the price": (
+        METADATA,
+        "withheld: unknown",
+        FETCH + lag() + more(unknown_count=99),
+    ),
     "nothing": (METADATA, "not enough data: no_requests", []),
     "growing": (METADATA, "not enough data: still_growing", FETCH),
     "runs it": (METADATA, "already in use: in_use", WITH + lag(sides=IN_USE) + missed(0.9)),
@@ -189,6 +215,7 @@ CASES = {
     "refused": (SESSIONS, "do it: to_mend", sessions(70, refused=3, evicted=2, used=9, slots=8)),
     "evicted": (SESSIONS, "do it: to_mend", sessions(70, evicted=2, used=9, slots=80)),
     "restarted": (SESSIONS, "already in use: in_use", sessions(70, evicted=2, used=9)),
+    "older": (SESSIONS, "already in use: in_use", sessions(2, used=9) + OLDER),
     "no session": (SESSIONS, "do it: worth_it", sessions() + saved(-7000.0, -5000.0)),
     "saves nothing": (SESSIONS, "don't: too_little", sessions() + saved(-999.0, 0.0)),
     "produces": (ACKS, "in no release yet: worth_it", produces(200.0) + waits() + EXPOSED),
@@ -211,6 +238,9 @@ CASES |= {f"price {of}": (METADATA, PRICES[of], FETCH + lag() + more(*of)) for o
 #: What sentences say, besides what those of the samples do.
 PHRASES = {
     "few": "There is too little data for an interval: record for longer, or under more load.",
+    "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
+    "have happened. It takes the logs of all controllers, for longer. Most often: b.",
+    "older": "No session was refused. A broker has at least 3 at once.",
     "growing": "Run again later, or close the recording with --final.",
     "runs it": "brokers would learn of a committed change after 301 ms instead of 1.0 ms",
     "off by 26 %": "The replay of what this cluster ran is off by 26 %",
@@ -220,7 +250,7 @@ PHRASES = {
     "refused": "3 FETCHes requested a session and got none; 2 found theirs gone. Brokers have "
     "8 slots; 560 are enough for the sessions of this log (at most 70 at once on one broker). The "
     "setting is read at start: it takes a rolling restart of the brokers.",
-    "restarted": "No session was refused. These logs show at most 70 at once on a broker.",
+    "restarted": "No session was refused. A broker has at most 70 at once.",
 }
 
 
@@ -279,6 +309,16 @@ def test_a_headline_names_its_limit_and_its_self_check(cards: Any) -> None:
         "hwm_parking.decide_more_bytes_per_second_max = 1,000,000",
         "self-check high_watermark_lag_p50: 1 of 2 pass, others are off by up to 10 %",
     ]
+
+
+def test_what_is_unknown_is_said_beside_the_figure_or_withholds_it(cards: Any) -> None:
+    said, withheld = (cards[name][METADATA].gain for name in ("a fifth unknown", "half unknown"))
+    assert said.within == "290 to 310\N{NO-BREAK SPACE}ms; 24 of 123 unknown"
+    assert (withheld.is_known, withheld.row["after"], withheld.row["unknown_count"]) == (
+        False,
+        None,
+        99,
+    )
 
 
 def test_decisions_follow_from_their_limits(tmp_path: Path) -> None:

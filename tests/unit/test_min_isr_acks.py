@@ -86,6 +86,18 @@ def test_what_the_log_does_not_have_is_unknown(history: History, reason: str) ->
     assert row["visible_at"] is None
 
 
+@pytest.mark.parametrize("known", [{}, {"isr": None, "min_isr": None}, {"isr": (11,)}])
+@pytest.mark.parametrize("error", [-1, 3, 6, 10, 29, 45, 47, 87, 100])
+def test_error_before_the_append_is_the_same_with_whatever_acks(error: int, known: Any) -> None:
+    """Whether the ISR is known, large enough, or of another size than min.insync.replicas needs."""
+    history = History(**known)
+    history.produce(0, -1, error=error)
+    for row in history.rows(sweep=(1, 3)):
+        assert (row["verdict"], row["reason"]) == ("replayed", None)
+        assert responses(row) == (1, error, 1, error)
+        assert (row["appended_at"], row["visible_at"], row["exposure_ms"]) == (None, None, None)
+
+
 def test_what_was_refused_would_be_taken_with_a_smaller_minimum_and_nobody_knows_when() -> None:
     history = History(isr=(11,)).then("p-@0")
     swept = {r["parameter_value"]: r for r in history.rows(sweep=(1,))}

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from notation.heartbeats import us
+from notation.leader_log import History
 
+from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.closed_loop import (
     LOOPS,
     Alone,
@@ -21,8 +23,11 @@ from kip_replay.replay.min_isr_acks.closed_loop import (
     Produce,
     Sent,
 )
+from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
+from kip_replay.replay.min_isr_acks.events import batch_of
 from kip_replay.replay.min_isr_acks.follower_cycles import IN_A_ROW, LOOKAHEAD_US, Cycles
 from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 #: A cycle of each follower, and when its first FETCH is parked.
 NEAR, FAR = {12: 10.0, 13: 60.0}, 0.0
@@ -122,6 +127,17 @@ def latencies(
 def test_a_request_is_responded_to_with_its_slowest_partition() -> None:
     both = produce(1, 100, groups=([], [((12,), 1), ((13,), 1)]))
     assert latencies([both]) == {1: (100, WOKEN + 60)}
+
+
+def test_error_before_the_append_comes_as_soon_in_either_cluster() -> None:
+    history = History(isr=None).then("12:0@5000")
+    history.produce(0, -1, error=87)
+    replay = ProducersReact(11, lambda saved: MinIsrAcks(11, variants(), saved=saved))
+    fed = [replay.feed(batch_of(history.in_order())), replay.finish()]
+    rows = [row for _, reacting in fed for row in reacting.to_pylist()]
+    assert [(r["verdict"], r["latency_ms"], r["error_code"]) for r in rows] == 2 * [
+        ("replayed", 1, 87)
+    ]
 
 
 def held_back(previous_ms: float, received_ms: float) -> Produce:

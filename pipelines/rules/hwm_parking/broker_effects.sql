@@ -3,7 +3,7 @@ WITH steady AS (
   SELECT o.recording, variant, replica_id, is_voter, count(*) AS count,
     count(*) * 1e6 / max(until_us - from_us) AS metadata_fetches_per_second
   FROM fetch_parking_outcomes AS o JOIN steady_phases AS p ON p.recording = o.recording
-  WHERE parameter = 'none' AND verdict = 'replayed'
+  WHERE parameter = 'none' AND verdict <> 'not_applicable'
     AND unix_micros(dequeued_at) >= from_us AND unix_micros(dequeued_at) < until_us
   GROUP BY o.recording, variant, replica_id, is_voter
 ),

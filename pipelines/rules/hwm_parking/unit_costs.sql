@@ -19,6 +19,7 @@ lags AS (
 sent AS (
   SELECT recording, variant, max(span_s) AS span_s,
     sum(CASE WHEN direction = 'request' THEN requests END) AS fetches,
+    sum(CASE WHEN direction = 'request' THEN requests - unknown_size_requests END) AS sized,
     sum(bytes) AS bytes, sum(record_bytes) AS record_bytes
   FROM bandwidth_summary WHERE rule = 'hwm_parking' AND parameter = 'none'
   GROUP BY recording, variant
@@ -44,7 +45,7 @@ changes AS (
 sides AS (
   SELECT recording, variant, advances, of_brokers / advances AS brokers,
     1 + of_voters / advances AS voters, of_replicas, span_s * share AS span_s,
-    fetches * share AS fetches, bytes * share AS bytes, record_bytes * share AS record_bytes, mean_ms
+    fetches * share AS fetches, sized * share AS sized, bytes * share AS bytes, record_bytes * share AS record_bytes, mean_ms
   FROM (
     SELECT *, (of_brokers + of_voters) / 1e0 AS of_replicas,
       coalesce((of_brokers + of_voters) / nullif(lags, 0), 1e0) AS share
@@ -61,8 +62,8 @@ measured AS (
       AS cost__advances_per_change,
     b.fetches / b.of_replicas AS cost__fetches_per_advance_without,
     a.fetches / a.of_replicas AS cost__fetches_per_advance_with,
-    (b.bytes - b.record_bytes) / b.fetches AS cost__bytes_per_fetch_without,
-    (a.bytes - a.record_bytes) / a.fetches AS cost__bytes_per_fetch_with,
+    (b.bytes - b.record_bytes) / b.sized AS cost__bytes_per_fetch_without,
+    (a.bytes - a.record_bytes) / a.sized AS cost__bytes_per_fetch_with,
     b.mean_ms * b.advances / b.span_s / 1e3 AS cost__lag_advances_without,
     a.mean_ms AS cost__lag_ms_with, a.mean_ms AS after__mean_lag_ms,
     b.mean_ms AS before__mean_lag_ms,

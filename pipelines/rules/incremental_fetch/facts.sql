@@ -1,18 +1,24 @@
 -- FETCHes of topic partitions, whether their sessions are in use, refused or lost, and how many slots
--- would be enough for all. Slots are as many in each of $shards shards. A session that began before
--- the log is not among the peaks. Error 70: the broker does not know the session any more.
+-- would be enough for all. Slots are as many in each of $shards shards. Sessions that began before the
+-- log were there at once when it began. Error 70: the broker does not know the session any more.
 WITH sent AS (
     SELECT recording, count(*) AS requests, count(*) FILTER (error_code = 70) AS evicted,
         count(*) FILTER (
             session_epoch = 0 AND error_code = 0 AND response_session_id = 0) AS refused
     FROM fetches WHERE NOT is_cluster_metadata GROUP BY recording
 ),
-replayed AS (
+of_nodes AS (
     SELECT recording, count(*) FILTER (variant = 'recorded' AND NOT is_full) AS incremental,
         count(*) FILTER (variant = 'incremental' AND verdict = 'unknown') AS unknown_fetches,
         count(DISTINCT CASE WHEN variant = 'incremental' AND reason = $began_before_log
-            THEN session_key END) AS not_counted
-    FROM fetch_session_outcomes WHERE parameter = 'none' GROUP BY recording
+            THEN session_key END) AS older
+    FROM fetch_session_outcomes WHERE parameter = 'none' GROUP BY recording, node_id
+),
+replayed AS (
+    SELECT recording, sum(incremental) AS incremental, max(older) AS at_begin,
+        CAST(sum(unknown_fetches) AS BIGINT) AS unknown_fetches,
+        CAST(sum(older) AS BIGINT) AS not_counted
+    FROM of_nodes GROUP BY recording
 ),
 steps AS (
     SELECT recording, node_id, shard, unix_micros(event_at) AS at_us,
@@ -41,7 +47,8 @@ in_force AS (
 )
 SELECT sent.recording, requests, incremental > 0 AND refused = 0 AS in_use,
     FALSE AS is_mixed, unknown_fetches = 0 AS is_comparable, refused,
-    evicted, unknown_fetches, coalesce(peak, 0) AS peak,
+    evicted, unknown_fetches, greatest(coalesce(peak, 0), at_begin) AS peak,
+    CASE WHEN unknown_fetches > 0 THEN 'at least' ELSE 'at most' END AS most,
     coalesce(enough, peak, 0) + not_counted AS enough, not_counted, slots,
     greatest(1000, coalesce(slots, 0), $shards * CAST(ceil(CAST(
             (coalesce(enough, peak, 0) + not_counted) * $decide_slots_headroom AS DOUBLE)

@@ -3,6 +3,7 @@
 -- with acks=all and with acks=min.insync.replicas; a sweep has the last only. exposure: from the early
 -- response until the whole ISR had the batch; a PRODUCE that is refused exposes nothing.
 -- closed_loop_latency is of each request, recorded and in the other cluster, where producers react;
+-- _of_known is the recorded one of what is known under a variant;
 -- _sent_earliest and _sent_latest if all that the log leaves open were sent at one end of its interval.
 CREATE TEMP MACRO us(ms) AS CAST(round(ms * 1000) AS BIGINT);
 CREATE TEMP MACRO in_groups(node_id, kind, value) AS [
@@ -37,11 +38,19 @@ waited AS (
             {'variant': $acks_all, 'ms': CASE WHEN is_known THEN acks_all_ms END},
             {'variant': $min_isr, 'ms': CASE WHEN is_known THEN min_isr_ms END}])
     FROM requests_of
+    UNION ALL
+    SELECT recording, rule, parameter, parameter_value, 'produce_request_latency_of_known', node_id,
+        NULL, received_at, unnest([
+            {'variant': $acks_all, 'ms': CASE WHEN is_known THEN recorded_ms END},
+            {'variant': $min_isr, 'ms': CASE WHEN is_known THEN recorded_ms END}])
+    FROM requests_of WHERE parameter = 'none'
 ),
 reacting AS (
     SELECT recording, rule, parameter, parameter_value, node_id, recorded_received_at,
         CASE WHEN is_own THEN 'own' ELSE 'held_back' END AS arrival, unnest([
             {'variant': variant, 'metric': 'closed_loop_latency', 'ms': latency_ms},
+            {'variant': variant, 'metric': 'closed_loop_latency_of_known',
+                'ms': CASE WHEN latency_ms IS NOT NULL THEN request_recorded_latency_ms END},
             {'variant': variant, 'metric': 'closed_loop_latency_sent_earliest',
                 'ms': latency_sent_earliest_ms},
             {'variant': variant, 'metric': 'closed_loop_latency_sent_latest',

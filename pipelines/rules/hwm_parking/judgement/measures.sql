@@ -10,9 +10,10 @@ WITH guesses AS (
 ),
 counts AS (
     SELECT recording, variant, replica_id, completion, count(*) AS fetches,
+        count(*) FILTER (verdict = 'unknown') AS unknown_count,
         sum(coalesce(request_bytes, 0) + coalesce(response_bytes, 0)) AS bytes
     FROM fetch_parking_outcomes JOIN phases USING (recording)
-    WHERE parameter = 'none' AND verdict = 'replayed'
+    WHERE parameter = 'none' AND verdict <> 'not_applicable'
         AND unix_micros(dequeued_at) >= from_us AND unix_micros(dequeued_at) < until_us
     GROUP BY GROUPING SETS (
         (recording, variant), (recording, variant, replica_id), (recording, variant, completion))
@@ -35,17 +36,17 @@ WHERE rule = 'hwm_parking' AND parameter = 'none'
 UNION ALL BY NAME
 SELECT recording, variant, 'fetches_per_second' AS metric, 'all' AS group_kind,
     'all' AS group_value, '1/s' AS unit, fetches / span_s AS value,
-    per_replica * replicas / span_s AS baseline, fetches AS sample_count, 0 AS unknown_count
+    per_replica * replicas / span_s AS baseline, fetches - unknown_count AS sample_count, unknown_count
 FROM guessed WHERE is_all
 UNION ALL BY NAME
 SELECT recording, variant, 'fetch_bytes_per_second' AS metric, 'all' AS group_kind,
     'all' AS group_value, 'bytes/s' AS unit, bytes / span_s AS value,
-    fetches AS sample_count, 0 AS unknown_count
+    fetches - unknown_count AS sample_count, unknown_count
 FROM guessed WHERE is_all
 UNION ALL BY NAME
 SELECT recording, variant, 'fetches' AS metric,
     CASE WHEN completion IS NULL THEN 'replica_id' ELSE 'completion' END AS group_kind,
     coalesce(completion, replica_id::VARCHAR) AS group_value, 'count' AS unit, fetches AS value,
     CASE WHEN completion IS NULL THEN per_replica END AS baseline,
-    fetches AS sample_count, 0 AS unknown_count
+    fetches - unknown_count AS sample_count, unknown_count
 FROM guessed WHERE NOT is_all AND completion IS DISTINCT FROM 'unexplained'

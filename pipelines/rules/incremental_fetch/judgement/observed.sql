@@ -1,17 +1,21 @@
 -- In the steady phase, by kind of client. Of an unknown outcome no partitions and bytes count.
 -- same_set: FETCHes whose client requests the same partitions as before. Bursts of new ones come
 -- when an application happens to begin, not when the protocol says so.
-SELECT recording, variant, metric, client_kind AS group_value,
-    CASE WHEN verdict = 'replayed' THEN
+SELECT recording, side AS variant, metric, client_kind AS group_value,
+    CASE WHEN is_known OR side = 'recorded' AND verdict <> 'unknown' THEN
         CASE WHEN metric LIKE '%request_partitions' THEN request_partitions
             WHEN metric LIKE '%response_partitions' THEN response_partitions
             ELSE request_bytes + coalesce(response_bytes, 0) END END AS value
-FROM fetch_session_outcomes JOIN phases USING (recording)
+FROM (
+    SELECT *, unnest(CASE variant WHEN 'recorded'
+        THEN ['recorded', 'recorded/full', 'recorded/incremental'] ELSE [variant] END) AS side
+    FROM compared JOIN phases USING (recording)
+) AS each
 CROSS JOIN (VALUES
     ('request_partitions'), ('response_partitions'),
     ('same_set_request_partitions'), ('same_set_response_partitions'), ('fetch_bytes')
 ) AS metrics(metric)
-WHERE parameter = 'none' AND verdict <> 'not_applicable'
+WHERE parameter = 'none'
     AND unix_micros(dequeued_at) >= from_us AND unix_micros(dequeued_at) < until_us
     AND (metric NOT LIKE 'same_set%'
         OR added_partitions = 0 AND coalesce(forgotten_partitions, 0) = 0)

@@ -3,7 +3,7 @@
 -- variant: recorded, or incremental: every client that may have a session asks for one
 -- slots: max.incremental.fetch.session.cache.slots: of recorded as DESCRIBE_CONFIGS returned last, null where no line has it; of incremental the what-if, null: enough for all
 -- sessions: sessions that were opened
--- peak_sessions: the most that were open at a time; recorded: one that no FETCH closed, and whose loss no FETCH shows, is open to the end of the log
+-- peak_sessions: the most that were open at a time; incremental: at least, where sessions are unknown, as those that began before the log; recorded: one that no FETCH closed, and whose loss no FETCH shows, is open to the end of the log
 -- peak_at: when that many were open first
 -- evicted: sessions that lost their slot; recorded: those that a FETCH did not find any more, which a restart of the broker does as well
 WITH responses AS (

@@ -5,12 +5,13 @@ WITH produces AS (
         max(unix_micros(received_at)) - min(unix_micros(received_at)) AS span_us
     FROM produce_ack_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable' GROUP BY ALL
 )
-SELECT recording, variant, metric, group_kind, group_value, unit, value, NULL AS baseline,
-    sample_count, unknown_count
+SELECT recording, CASE WHEN metric LIKE '%_of_known_%' THEN 'recorded/' || variant ELSE variant END
+        AS variant, replace(metric, '_of_known', '') AS metric,
+    group_kind, group_value, unit, value, NULL AS baseline, sample_count, unknown_count
 FROM percentiles
 WHERE rule = 'min_isr_acks' AND parameter = 'none'
     -- of requests: how long one of its partitions took alone is not recorded where it has several
-    AND metric IN ('produce_request_latency_p50', 'produce_request_latency_p90',
+    AND replace(metric, '_of_known', '') IN ('produce_request_latency_p50', 'produce_request_latency_p90',
         'closed_loop_latency_p50', 'closed_loop_latency_p90')
     AND group_kind IN ('all', 'node_id')
 UNION ALL BY NAME
