@@ -33,7 +33,7 @@ def rule_pages() -> Mapping[str, Mapping[str, Any]]:
 
 def rule_headlines(rule: str) -> list[Mapping[str, Any]]:
     """The figures that a rule's ``page.toml`` states, each with its ``place``; behind it, with a
-    higher ``choice``, those that stand in for it where it is not known."""
+    higher ``choice``, those that stand in for it where it is not known, or of few values."""
     return [
         {**each, **other, "place": place, "choice": choice}
         for place, each in enumerate(rule_pages()[rule]["headlines"])

@@ -37,7 +37,7 @@ chosen AS (
             PARTITION BY sides.recording, sides.rule, place
             ORDER BY figures.after IS NULL OR coalesce(
                 unknown_count > $unknown_share_max * (count + unknown_count), FALSE),
-                choice, figures.group_value) AS rank
+                figures.group_value, low IS NULL, choice) AS rank
     FROM sides JOIN figures ON figures.recording = sides.recording
         AND figures.rule = sides.rule AND figures.metric = sides.metric
         AND figures.figure = sides.figure AND figures.group_kind = sides.group_kind

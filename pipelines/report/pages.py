@@ -269,14 +269,14 @@ def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None
 def _card(report: Report, recording: str, decision: Row) -> Card:
     rule = decision["rule"]
     stated = rule_pages()[rule]
-    names = {each["name"]: each["says"] for each in rule_headlines(rule)}
+    names = {each["name"]: each for each in rule_headlines(rule)}
     headlines = report.headlines.get((recording, rule), ())
     facts = {name: _number(value) for name, value in dict(decision["facts"] or ()).items()}
     gain = next((row for row in headlines if row["role"] == "gain"), None)
     who = words.kind_name(gain["group_value"]) if gain else "replicas"
-    facts["who"] = who
+    facts |= {"who": who, "change": names[gain["figure"]].get("change", "") if gain else ""}
     effects = [
-        Effect(row["role"].capitalize(), names[row["figure"]].format(who=who), row)
+        Effect(row["role"].capitalize(), names[row["figure"]]["says"].format(who=who), row)
         for row in headlines
     ]
     effect = next((each for each in effects if each.label == "Gain"), None)

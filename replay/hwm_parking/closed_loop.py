@@ -156,7 +156,7 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             self.free_us = max(self.free_us, built)
             sent = self.in_flight.pop(response.fetch.token)
             self.completed.append(SimulatedFetch(sent, built, response))
-            self.lag.learned(replica_id, built, response.high_watermark)
+            self.lag.learned(replica_id, built, response.high_watermark, self.leader.hwm_aware)
             self.replicas[replica_id].receive(response, self.leader)
             self._schedule(evidence, replica_id, built)
 

@@ -221,7 +221,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def _outcome(self, row: RecordedFetch, rows: Sequence[RecordedFetch]) -> Outcome:
         if row.error_code != 0:
             return Outcome(Completion.ERROR, row.error_code in NOT_LEADING)
-        self.recorded_lag.learned(row.replica_id, row.built_us, row.response_high_watermark)
+        carried = row.response_high_watermark
+        self.recorded_lag.learned(row.replica_id, row.built_us, carried, row.hwm_aware)
         causes = causes_of(row, self.log_end_offset, self.high_watermark)
         if (woken := woken_by(row, causes)) is not None:
             self.evidence.replicas[row.replica_id].handled(woken, causes[woken], row.built_us)

@@ -21,19 +21,23 @@ class Advance(NamedTuple):
 
 
 class Lag(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """When a replica learned of an advance; ``learned_us`` is None if it never did."""
+    """When a replica learned of an advance (None: never), and of the one before: ``since_us``."""
 
     replica_id: int
     advance: Advance
     learned_us: int | None = None
     away: bool = False
     is_settled: bool = True
+    since_us: int | None = None
+    hwm_aware: bool | None = None
 
 
 class LagTracker(msgspec.Struct, array_like=True):
-    """``carried``: (high watermark, built_us) by replica; ``lags`` are those not taken yet."""
+    """``carried``: (high watermark, built_us, did the FETCH carry one) by replica; ``since``: when
+    each learned of the advance before, or was away; ``lags`` are those not taken yet."""
 
-    carried: dict[int, list[tuple[int, int]]] = {}
+    carried: dict[int, list[tuple[int, int, bool]]] = {}
+    since: dict[int, int] = {}
     waiting: dict[int, list[Advance]] = {}
     lags: list[Lag] = []
 
@@ -50,38 +54,45 @@ class LagTracker(msgspec.Struct, array_like=True):
             carried = self.carried.get(replica_id, [])
             known = bisect_left(carried, (advance.high_watermark, -1))
             if replica_id in unsettled:
-                self.lags.append(Lag(replica_id, advance, is_settled=False))
+                self._add(replica_id, advance, is_settled=False)
             elif replica.is_away(advance.at):
                 # It may be away for good, so nothing waits for its return.
-                self.lags.append(Lag(replica_id, advance, away=True))
+                self._add(replica_id, advance, away=True)
             elif known < len(carried):
-                self._learned(replica_id, advance, carried[known][1])
+                _, at, aware = carried[known]
+                self._add(replica_id, advance, at, hwm_aware=aware)
             else:
                 self.waiting.setdefault(replica_id, []).append(advance)
 
-    def learned(self, replica_id: int, built_us: int, high_watermark: int) -> None:
-        """A response carried a high watermark. Called in order of built_us per replica."""
+    def learned(self, replica_id: int, at: int, high_watermark: int, aware: bool = False) -> None:
+        """A response carried a high watermark. Called in order of built_us (``at``) per replica."""
         carried = self.carried.get(replica_id)
         if carried is None:
             carried = self.carried[replica_id] = []
         elif high_watermark <= carried[-1][0]:
             return
-        carried.append((high_watermark, built_us))
+        carried.append((high_watermark, at, aware))
         del carried[:-_CARRIED_MAX]
         waiting = self.waiting.get(replica_id)
         while waiting and waiting[0].high_watermark <= high_watermark:
-            self._learned(replica_id, waiting.pop(0), built_us)
+            self._add(replica_id, waiting.pop(0), at, hwm_aware=aware)
 
     def close(self) -> None:
         """The leader resigned, or the log ended: what is not learned by now never is."""
         for replica_id, waiting in self.waiting.items():
-            self.lags += [Lag(replica_id, advance) for advance in waiting]
+            for advance in waiting:
+                self._add(replica_id, advance)
         self.waiting.clear()
 
     def take(self) -> list[Lag]:
         lags, self.lags = self.lags, []
         return lags
 
-    def _learned(self, replica_id: int, advance: Advance, built_us: int) -> None:
+    def _add(self, replica_id: int, advance: Advance, at: int | None = None, **more: bool) -> None:
         # Stamps are cut to milliseconds: no response is really built before the advance.
-        self.lags.append(Lag(replica_id, advance, max(built_us, advance.at)))
+        learned_us = None if at is None else max(at, advance.at)
+        since_us = self.since.pop(replica_id, None)
+        lag = Lag(replica_id, advance, learned_us, since_us=since_us, **more)
+        self.lags.append(lag)
+        if lag.is_settled:
+            self.since[replica_id] = max(since_us or 0, learned_us or advance.at)

@@ -127,7 +127,9 @@ _LAG = {
     "high_watermark": "advance.high_watermark",
     "previous_high_watermark": "advance.previous",
     "leader_at": "advance.at",
+    "previous_learned_at": "since_us",
     "learned_at": "learned_us",
+    "is_hwm_aware": "hwm_aware",
 }
 
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from .cadence import SLOW_US
-from .events import STAMP_SLACK_US, Event
+from .events import NOT_SENT, STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
 
@@ -46,9 +46,11 @@ class Estimate(NamedTuple):
     shown_us: int | None = None
     applied_us: int | None = None
     reason: str | None = None
+    #: The FETCH had a high watermark (KIP-1166).
+    hwm_aware: bool = False
 
     def unknown(self, reason: str) -> "Estimate":
-        return Estimate(self.offset, self.learned_us, reason=reason)
+        return self._replace(shown_us=None, applied_us=None, reason=reason)
 
     def no_later(self, has_us: int | None) -> "Estimate":
         """No later than a heartbeat that has it; if that is before the response, it was another."""
@@ -115,7 +117,8 @@ class Applying(msgspec.Struct):
             self.known = offset
             hidden = LOG_GAP if self.is_cut else None if self.is_running else STARTING
             reason = NO_NEXT_FETCH if handled_us is None else hidden
-            self.waiting.append(Estimate(offset, at, handled_us, reason=reason))
+            aware = self.last is not None and self.last.high_watermark != NOT_SENT
+            self.waiting.append(Estimate(offset, at, handled_us, None, reason, aware))
 
     def estimate(
         self,

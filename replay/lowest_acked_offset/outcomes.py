@@ -36,11 +36,11 @@ Judgement = tuple[Verdict, str | None]
 
 
 class OutcomeRows:
-    """Rows of the rule's four tables, without the recording."""
+    """Rows of the rule's tables, without the recording."""
 
     def __init__(self) -> None:
         self._tables = tables = [Rows(table.without("recording")) for table in TABLES]
-        self.heartbeats, self.writes, self.visibility, self.applied = tables
+        self.heartbeats, self.writes, self.visibility, self.applied, self.everywhere = tables
 
     def take(self) -> list[pa.RecordBatch]:
         return [table.take() for table in self._tables]

@@ -48,6 +48,7 @@ RULE = Rule(
             ),
             tables.METADATA_WRITE_VISIBILITY.name: TIMES,
             tables.APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
+            tables.SHOWN_EVERYWHERE.name: ("shown_at",),
         },
     ),
 )

@@ -17,7 +17,7 @@ from .holes import Holes, sender_of, wrong_lines
 from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Write, heartbeat_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, State, behind_hole, new_state
-from .visibility import applied_row, visibility_rows
+from .visibility import applied_row, everywhere_rows, visibility_rows
 from .writes import Offsets, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
@@ -232,6 +232,8 @@ class LowestAckedOffset:
         state.finest.advance(settled)
         self._estimate(settled, is_cut)
         state.estimated.advance(settled)
+        for row in everywhere_rows(state):
+            self._rows.everywhere.add(**row)
         self._simulate(settled, log_end)
 
     def _estimate(self, until: int, is_cut: bool) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from ..hwm_parking import WITH_KIP, WITHOUT_KIP
 from ..outcomes import NOT_SWEPT, RECORDED, Variant
-from .applying import REPLICA_APPLY_MS, Applying
+from .applying import REPLICA_APPLY_MS, Applying, Estimate
 from .brokers import FENCED_AFTER_US, RESET_OFFSET
 from .cadence import Recorded
 from .controller import HeartbeatManager
@@ -56,6 +56,8 @@ class State(msgspec.Struct):
     #: By broker what it applies when, and what they have to do for it.
     applying: dict[int, Applying] = {}
     replicas: Replicas = msgspec.field(default_factory=Replicas)
+    #: The last offset that all brokers that count show, and when the first learned of it.
+    shown_everywhere: Estimate = Estimate(-1, 0)
     writes: list[Write] = []
     #: Variants of which the log has when brokers learned.
     learned: set[str] = set()

@@ -102,4 +102,18 @@ APPLIED_OFFSETS = Table.of_outcomes(
     key=("broker_id", "metadata_offset"),
 )
 
-TABLES = (HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY, APPLIED_OFFSETS)
+SHOWN_EVERYWHERE = Table.of_outcomes(
+    "shown_everywhere",
+    "lowest_acked_offset: when all brokers that count showed an offset, whoever wrote it",
+    (
+        Required("metadata_offset", LONG, "they show all up to this one"),
+        Column("committed_at", AT, "KIP-1166: the first above the row before was; else null"),
+        Column("previous_learned_at", AT, "learned_at of the row before; null: unknown"),
+        Column("learned_at", AT, "the first FETCH response that carried that was built"),
+        Column("shown_at", AT, "estimate: from then on METADATA responses of the last show it"),
+    ),
+    key=("metadata_offset",),
+)
+
+_OF_WRITES = (METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY)
+TABLES = (HEARTBEAT_OUTCOMES, *_OF_WRITES, APPLIED_OFFSETS, SHOWN_EVERYWHERE)

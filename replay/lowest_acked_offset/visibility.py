@@ -1,13 +1,15 @@
 """Outcome rows of brokers: when each had applied a write, and every offset that it learned of."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
-from ..outcomes import Verdict
+from ..outcomes import Variant, Verdict
 from .applying import Applying, Estimate
 from .brokers import FENCED_AFTER_US
+from .events import WRITE, Event
 from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, HEARTBEAT, BrokerEvidence
 from .holes import Holes
-from .outcomes import AS_RECORDED, ESTIMATED, LogEnd, Row, Write, too_late
+from .outcomes import AS_RECORDED, ESTIMATED, RULE, LogEnd, Row, Write, too_late
 from .reasons import DENIED, HORIZON, LOG_GAP, NO_RESPONSE, UNKNOWN_WORK
 from .state import State
 from .timelines import Rising
@@ -117,3 +119,28 @@ def applied_row(broker_id: int, estimate: Estimate) -> Row:
         "verdict": Verdict.REPLAYED if estimate.reason is None else Verdict.UNKNOWN,
         "reason": estimate.reason,
     }
+
+
+def everywhere_rows(state: State) -> Iterator[Row]:
+    """What all brokers that count show, step by step since the rows before."""
+    steps, before = state.estimated.manager.applied_everywhere, state.shown_everywhere
+    begin = bisect_right(steps.values, before.offset)
+    for at, offset in zip(steps.at[begin:], steps.values[begin:], strict=True):
+        found = [each for of in state.applying.values() if (each := of.of(offset, None))]
+        learned_us = max(before.learned_us, min((e.learned_us for e in found), default=at))
+        committed = state.committed.high_watermark.reached(before.offset + 2) or (learned_us, -1)
+        is_aware = before.learned_us and all(each.hwm_aware for each in found)
+        write = Write(Event(at, WRITE, "", -1), Offsets(offset, offset, at))
+        reason = state.unlearned(write, Variant(ESTIMATED))
+        yield {
+            **Variant(ESTIMATED).what_if(RULE),
+            "metadata_offset": offset,
+            "committed_at": committed[0] if is_aware else None,
+            "previous_learned_at": before.learned_us or None,
+            "learned_at": learned_us,
+            "shown_at": at if reason is None else None,
+            "verdict": Verdict.REPLAYED if reason is None else Verdict.UNKNOWN,
+            "reason": reason,
+        }
+        known_us = learned_us if reason is None else 0
+        before = state.shown_everywhere = Estimate(offset, known_us)

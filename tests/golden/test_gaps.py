@@ -38,10 +38,10 @@ KEYS |= {
 }
 #: What may differ: what is counted, what is of lines in the gap, and the keys of sessions.
 FREE = {"hwm_parking": {"sequence", "record_bytes", "response_bytes"}}
-#: What says by a null that the log does not tell: the next append, when consumers saw it, requests
-#: in a session.
+#: What says by a null that the log does not tell: the next append, when consumers saw it, the
+#: advance before, requests in a session.
 LEFT_OPEN = {
-    *("last_offset", "visible_at"),
+    *("last_offset", "visible_at", "previous_learned_at", "committed_at"),
     *("session_epoch", "session_partitions", "added_partitions", "session_id"),
 }
 

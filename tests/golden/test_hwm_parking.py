@@ -4,11 +4,13 @@ from collections import Counter
 
 import pytest
 
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.replay.hwm_parking import STAMP_SLACK_US, WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import RECORDED
 
-from .recorded import Row, events_of, found, outcomes, steady
+from .recorded import ENGINE, STEPS, Row, events_of, found, outcomes, replayed, steady
 
 pytestmark = pytest.mark.golden
 
@@ -78,3 +80,28 @@ def test_every_recorded_fetch_is_a_row_with_a_known_cause(name: str) -> None:
     assert sorted(recorded) == sorted(i for of in events for i in of["request_id"].to_pylist())
     leaders = "SELECT DISTINCT leader_id, leader_epoch FROM high_watermark_lag ORDER BY ALL"
     assert found(name, "hwm_parking", leaders) == EPOCHS[name][0]
+
+
+@pytest.mark.parametrize("name", ["metadata-4.0", "metadata-4.1"])
+def test_a_change_at_any_moment_waits_as_long_as_metadata_writes_did(name: str) -> None:
+    """Not as an advance does, most of which are of a NoOpRecord; so does its stale window."""
+    medians, phases = {}, {"phases": phases_table({name: steady(name)})}
+    for rule in ("hwm_parking", "lowest_acked_offset"):
+        replayed(name, rule)
+        query = f"""
+            SELECT metric, median(value_us) / 1000 AS ms FROM latencies
+            WHERE parameter = 'none' AND variant IN ('{WITHOUT_KIP}', 'estimated')
+                AND of_group.value = '{"broker" if rule == "hwm_parking" else "all"}' GROUP BY 1"""
+        text = Text(query, {"latencies": STEPS[rule].text("latencies")})
+        rows = ENGINE.rows(text, [name], phases).to_pylist()
+        medians |= {row["metric"]: row["ms"] for row in rows}
+    writes = f"""
+        SELECT median(lag_ms) FROM high_watermark_lag WHERE variant = '{WITHOUT_KIP}'
+            AND phase = 'steady' AND NOT is_voter AND EXISTS (FROM metadata_writes AS w
+                WHERE w.node_id = leader_id AND error_code = 0
+                    AND leader_at BETWEEN received_at AND built_at + INTERVAL 2 MILLISECOND)"""
+    [(of_writes,)] = found(name, "hwm_parking", writes)
+    at_any_moment, of = medians["high_watermark_lag_at_any_moment"], medians["stale_window"]
+    assert at_any_moment == pytest.approx(of_writes, abs=3)
+    assert medians["high_watermark_lag"] > at_any_moment + 100
+    assert medians["stale_window_at_any_moment"] == pytest.approx(of, abs=3)

@@ -221,12 +221,13 @@ Row = dict[str, Any]
 
 
 class Replayed(NamedTuple):
-    """Rows of the four outputs, times as microseconds since the epoch."""
+    """Rows of the outputs, times as microseconds since the epoch."""
 
     heartbeats: list[Row]
     writes: list[Row]
     visibility: list[Row]
     applied: list[Row]
+    everywhere: list[Row]
 
     def writes_of(self, variant: str, interval_ms: int | None = None) -> list[Row]:
         """Writes under one variant, in the order of their responses."""
@@ -248,7 +249,7 @@ def replay_of(
 
     ``resumed``: after each piece the replay is saved, and another one resumes.
     """
-    rows, replay = Replayed([], [], [], []), start()
+    rows, replay = Replayed([], [], [], [], []), start()
     outcomes = []
     for piece in pieces:
         outcomes.append(replay.feed(batch_of(piece)))

@@ -27,6 +27,7 @@ CONFIG = read_config(None, [])
 Rows = list[tuple[str, Row]]
 METADATA, SESSIONS = "hwm_parking", "incremental_fetch"
 ACKS, WRITES = "min_isr_acks", "lowest_acked_offset"
+LAG, WORTH_IT = "high_watermark_lag_at_any_moment", "in no release yet: worth_it"
 
 
 def of(table: str, times: int = 1, **values: Any) -> Rows:
@@ -56,7 +57,7 @@ def lag(low: float | None = -310.0, high: float | None = -290.0, **values: Any) 
     usual = {"group_kind": "replica_kind", "group_value": "broker", "before": 301.0, "after": 1.0}
     ends = {"low": low, "high": high}
     sides = values.pop("sides", ("recorded", "with_kip_1166"))
-    return figure(METADATA, "high_watermark_lag", "p50", sides, **usual | ends | values)
+    return figure(METADATA, LAG, "p50", sides, **usual | ends | values)
 
 
 def more(low: float | None = 9.0, high: float | None = 11.0, **values: Any) -> Rows:
@@ -72,7 +73,7 @@ BOTH, IN_USE = ("without_kip_1166", "with_kip_1166"), ("without_kip_1166", "reco
 
 def missed(relative_error: float) -> Rows:
     """A self-check of the lag that passed, and one that did not."""
-    check = {"rule": METADATA, "variant": "x", "metric": "high_watermark_lag_p50", "unit": "ms"}
+    check = {"rule": METADATA, "variant": "x", "metric": f"{LAG}_p50", "unit": "ms"}
     check |= {"kind": "self_check", "tolerance": 2.0, "is_enough": True, "group_kind": "node_id"}
     ended = {"1": (True, 9.0), "2": (False, -relative_error)}
     return [
@@ -158,21 +159,23 @@ def waits(sent: str = "") -> Rows:
     return figure(ACKS, f"closed_loop_latency{sent}", "p50", sides, **ends)
 
 
-def alone(rule: str, metric: str, variant: str, value: float, within: float) -> Rows:
-    """A figure that there is nothing of without the change, or with it."""
-    ends = {f"{p}_{end}_ms": value + within * s for p in P for end, s in (("low", -1), ("high", 1))}
+def alone(rule: str, metric: str, variant: str, value: float, within: float | None) -> Rows:
+    """A figure that there is nothing of without the change, or with it; of few if None."""
+    by = [] if within is None else [("low", -within), ("high", within)]
+    ends = {f"{p}_{end}_ms": value + of for p in P for end, of in by}
     named = {"rule": rule, "metric": metric, "variant": variant, "count": 99}
     group = {"group_kind": "all", "group_value": "all"}
     return of("latency_summary", **named, **group, **ends, **{f"{p}_ms": value for p in P})
 
 
-def stale(value: float, within: float) -> Rows:
+def stale(value: float, within: float | None) -> Rows:
     return alone(WRITES, "stale_window", "estimated", value, within)
 
 
 P = ("p50", "p90")
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 WRITE = outcomes("metadata_write_outcomes", WRITES, "lowest_acked_offset")
+ANY_MOMENT = alone(WRITES, "stale_window_at_any_moment", "estimated", 300.0, 100.0)
 EXPOSED = alone(ACKS, "exposure", "acks_min_insync_replicas", 60.0, 9.0)
 
 
@@ -218,15 +221,13 @@ CASES = {
     "older": (SESSIONS, "already in use: in_use", sessions(2, used=9) + OLDER),
     "no session": (SESSIONS, "do it: worth_it", sessions() + saved(-7000.0, -5000.0)),
     "saves nothing": (SESSIONS, "don't: too_little", sessions() + saved(-999.0, 0.0)),
-    "produces": (ACKS, "in no release yet: worth_it", produces(200.0) + waits() + EXPOSED),
-    "cold": (
-        ACKS,
-        "in no release yet: worth_it",
-        produces(200.0) + waits("_sent_latest") + EXPOSED,
-    ),
+    "produces": (ACKS, WORTH_IT, produces(200.0) + waits() + EXPOSED),
+    "cold": (ACKS, WORTH_IT, produces(200.0) + waits("_sent_latest") + EXPOSED),
     "runs the draft": (ACKS, "already in use: in_use", produces(10.0)),
-    "stale": (WRITES, "in no release yet: worth_it", WRITE + stale(300.0, 100.0)),
+    "stale": (WRITES, WORTH_IT, WRITE + stale(300.0, 100.0)),
     "hardly stale": (WRITES, "don't: too_little", WRITE + stale(30.0, 10.0)),
+    "few writes": (WRITES, WORTH_IT, WRITE + stale(30.0, None) + ANY_MOMENT),
+    "enough writes": (WRITES, "don't: too_little", WRITE + stale(30.0, 10.0) + ANY_MOMENT),
 }
 #: The whole of an interval must lie on one side of its limit.
 GAINS = {(-70, -50): "do it: worth_it", (-70, -49): "not enough data: on_the_limit"}
@@ -242,7 +243,9 @@ PHRASES = {
     "have happened. It takes the logs of all controllers, for longer. Most often: b.",
     "older": "No session was refused. A broker has at least 3 at once.",
     "growing": "Run again later, or close the recording with --final.",
-    "runs it": "brokers would learn of a committed change after 301 ms instead of 1.0 ms",
+    "runs it": "brokers would learn of a change at any moment after 301 ms instead of 1.0 ms",
+    "few writes": "After the response to a change at any moment, some broker shows the old state",
+    "enough writes": "After the response to a metadata write, some broker shows the old state",
     "off by 26 %": "The replay of what this cluster ran is off by 26 %",
     "gaps": "2.0 % of the outcomes rest on missing lines",
     "damaged log": "The log of node 2 is missing or damaged",
@@ -307,7 +310,7 @@ def test_a_headline_names_its_limit_and_its_self_check(cards: Any) -> None:
         "hwm_parking.decide_saved_ms_min = 50",
         "hwm_parking.decide_more_fetches_per_second_max = 1,000",
         "hwm_parking.decide_more_bytes_per_second_max = 1,000,000",
-        "self-check high_watermark_lag_p50: 1 of 2 pass, others are off by up to 10 %",
+        f"self-check {LAG}_p50: 1 of 2 pass, others are off by up to 10 %",
     ]
 
 

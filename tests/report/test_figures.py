@@ -27,8 +27,13 @@ SAMPLES = ["acks-slow-follower", "acks-two-replicas", "metadata-4.0", "metadata-
 SAMPLES += ["sessions-off", "sessions-on"]
 #: Where each latency is, and of which rows: {} is the variant.
 LATENCIES = {
-    "high_watermark_lag_p50": "SELECT lag_ms FROM high_watermark_lag WHERE phase = 'steady' "
-    "AND NOT is_voter AND verdict <> 'not_applicable' AND variant = '{}'",
+    "high_watermark_lag_at_any_moment_p50": "SELECT (epoch_us(learned_at) - greatest(moment, "
+    "CASE WHEN is_hwm_aware THEN epoch_us(leader_at) END)) / 1000 FROM high_watermark_lag "
+    "JOIN {moments} AND moment <= epoch_us(coalesce(learned_at, leader_at)) "
+    "WHERE NOT is_voter AND verdict <> 'not_applicable' AND variant = '{}'",
+    "stale_window_at_any_moment_p50": "SELECT (epoch_us(shown_at) - greatest(moment, "
+    "epoch_us(committed_at))) / 1000 FROM shown_everywhere "
+    "JOIN {moments} AND moment <= epoch_us(learned_at) WHERE variant = '{}'",
     "closed_loop_latency_p50": "SELECT latency_ms FROM produce_closed_loop_outcomes "
     "WHERE variant = '{}'",
     "closed_loop_latency_sent_latest_p50": "SELECT latency_sent_latest_ms "
@@ -73,7 +78,9 @@ class Tables:
 
     def outcomes(self, query: str, variant: str) -> list[tuple[Any, ...]]:
         steady = f"epoch_us(received_at) >= {self.begin} AND epoch_us(received_at) < {self.end}"
-        query = query.format(variant, steady_received=steady)
+        each = f"unnest(range({-(-self.begin // 47000)}, {-(-self.end // 47000)})) * 47000"
+        moments = f"(SELECT {each} AS moment) ON moment > epoch_us(previous_learned_at)"
+        query = query.format(variant, steady_received=steady, moments=moments)
         return self.rows(f"{query} AND parameter = 'none' AND recording = $r")
 
     def latency(self, figure: str, variant: str) -> float | None:

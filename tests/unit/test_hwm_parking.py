@@ -281,6 +281,23 @@ def test_advance_that_shows_late_joins_what_was_carried_before(
     assert [lag.learned_us for lag in lags.tracker.take()] == [learned_us]
 
 
+def test_lags_follow_one_another_without_the_time_away() -> None:
+    lags = Lags(fetched(9, 0, 1, 15), fetched(9, 900, 901, 15), fetched(9, 9_000, 9_001, 15))
+    lags.advanced(micros(100), 14, 15)
+    lags.tracker.learned(9, micros(600), 15, aware=True)
+    for at in (700, 800, 5_000):
+        lags.advanced(micros(at), at, at + 1)
+    lags.tracker.learned(9, micros(9_001), 5_001)
+    taken = lags.tracker.take()
+    times = {lag.advance.at: (lag.since_us, lag.learned_us, lag.hwm_aware) for lag in taken}
+    assert times == {
+        micros(100): (None, micros(600), True),
+        micros(700): (micros(5_000), micros(9_001), False),
+        micros(800): (micros(9_001), micros(9_001), False),
+        micros(5_000): (micros(600), None, None),
+    }
+
+
 def test_what_is_never_learned_shows_at_the_end_but_not_for_a_replica_that_came_later() -> None:
     lags = Lags(fetched(9, 0, 1, 15), fetched(8, 5, 6, 15), fetched(7, 4, 7, 15))
     lags.advanced(micros(4), 14, 15)

@@ -1,17 +1,26 @@
 -- Values of writes that arrived in the steady phase, for latency_summary. stale_window: from the
 -- controller's response until every broker had applied it (today). read_after_write: from the request
--- until the broker that forwarded it knows that.
+-- until the broker that forwarded it knows that. stale_window_at_any_moment: of a change committed at
+-- any moment, as high_watermark_lag_at_any_moment.
 WITH writes AS (
-    SELECT o.* FROM metadata_write_outcomes AS o JOIN phases ON phases.recording = o.recording
+    SELECT o.*, unix_micros(received_at) AS at_us, [
+        {'kind': 'all', 'value': 'all'}, {'kind': 'api_name', 'value': api_name}] AS groups
+    FROM metadata_write_outcomes AS o JOIN phases ON phases.recording = o.recording
     WHERE verdict <> 'not_applicable'
         AND unix_micros(received_at) >= from_us AND unix_micros(received_at) < until_us
 )
 SELECT recording, rule, variant, parameter, parameter_value, 'stale_window' AS metric,
-    CAST(round(stale_window_ms * 1000) AS BIGINT) AS value_us, unix_micros(received_at) AS at_us,
-    unnest([{'kind': 'all', 'value': 'all'}, {'kind': 'api_name', 'value': api_name}]) AS of_group
+    CAST(round(stale_window_ms * 1000) AS BIGINT) AS value_us, at_us, unnest(groups) AS of_group
 FROM writes
 UNION ALL
 SELECT recording, rule, variant, parameter, parameter_value, 'read_after_write',
-    CAST(round(read_after_write_ms * 1000) AS BIGINT), unix_micros(received_at),
-    unnest([{'kind': 'all', 'value': 'all'}, {'kind': 'api_name', 'value': api_name}])
+    CAST(round(read_after_write_ms * 1000) AS BIGINT), at_us, unnest(groups)
 FROM writes
+UNION ALL
+SELECT m.recording, rule, variant, parameter, parameter_value, 'stale_window_at_any_moment',
+    unix_micros(shown_at) - greatest(at_us, unix_micros(committed_at)), at_us,
+    {'kind': 'all', 'value': 'all'}
+FROM (SELECT *, 47000 * explode(range(unix_micros(coalesce(previous_learned_at, learned_at))
+          // 47000 + 1, unix_micros(learned_at) // 47000 + 1)) AS at_us
+      FROM shown_everywhere) AS m JOIN phases ON phases.recording = m.recording
+WHERE at_us >= from_us AND at_us < until_us

@@ -25,14 +25,13 @@ guessed AS (
 )
 SELECT recording, variant, metric, group_kind, group_value, unit, value,
     CASE variant WHEN 'with_kip_1166' THEN 0 WHEN 'without_kip_1166' THEN
-        CASE metric
-            WHEN 'high_watermark_lag_p50' THEN 250
-            WHEN 'high_watermark_lag_p90' THEN 450
-            WHEN 'high_watermark_lag_p99' THEN 495 END END AS baseline,
+        CASE right(metric, 3) WHEN 'p50' THEN 250 WHEN 'p90' THEN 450 WHEN 'p99' THEN 495 END
+            END AS baseline,
     sample_count, unknown_count
 FROM percentiles
 WHERE rule = 'hwm_parking' AND parameter = 'none'
-    AND metric LIKE 'high_watermark_lag_p%' AND group_kind = 'replica_kind'
+    AND (metric LIKE 'high_watermark_lag_p%' OR metric = 'high_watermark_lag_at_any_moment_p50')
+    AND group_kind = 'replica_kind'
 UNION ALL BY NAME
 SELECT recording, variant, 'fetches_per_second' AS metric, 'all' AS group_kind,
     'all' AS group_value, '1/s' AS unit, fetches / span_s AS value,
