@@ -8,6 +8,9 @@ import msgspec
 
 from .evidence import ReplicaEvidence
 
+#: ``metadata.max.idle.interval.ms``: so often the active controller writes a NoOpRecord (KIP-835),
+#: and how far two of them may be off.
+_IDLE_US, _IDLE_SLACK_US = 500_000, 30_000
 #: High watermarks last carried to a replica that are kept to join advances with.
 _CARRIED_MAX = 16
 
@@ -18,6 +21,28 @@ class Advance(NamedTuple):
     at: int
     previous: int
     high_watermark: int
+    #: It has more than the NoOpRecord that was due; None where it is not known when one was.
+    is_change: bool | None = None
+
+
+class NoOps(msgspec.Struct, array_like=True):
+    """When NoOpRecords are due: ``last_us`` was one, ``recent_us`` may have been."""
+
+    last_us: int | None = None
+    recent_us: list[int] = []
+
+    def told_apart(self, advance: Advance) -> Advance:
+        """Says of an advance whether it is a change. Called in order of time."""
+        at, records = advance.at, advance.high_watermark - advance.previous
+        if self.last_us is not None and at - self.last_us > _IDLE_US + _IDLE_SLACK_US:
+            self.last_us = None
+        times = self.recent_us if self.last_us is None else [self.last_us]
+        if any(abs(at - before - _IDLE_US) <= _IDLE_SLACK_US for before in times):
+            self.last_us = at
+        elif self.last_us is None and records == 1:
+            self.recent_us = [before for before in times if at - before <= 2 * _IDLE_US] + [at]
+            return advance
+        return advance._replace(is_change=records > 1 or self.last_us != at)
 
 
 class Lag(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -38,6 +63,7 @@ class LagTracker(msgspec.Struct, array_like=True):
 
     carried: dict[int, list[tuple[int, int, bool]]] = {}
     since: dict[int, int] = {}
+    no_ops: NoOps = msgspec.field(default_factory=NoOps)
     waiting: dict[int, list[Advance]] = {}
     lags: list[Lag] = []
 
@@ -48,6 +74,7 @@ class LagTracker(msgspec.Struct, array_like=True):
         unsettled: Collection[int] = (),
     ) -> None:
         """The high watermark moved: each replica that FETCHes here is to learn of it."""
+        advance = self.no_ops.told_apart(advance)
         for replica_id, replica in replicas.items():
             if replica.first.dequeued_us > advance.at:
                 continue

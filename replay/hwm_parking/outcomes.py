@@ -126,6 +126,7 @@ _LAG = {
     "replica_id": "replica_id",
     "high_watermark": "advance.high_watermark",
     "previous_high_watermark": "advance.previous",
+    "is_change": "advance.is_change",
     "leader_at": "advance.at",
     "previous_learned_at": "since_us",
     "learned_at": "learned_us",

@@ -43,6 +43,7 @@ HIGH_WATERMARK_LAG = Table.of_outcomes(
         Required("replica_id", INT, "the replica that learns"),
         Required("high_watermark", LONG, "what it advanced to"),
         Column("previous_high_watermark", LONG, "what it advanced from, -1 not known"),
+        Column("is_change", BOOL, "of more than the NoOpRecord due each 500 ms; null: not known"),
         Column("is_voter", BOOL, "the replica is a voter"),
         Column("leader_at", AT, "dequeue time of the voter FETCH that moved it"),
         Column("previous_learned_at", AT, "of the advance before; leader_at where it was away"),

@@ -41,7 +41,7 @@ FREE = {"hwm_parking": {"sequence", "record_bytes", "response_bytes"}}
 #: What says by a null that the log does not tell: the next append, when consumers saw it, the
 #: advance before, requests in a session.
 LEFT_OPEN = {
-    *("last_offset", "visible_at", "previous_learned_at", "committed_at"),
+    *("last_offset", "visible_at", "previous_learned_at", "committed_at", "is_change"),
     *("session_epoch", "session_partitions", "added_partitions", "session_id"),
 }
 

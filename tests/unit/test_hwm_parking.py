@@ -28,7 +28,7 @@ from kip_replay.replay.hwm_parking.explain import (
     woken_by,
 )
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Leader, Replica
-from kip_replay.replay.hwm_parking.lag import Advance, LagTracker
+from kip_replay.replay.hwm_parking.lag import Advance, LagTracker, NoOps
 from kip_replay.replay.hwm_parking.metadata_log import WAKE_SPREAD_US
 from kip_replay.replay.hwm_parking.outcomes import AWAY, NOT_IN_LOG, NOT_LEADER
 from kip_replay.replay.hwm_parking.timelines import Timeline
@@ -279,6 +279,18 @@ def test_advance_that_shows_late_joins_what_was_carried_before(
         lags.tracker.learned(9, built, high_watermark)
     lags.advanced(100, 14, 15)
     assert [lag.learned_us for lag in lags.tracker.take()] == [learned_us]
+
+
+def test_changes_are_what_has_more_than_the_no_op_that_is_due() -> None:
+    """Milliseconds of advances, and their records: NoOpRecords come each 500 ms, +-30."""
+    no_ops, offset, told = NoOps(), 0, []
+    advances = [(0, 1), (120, 1), (500, 1), (800, 1), (1_010, 1), (1_500, 3), (2_000, 1)]
+    for at, records in [*advances, (2_600, 1), (2_700, 2), (3_100, 1)]:
+        advance = no_ops.told_apart(Advance(micros(at), offset, offset + records))
+        told.append(advance.is_change)
+        offset += records
+    # Where none was seen 500 ms before, one record may be either.
+    assert told == [None, None, False, True, False, True, False, None, True, False]
 
 
 def test_lags_follow_one_another_without_the_time_away() -> None:

@@ -1,5 +1,5 @@
 -- Values of the steady phase for latency_summary. high_watermark_lag: of each advance and replica that
--- was not away. fetch_parked: of each FETCH that was parked. high_watermark_lag_at_any_moment: of a
+-- was not away; of_changes: of those that are certainly more than a NoOpRecord. fetch_parked: of each FETCH that was parked. high_watermark_lag_at_any_moment: of a
 -- change committed at any moment, each 47 ms (no part of the 500 ms between NoOpRecords, so that they
 -- lie everywhere between these). A replica learns of it when it next learns of any advance; under
 -- KIP-1166 as late as of that.
@@ -13,6 +13,10 @@ WITH lags AS (
 SELECT recording, rule, variant, parameter, parameter_value, 'high_watermark_lag' AS metric,
     CAST(round(lag_ms * 1000) AS BIGINT) AS value_us, leader_us AS at_us, unnest(groups) AS of_group
 FROM lags WHERE phase = 'steady'
+UNION ALL
+SELECT recording, rule, variant, parameter, parameter_value, 'high_watermark_lag_of_changes',
+    CAST(round(lag_ms * 1000) AS BIGINT), leader_us, unnest(groups)
+FROM lags WHERE phase = 'steady' AND is_change AND parameter = 'none'
 UNION ALL
 SELECT m.recording, rule, variant, parameter, parameter_value, 'high_watermark_lag_at_any_moment',
     unix_micros(learned_at) - CASE WHEN is_hwm_aware THEN greatest(at_us, leader_us) ELSE at_us END,
