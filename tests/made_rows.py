@@ -24,6 +24,7 @@ _VALUES: dict[str, list[Any]] = {
     "kind": ["broker_epoch", "high_watermark"],
     "resource_type": ["topic", "broker"],
     "api_name": ["FETCH", "PRODUCE"],
+    "connection": [f"a:1-b:{port}-0-0" for port in range(200)],
     "error_code": [0, 0, 0, 6, 70],
     "min_isr_error": [0, 0, 0, 6],
 }

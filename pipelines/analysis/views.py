@@ -10,8 +10,8 @@ and other views::
     -- lines_read: lines
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
 
-It may read ``each_rule`` too, the rows of the files of its name in the folders of the rules, and
-``unknown_outcomes``, those of every outcome table.
+It may read ``each_rule`` too, the rows of the files of its name in the folders of the rules,
+``unknown_outcomes``, those of every outcome table, and ``served_versions``, which are Kafka's.
 """
 
 import re
@@ -25,10 +25,15 @@ from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.replaying.phases import STEADY_PHASES
+from kip_replay.replay.kafka.messages.served_versions import SERVED_VERSIONS
 from kip_replay.replay.tables import TABLES
 
 _RECORDING = ("recording", "name of the recording")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
+_SERVED_VERSIONS = Text(
+    f"SELECT * FROM (VALUES {str(SERVED_VERSIONS)[1:-1].replace('None', 'NULL')}) "
+    "AS t(api_name, lowest_served, not_served_from, served_again_from)"
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def _parts(view: str) -> dict[str, Text]:
     )
     each = {"each_rule": each_rule, "unknown_outcomes": unknown}
     parts = {name: Text(" UNION ALL ".join(texts)) for name, texts in each.items()}
-    return parts | {"text_of_steady_phases": STEADY_PHASES}
+    return parts | {"text_of_steady_phases": STEADY_PHASES, "served_versions": _SERVED_VERSIONS}
 
 
 def read_views() -> list[View]:

@@ -26,6 +26,7 @@ from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.marks import Block, Chart, Row, Table
 from kip_replay.pipelines.report.timeline import timelines
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.kafka.messages.served_versions import NEWEST
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.outcomes import Advice
 from kip_replay.replay.tables import DECISIONS, HEADLINES, PREDICTION_ACCURACY, TABLES
@@ -39,6 +40,29 @@ _FAILED = """
 _CLUSTERS = """
     SELECT DISTINCT recording, cluster_id FROM fetches
     WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY ALL LIMIT 100"""
+#: Clients, and those of them that a release no longer serves.
+_CLIENTS = """
+    SELECT recording, count(DISTINCT client) AS clients,
+        count(DISTINCT client) FILTER (not_served_from IS NOT NULL AND served_again_from IS NULL)
+            AS at_risk
+    FROM (SELECT *, (client_id, principal, address) AS client FROM client_api_versions)
+    GROUP BY recording"""
+_AT_RISK = {
+    "mark": "table",
+    "name": "Requests that are refused then",
+    "note": "upgrade the client: Java's to Kafka 2.1 or later, another library to a release that "
+    "sends what is needed",
+    "query": """
+        SELECT concat_ws(' ', coalesce(client_id, '(no client id)'), 'of ' || principal,
+                'at ' || address) AS client,
+            coalesce(software_name || ' ' || software_version, 'does not say') AS library,
+            api_name || ' ' || lowest_version AS sends, requests,
+            'Kafka ' || not_served_from AS "not served from",
+            api_name || ' ' || lowest_served || ' or later' AS needs
+        FROM client_api_versions
+        WHERE recording = $recording AND not_served_from IS NOT NULL AND served_again_from IS NULL
+        ORDER BY client, library, sends LIMIT 100""",
+}
 _CURVES = """
     SELECT DISTINCT CASE WHEN metric = $gain THEN variant ELSE metric END AS line, ms AS x,
         share AS y, NULL AS figure
@@ -163,6 +187,9 @@ class Page:
     calculators: Sequence[Calculator] = ()
     #: What is not of the whole recording, as it grows.
     recent: Sequence[str] = ()
+    #: Whether releases serve the versions that clients use, and which they do not.
+    upgrade: str = ""
+    at_risk: Block | None = None
 
     @property
     def released(self) -> list[Card]:
@@ -184,6 +211,7 @@ class Report:
     failures: Mapping[str, Sequence[Row]]
     clusters: Mapping[str, Sequence[Row]]
     recent: Mapping[str, datetime]
+    clients: Mapping[str, Sequence[Row]]
 
 
 @cache
@@ -224,9 +252,9 @@ def read_pages(
         checks = warehouse.rows(PREDICTION_ACCURACY, names).to_pylist()
         of = [row for row in checks if row["recorded_in"] in names]
         checked, recent = marks.grouped(of, "recorded_in"), warehouse.recent
-        report = Report(read, decisions, headlines, checked, failures, clusters, recent)
-        if is_drawn:
-            create_views(database, in_order(read_views(), TABLES))
+        create_views(database, in_order(read_views(), TABLES))
+        clients = marks.grouped(marks.rows(database, _CLIENTS))
+        report = Report(read, decisions, headlines, checked, failures, clusters, recent, clients)
         return [
             _page(report, one, f"recording-{number}", database if is_drawn else None)
             for number, one in enumerate(read, start=1)
@@ -263,7 +291,17 @@ def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None
         fleet.blocks(database, of.recording) if database else (),
         fleet.calculators(database, of.recording) if database else (),
         recent,
+        _clients_sentence(report, of.recording),
+        marks.shown(database, _AT_RISK, recording=of.recording) if database else None,
     )
+
+
+def _clients_sentence(report: Report, recording: str) -> str:
+    if recording not in report.clients:
+        return _shared()["no_client"]
+    [of] = report.clients[recording]
+    text = _shared()["clients_at_risk" if of["at_risk"] else "clients_served"]
+    return text.format(newest=NEWEST, **of)
 
 
 def _card(report: Report, recording: str, decision: Row) -> Card:
@@ -275,6 +313,7 @@ def _card(report: Report, recording: str, decision: Row) -> Card:
     gain = next((row for row in headlines if row["role"] == "gain"), None)
     who = words.kind_name(gain["group_value"]) if gain else "replicas"
     facts |= {"who": who, "change": names[gain["figure"]].get("change", "") if gain else ""}
+    facts |= next(iter(report.clients.get(recording, ())), {})
     effects = [
         Effect(row["role"].capitalize(), names[row["figure"]]["says"].format(who=who), row)
         for row in headlines
@@ -313,6 +352,8 @@ def _sentence(decision: Row, stated: Mapping[str, Any], facts: Mapping[str, Any]
         texts.append(_shared()["unknown_reason"])
     if decision["advice"] == Advice.DO and "then" in stated:
         texts.append(stated["then"])
+        if facts.get("at_risk") and "at_risk" in stated:
+            texts.append(stated["at_risk"])
     return " ".join(texts).format_map({"slots": "an unknown number of", **facts})
 
 

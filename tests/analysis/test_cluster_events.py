@@ -182,7 +182,7 @@ def test_sessions_that_were_gone_and_gaps_in_logs() -> None:
     ]
 
 
-# --- which libraries use no sessions --------------------------------------------------------------
+# --- clients: libraries, sessions, versions -------------------------------------------------------
 
 
 def test_a_connection_is_its_librarys_from_its_first_line() -> None:
@@ -212,4 +212,26 @@ def test_a_connection_is_its_librarys_from_its_first_line() -> None:
         ("rdkafka", "consumer", 2, 4, 2, 0, 2, 0, 0, 0),
         ("rdkafka", "producer", 1, 1, 0, 1, 0, 0, 0, 0),
         (None, "follower", 1, 1, 1, 0, 0, 1, 0, 0),
+    ]
+
+
+def test_who_uses_versions_that_a_release_no_longer_serves() -> None:
+    def sent(host: str, api: str, version: int, **more: bool) -> Row:
+        of = {"node_id": 11, "connection": f"a:1-{host}:2-0", "api_name": api} | more
+        return row(REQUESTS, api_version=version, **of)
+
+    old = [sent("old", "FETCH", 3, is_deprecated_version=True) for _ in range(2)]
+    old += [sent("old", "FETCH", 4), sent("old", "JOIN_GROUP", 1), sent("old", "API_VERSIONS", 0)]
+    others = [sent("new", "FETCH", 4), sent("new", "SHARE_FETCH", 0)]
+    others += [sent("broker", "CREATE_TOPICS", 1), sent("broker", "ALLOCATE_PRODUCER_IDS", 0)]
+    others += [sent("controller", "FETCH", 3, is_forwarded=True), sent("follower", "FETCH", 3)]
+    fetches = [row(FETCHES, node_id=11, request_id=others[-1]["request_id"], replica_id=12)]
+    query = (
+        "SELECT COLUMNS('addr|api|lowest|requests|depr|from') FROM client_api_versions ORDER BY ALL"
+    )
+    assert found({REQUESTS: old + others, FETCHES: fetches}, query) == [
+        ("new", "FETCH", 4, 1, 0, None, None, None),
+        ("new", "SHARE_FETCH", 0, 1, 0, "4.1.0", 1, None),
+        ("old", "FETCH", 3, 2, 2, "4.0.0", 4, None),
+        ("old", "JOIN_GROUP", 1, 1, 0, "4.0.0", 2, "4.0.1"),
     ]

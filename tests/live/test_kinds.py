@@ -1,22 +1,27 @@
 """Brokers of every kind get in: versions, formats, roles, SASL, layouts. No time is judged."""
 
 import json
+import re
 import subprocess
 import threading
 import time
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from layouts.log4j import LAYOUTS
 from layouts.wrappers import WRAPPERS, Record
 
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from live.artifacts import CLIENTS, class_path
+from kip_replay.replay.kafka.messages.served_versions import SERVED_VERSIONS
+from kip_replay.replay.tables import TABLES
+from live.artifacts import CLIENTS, VERSIONS, class_path
 from live.cluster import Cluster, Node
 from live.recorded import frames, run
 
@@ -56,6 +61,14 @@ def work(bootstrap: str, copies: int, **settings: Any) -> None:
     consumer.close()
 
 
+def perform(version: str, bootstrap: str, topic: str, records: int) -> None:
+    java = ["java", "-Xmx128m", "-cp", class_path(version, "kafka-tools")]
+    java += ["org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--record-size", "100"]
+    java += ["--num-records", f"{records}", "--throughput", f"{records}", "--producer-props"]
+    java += [f"bootstrap.servers={bootstrap}", "client.id=java"]
+    subprocess.run(java, check=True, capture_output=True)
+
+
 def read(cluster: Cluster) -> duckdb.DuckDBPyConnection:
     """Runs all on the logs of a cluster, of which no line may be rejected or left out."""
     node_logs = [(n, n.folder / "kafka-request.log") for n in cluster.nodes.values()]
@@ -85,11 +98,7 @@ def test_bytes_of_every_format(
     ) as cluster:
         proxied = ",".join(f"127.0.0.1:{node.proxied}" for node in cluster.brokers)
         work(proxied, copies=2)
-        java = ["java", "-Xmx128m", "-cp", class_path(CLIENTS, "kafka-tools")]
-        java += ["org.apache.kafka.tools.ProducerPerformance", "--topic", "work"]
-        java += ["--num-records", "500", "--record-size", "100", "--throughput", "500"]
-        java += ["--producer-props", f"bootstrap.servers={proxied}", "client.id=java"]
-        subprocess.run(java, check=True, capture_output=True)
+        perform(CLIENTS, proxied, "work", 500)
         stopped_at = time.time()
         time.sleep(1)
     database = read(cluster)
@@ -171,3 +180,36 @@ def test_combined_nodes(tmp_path: Path) -> None:
         "AND verdict = 'unknown'"
     )
     assert unknown.fetchall() == []
+
+
+@pytest.mark.parametrize("version", ["4.0.0", *VERSIONS])
+def test_served_versions_are_those_of_the_release(version: str) -> None:
+    jar = next(p for p in class_path(version, "kafka-clients").split(":") if "kafka-clients" in p)
+    lowest = {}
+    with zipfile.ZipFile(jar) as messages:
+        for file in messages.namelist():
+            if name := re.fullmatch(r"common/message/(\w+)Request\.json", file):
+                [first] = re.findall(r'"validVersions": *"(\w+)', messages.read(file).decode())
+                lowest[re.sub(r"\B(?=[A-Z])", "_", name[1]).upper()] = first
+    served = [of for of in SERVED_VERSIONS if of[2] <= version < (of[3] or "9")]
+    raised = {name: first for name, first in lowest.items() if first not in ("0", "none")}
+    assert raised == {name: str(first) for name, first, *_ in served}
+
+
+def test_an_upgrade_breaks_a_client_of_old(tmp_path: Path) -> None:
+    """Kafka 3.9 serves both clients, 4.3 the newer one, as the view says of 3.9's log."""
+    records, refused, nodes = [], [], {1: "controller", 11: "broker"}
+    for version, client in [(v, c) for v in ("3.9.2", "4.3.1") for c in ("0.10.2.2", "2.0.1")]:
+        with Cluster(tmp_path / version / client, version, nodes, level="DEBUG") as cluster:
+            at = {"bootstrap.servers": cluster.bootstrap, "group.id": "counts"}
+            admin, consumer = AdminClient(at), Consumer(at)
+            admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
+            perform(client, cluster.bootstrap, "t", 50)
+            records.append(consumer.get_watermark_offsets(TopicPartition("t", 0), 60)[1])
+        create_views(database := read(cluster), in_order(read_views(), TABLES))
+        rows = database.view("client_api_versions").filter(
+            "not_served_from <> '' OR deprecated > 0"
+        )
+        refused += rows.project("api_name, lowest_version, requests = deprecated").fetchall()
+    assert records == [50, 50, 0, 50]
+    assert refused == [("PRODUCE", 2, True)]

@@ -112,7 +112,8 @@ def page(number: int, name: str, text: str, shown: Sequence[Block]) -> Page:
     logs = Logs(name, text, [{**node, "versions": [text], "damage": [text]}], rejected)
     cards = [card(rule, text, shown) for rule in rule_pages()]
     alerts = [(of, True) for of in logs.warnings] + [(text, False)]
-    return Page(name, f"recording-{number}", logs.facts, alerts, cards, text, text, logs)
+    id, table = f"recording-{number}", _table(text)
+    return Page(name, id, logs.facts, alerts, cards, text, text, logs, at_risk=table)
 
 
 def pages(text: str = TEXT) -> list[Page]:

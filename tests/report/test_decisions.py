@@ -68,6 +68,8 @@ def more(low: float | None = 9.0, high: float | None = 11.0, **values: Any) -> R
 
 
 UPGRADE = FETCH + lag() + more()
+OLD = {"api_name": "PRODUCE", "api_version": 2, "client_id": "old", "connection": "a:1-b:2-0-0"}
+CLIENTS = of("requests", 3, **OLD) + of("requests", **OLD | {"client_id": "new", "api_version": 3})
 BOTH, IN_USE = ("without_kip_1166", "with_kip_1166"), ("without_kip_1166", "recorded")
 
 
@@ -182,6 +184,7 @@ EXPOSED = alone(ACKS, "exposure", "acks_min_insync_replicas", 60.0, 9.0)
 #: By recording a rule, what is decided on it, and the rows that this follows from.
 CASES = {
     "upgrade": (METADATA, "do it: worth_it", UPGRADE + failed("log_has_no_hole", "log_gaps")),
+    "old clients": (METADATA, "do it: worth_it", UPGRADE + CLIENTS),
     "few": (METADATA, "not enough data: too_little_data", FETCH + lag(None, None) + more() + MANY),
     "nobody knows": (
         METADATA,
@@ -238,6 +241,7 @@ CASES |= {f"gain {of}": (METADATA, GAINS[of], FETCH + lag(*of) + more()) for of 
 CASES |= {f"price {of}": (METADATA, PRICES[of], FETCH + lag() + more(*of)) for of in PRICES}
 #: What sentences say, besides what those of the samples do.
 PHRASES = {
+    "old clients": "upgrade the clients that it would no longer serve: 1 of 2 in these logs",
     "few": "There is too little data for an interval: record for longer, or under more load.",
     "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
     "have happened. It takes the logs of all controllers, for longer. Most often: b.",
