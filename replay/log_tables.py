@@ -462,6 +462,27 @@ HELD_SESSIONS = Table(
     key=("recording", "node_id", "session_id"),
 )
 
+UNCERTAINTIES = Table(
+    "uncertainties",
+    "What gaps in logs leave open to a leader of partitions",
+    (
+        RECORDING,
+        Required("node_id", INT, "the leader"),
+        Required(
+            "what",
+            TEXT,
+            "follower: in ISRs or out; own log and metadata log: who leads, joins; configs",
+        ),
+        Required("broker_id", INT, "the follower, else -1"),
+        Required("uncertain_from", AT, "since then; of a follower, its last FETCH before"),
+        Column("shown_at", AT, "from then on the log shows it"),
+        Column("uncertain_until", AT, "null: until METADATA or ALTER_PARTITION states it again"),
+        Required("gap_node_id", INT, "node with the gap"),
+        Column("evidence_request_id", TEXT, "the follower's last FETCH before"),
+    ),
+    key=("recording", "node_id", "what", "broker_id", "uncertain_from", "gap_node_id"),
+)
+
 CLIENT_OBSERVATIONS = Table(
     "client_observations",
     "What clients of the cluster saw, where a recording has it; no replay reads it",
@@ -513,8 +534,8 @@ TYPED_TABLES = (
     *(BROKERS, GROUP_ASSIGNMENTS, TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
 )
 
-#: What held when logs began.
-HELD_TABLES = (HELD_PARTITIONS, HELD_SESSIONS)
+#: What held when logs began, and what gaps leave open.
+HELD_TABLES = (HELD_PARTITIONS, HELD_SESSIONS, UNCERTAINTIES)
 
 #: All that ingest fills; ingested_files is written last and says that the files are in.
 LOG_TABLES = (INGESTED_FILES, REQUESTS, REJECTED_LINES, *TYPED_TABLES)

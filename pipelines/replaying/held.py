@@ -1,17 +1,21 @@
-"""What held when logs began: an account made once for all rules, and kept in tables.
+"""What held when logs began, and what gaps leave open: an account made once for all rules.
 
 A log begins in the middle of a cluster's life. What held then often shows later: METADATA that
-names an ISR tells that of the beginning, if no line between changed it. The texts say which
-evidence counts, for how long after a beginning, and what refutes it.
+names an ISR tells that of the beginning, if no line between changed it. A gap in another node's
+log leaves open what it would show. The texts say which evidence counts, and what refutes it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from kip_replay.pipelines.engines import Engine
+import pyarrow as pa
+
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
 from kip_replay.pipelines.replaying.rule_texts import HELD, NAMES_OF_TOPICS
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
 from kip_replay.replay.log_tables import HELD_TABLES, INGESTED_FILES
+from kip_replay.replay.table import Table
 
 STEP = "held"
 #: How old METADATA may be: brokers apply a change within it.
@@ -19,29 +23,58 @@ _STALE_US = 2_000_000
 #: broker.session.timeout.ms; a scan each eighth of it fences who was silent for longer.
 _SILENCE_US = 9_000_000
 _FENCED_US = _SILENCE_US + 1_125_000 + 600_000
+_VALUES = {
+    "stale_us": _STALE_US,
+    "silence_us": _SILENCE_US,
+    "fenced_us": _FENCED_US,
+    # A node fetches at least so often: a FETCH waits 500 ms.
+    "pause_us": 2_000_000,
+    # metadata.max.idle.interval.ms, how far two of its records may be off, and how long a gap may
+    # be so that their number is certain.
+    "idle_us": 500_000,
+    "idle_slack_us": 60_000,
+    "counted_us_max": 20_000_000,
+    # replica.lag.time.max.ms
+    "lag_us_max": 30_000_000,
+    # Later than all lines.
+    "never_us": 1 << 52,
+}
 
 
-def find_what_held(engine: Engine, recordings: Collection[str], evidence_us: int) -> None:
-    """Writes what held when the logs of recordings began, where logs or this code changed.
+def account(
+    engine: Engine,
+    voters: Mapping[str, Collection[int]],
+    inputs: Inputs = NO_INPUTS,
+    **values: int,
+) -> dict[Table, pa.Table]:
+    """Rows of the account's tables, given each recording's voters."""
+    given = {**inputs, "voters": voters_table(voters)}
+    texts = (Text.read(file, NAMES_OF_TOPICS, **_VALUES, **values) for file in HELD)
+    found = {
+        table: engine.rows(text, voters, given)
+        for table, text in zip(HELD_TABLES, texts, strict=True)
+    }
+    schemas = {table: table.arrow_schema for table in found}
+    return {
+        table: rows.select(schemas[table].names).cast(schemas[table])
+        for table, rows in found.items()
+    }
+
+
+def find_what_held(engine: Engine, voters: Mapping[str, Collection[int]], evidence_us: int) -> None:
+    """Writes the account of recordings, given their voters, where logs or this code changed.
 
     ``evidence_us``: how long after a beginning a line may still tell of it.
     """
-    warehouse = engine.warehouse
+    warehouse, recordings = engine.warehouse, list(voters)
     ingested = contents(warehouse.rows(INGESTED_FILES, recordings).to_pylist(), recordings)
-    code, lineage = code_of((__name__,), tuple(map(str, HELD))), warehouse.lineage(recordings)
-    wanted = {name: fingerprint(code, evidence_us, ingested[name]) for name in recordings}
+    gaps, lineage = log_gaps(warehouse, recordings), warehouse.lineage(recordings)
+    code = code_of((__name__,), tuple(map(str, HELD)))
+    wanted = {
+        name: fingerprint(code, evidence_us, ingested[name], [*of], gaps.get(name))
+        for name, of in voters.items()
+    }
     stale = {name: of for name, of in wanted.items() if lineage.get((name, STEP)) != of}
-    if not stale:
-        return
-    values = {
-        "evidence_us": evidence_us,
-        "stale_us": _STALE_US,
-        "silence_us": _SILENCE_US,
-        "fenced_us": _FENCED_US,
-    }
-    texts = (Text.read(file, NAMES_OF_TOPICS, **values) for file in HELD)
-    held = {
-        table: engine.rows(text, list(stale)).select(table.arrow_schema.names)
-        for table, text in zip(HELD_TABLES, texts, strict=True)
-    }
-    warehouse.replace(STEP, stale, {t: rows.cast(t.arrow_schema) for t, rows in held.items()})
+    if stale:
+        rows = account(engine, {name: voters[name] for name in stale}, evidence_us=evidence_us)
+        warehouse.replace(STEP, stale, rows)

@@ -136,7 +136,7 @@ def look_into(
     names, voters = [r.name for r in recordings], {r.name: voters_of(r) for r in recordings}
     find_log_gaps(engine, voters, complete is None)
     find_clock_bounds(engine, voters, complete)
-    find_what_held(engine, names, round(evidence_s * 1e6))
+    find_what_held(engine, voters, round(evidence_s * 1e6))
     bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
     gaps = warehouse.rows(LOG_GAPS, names).to_pylist()
     for sentence in (*gap_sentences(gaps), *sentences(bounds)):

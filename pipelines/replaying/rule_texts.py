@@ -17,9 +17,10 @@ NAMES_OF_TOPICS = {
     name: Path(__file__).with_name(f"{name}.sql")
     for name in ("named_topics", "topic_names", "usable_names")
 }
-#: What fills the account of what held when logs began (``held``).
+#: What fills the account of what held when logs began, and of what gaps leave open (``held``).
 HELD = tuple(
-    Path(__file__).with_name(f"{name}.sql") for name in ("held_partitions", "held_sessions")
+    Path(__file__).with_name(f"{name}.sql")
+    for name in ("held_partitions", "held_sessions", "uncertainties")
 )
 _SEAM = "kip_replay.pipelines.replaying.seam"
 

@@ -5,8 +5,8 @@ part of the KIP, one machine with two drivers:
 
 * ``replay``: the recorded log. For every partition of every PRODUCE, what acks=all and acks=-2
   would have done, and by which FETCH (open loop). ``leadership`` is what is known of ISR and
-  leader, ``brokers`` who may be in an ISR, ``holes`` what gaps in logs hide, ``batches`` what
-  waits, ``responses`` and ``rows`` what comes out.
+  leader, ``brokers`` who may be in an ISR, ``batches`` what waits, ``responses`` and ``rows`` what
+  comes out.
 * ``closed_loop``: producers that react.
 
 A response is NOT_ENOUGH_REPLICAS (19) before the append, while the committed ISR is smaller than

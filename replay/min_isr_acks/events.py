@@ -23,6 +23,8 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 PROGRESS_US_MAX = 2_000
 #: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.
 SILENCE, SILENCE_US = "silence", 9_000_000
+#: ``operation`` of a config that was set where it is not known when it is in force.
+PENDING = "pending"
 
 
 class Kind(StrEnum):
@@ -30,6 +32,8 @@ class Kind(StrEnum):
 
     #: A topic's name and id: true at all times, so it comes first.
     TOPIC = "topic"
+    #: What a gap in a log leaves open from here on (table ``uncertainties``).
+    UNCERTAIN = "uncertain"
     #: min.insync.replicas was set, deleted or described.
     CONFIG = "config"
     #: A heartbeat that differs from the last, or before or after a silence.
@@ -106,6 +110,7 @@ class Event(NamedTuple):
     want_shut_down: bool | None = None
     is_fenced: bool | None = None
     #: CONFIG: topic (empty: default), operation, value. TOPIC: name; its id is the value.
+    #: UNCERTAIN: what (name), of which follower, since received_us, until built_us.
     name: str | None = None
     operation: str | None = None
     value: str | None = None

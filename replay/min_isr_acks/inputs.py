@@ -14,7 +14,7 @@ from .topics import Array, Topics, longs
 #: Partitions of events that are taken at once, if one event has no more.
 _ROWS_AT_ONCE = 65_536
 _TEXTS = ("request_id", "kind", "client_id")
-_WHOLE = (Kind.CONFIG, Kind.HEARTBEAT, Kind.METADATA_FETCH)
+_WHOLE = (Kind.UNCERTAIN, Kind.CONFIG, Kind.HEARTBEAT, Kind.METADATA_FETCH)
 _FLAGS = ("is_transactional", "is_idempotent")
 
 

@@ -17,8 +17,8 @@ APPLY_US_MAX = 200_000
 STALE_US = 2_000_000
 #: How batches that wait lost their leader: when is known, or METADATA shows that it was before.
 LOST, LOST_BEFORE = 1, 2
-#: ... or a gap in another log hides what acknowledgements depend on from then on (``holes``).
-DOUBTED = 3
+#: ... or a gap in a log hides what acknowledgements depend on from then on (``uncertainties``).
+UNCERTAIN = 3
 #: ... or offsets in the log contradict each other.
 CONTRADICTED = 4
 
@@ -36,17 +36,16 @@ class Fact(NamedTuple):
 class Leadership(msgspec.Struct, array_like=True):
     """One partition as this node knows it. Changes return whether acknowledgements may follow.
 
-    ``leads`` is None as long as the log leaves it open. ``doubted``: the ISR that a gap in another
-    log put in doubt, and since when. ``missed``: followers that are absent, maybe fenced or
-    stopped. ``loss``: what a change means for the batches that wait, for the caller to take.
+    ``leads`` is None as long as the log leaves it open. ``uncertain_us``: since when the ISR may be
+    another one behind a gap. ``missed``: followers that are absent, maybe fenced or stopped.
+    ``loss``: what a change means for the batches that wait, for the caller to take.
     """
 
     partition: Partition
     leads: bool | None = None
     previous: Isr | None = None
     changed_us: int = 0
-    doubted: Isr | None = None
-    doubted_us: int | None = None
+    uncertain_us: int | None = None
     missed: list[int] = []
     leader_id: int | None = None
     leader_epoch: int = -1
@@ -96,15 +95,15 @@ class Leadership(msgspec.Struct, array_like=True):
         """An ISR was committed; None: the leader's request was refused."""
         known = self.isr
         if not set(self.missed) & set(isr or ()) and isr is not None:
-            self.doubted_us = None
+            self.uncertain_us = None
             if isr != known:
                 self.previous, self.changed_us, known = known, at_us, isr
         self.partition.change_isr(known)
 
     def _believes(self, at_us: int, fact: Fact) -> bool:
         """METADATA may be old: an ISR or a leader in it is not always today's."""
-        if self.doubted_us is not None:
-            return bool(fact.isr) and at_us - self.doubted_us > STALE_US
+        if self.uncertain_us is not None:
+            return bool(fact.isr) and at_us - self.uncertain_us > STALE_US
         if not fact.isr or self.isr is None:
             return bool(fact.isr)
         epoch = fact.leader_epoch
@@ -141,18 +140,18 @@ class Leadership(msgspec.Struct, array_like=True):
         """Of a leader that is gone: somebody else of the ISR leads now, maybe this node."""
         if self.leader_id == broker_id != self.partition.leader_id:
             self.leader_id = None
-            self.doubt_leader(0)
+            self.may_lead(0)
 
-    def doubt(self, at_us: int) -> bool:
+    def forget_isr(self, at_us: int) -> bool:
         """The ISR may be another one by now."""
-        self.doubted, self.doubted_us, self.loss = self.isr, at_us, DOUBTED
+        self.uncertain_us, self.loss = at_us, UNCERTAIN
         self.partition.change_isr(None)
         return True
 
     def knows(self, broker_id: int) -> bool:
         """Whether it matters that a broker may have stopped."""
         partition = self.partition
-        known = (partition.followers, partition.isr or (), self.previous or (), self.doubted or ())
+        known = (partition.followers, partition.isr or (), self.previous or ())
         return any(broker_id in one for one in known) or self.leader_id == broker_id
 
     def may_add(self, broker_id: int) -> bool:
@@ -162,10 +161,10 @@ class Leadership(msgspec.Struct, array_like=True):
 
     def miss(self, at_us: int, follower: int) -> bool:
         """A follower is absent, maybe fenced or stopped."""
-        self.loss = DOUBTED
+        self.loss = UNCERTAIN
         self.missed = [*self.missed, follower]
         if follower in (self.isr or ()):
-            self.doubt(at_us)
+            self.forget_isr(at_us)
         self._lead_instead(follower)
         return True
 
@@ -177,27 +176,20 @@ class Leadership(msgspec.Struct, array_like=True):
     def hold(self, at_us: int, broker_id: int) -> bool:
         """A broker that stops or is fenced may have been taken out before, or an heir be none."""
         if broker_id == self.partition.leader_id:
-            self.doubt(at_us)
+            self.forget_isr(at_us)
         elif broker_id in (self.isr or ()):
-            self.loss = DOUBTED
+            self.loss = UNCERTAIN
         return True
 
-    def doubt_leader(self, _: int) -> bool:
+    def may_lead(self, _: int) -> bool:
         """Who does not lead may lead by now."""
         if self.leads is False:
             self.leads = None
         return False
 
-    def doubt_outcomes(self, _: int) -> bool:
+    def forget_waiting(self, _: int) -> bool:
         """What waits may have been completed otherwise."""
-        self.loss = DOUBTED
-        return True
-
-    def restore(self, _: int) -> bool:
-        """Restores the ISR known before the gap: nothing was changed in it."""
-        if self.doubted_us is not None:
-            self.partition.change_isr(self.doubted)
-            self.doubted_us, self.missed = None, []
+        self.loss = UNCERTAIN
         return True
 
 

@@ -10,7 +10,6 @@ from ..other_clocks import Comparison, times_of
 from ..rule import Replay, Rule, Settings
 from .closed_loop_replay import ProducersReact
 from .events import Kind
-from .holes import Holes
 from .replay import MinIsrAcks
 from .tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 
@@ -35,8 +34,8 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     recording, node_id = str(key["recording"]), int(key["node_id"])
     default = settings.default_min_insync_replicas.get(recording)
     rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, "min_insync_replicas"))
-    gaps, voters = settings.log_gaps.get(recording, ()), settings.voters.get(recording, ())
-    of_node = partial(MinIsrAcks, node_id, rules, default, holes=Holes.of(node_id, gaps, voters))
+    gaps = [gap for gap in settings.log_gaps.get(recording, ()) if gap.node_id == node_id]
+    of_node = partial(MinIsrAcks, node_id, rules, default, gaps=gaps)
     return ProducersReact(node_id, of_node, saved)
 
 

@@ -9,12 +9,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..log_gaps import LogGap
 from ..outcomes import Variant
 from .batches import FOLLOWED_US_MAX, SETTLE_US, Batch, Led, Moment, Request
 from .brokers import Applied, Brokers, Standing
 from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
-from .events import KIND_ORDER, NEVER, NULL, SILENCE_US, Event, Kind
-from .holes import METADATA_FETCH_US_MAX, NO_HOLES, STOPPING_US, Doubted, Holes, Seen, What
+from .events import KIND_ORDER, NEVER, NULL, PENDING, SILENCE_US, Event, Kind
 from .inputs import Increment, parts_of
 from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Follower, Isr, Partition, Requirement
 from .leadership import APPLY_US_MAX, CONTRADICTED, Change, Leadership
@@ -27,6 +27,10 @@ from .topics import MinIsrConfig, Topics
 ACKS_ALL = -1
 #: A partition that no line names for so long is forgotten; lines of METADATA name all that exist.
 SILENT_US = 24 * 3_600_000_000
+#: A broker that stops is taken out of ISRs so long before its last FETCH at most.
+STOPPING_US = 2_000_000
+#: While ISRs may have grown unseen: how often a FETCH of who is outside of them counts.
+_TICK_US = 1_000_000
 #: A follower's session: its broker, and the session's id.
 _SESSION_BITS = 32
 _NO_ROWS = pa.RecordBatch.from_pylist([], schema=ACKS_SCHEMA)
@@ -37,7 +41,9 @@ class State(msgspec.Struct):
 
     ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
     ``fetched``: when followers' sessions fetched last and their responses were built. ``batches``
-    and ``moments`` are by number; ``deadlines`` is a heap of (time, batch).
+    and ``moments`` are by number; ``deadlines`` is a heap of (time, batch). Behind gaps ``absent``
+    are followers not heard of since; until ``uncertain_us`` ISRs may have changed unseen, and until
+    ``own_us`` it is not known who outside of them is caught up.
     """
 
     node_id: int
@@ -48,7 +54,9 @@ class State(msgspec.Struct):
     topics: Topics = msgspec.field(default_factory=Topics)
     brokers: Brokers = msgspec.field(default_factory=Brokers)
     consumers: Consumers = msgspec.field(default_factory=Consumers)
-    seen: Seen = msgspec.field(default_factory=Seen)
+    absent: set[int] = set()
+    uncertain_us: int = -SILENCE_US
+    own_us: int = -1
     fetched: dict[int, tuple[int, int]] = {}
     led: dict[int, Led] = {}
     requests: list[Request] = []
@@ -74,9 +82,9 @@ class MinIsrAcks:
         rules: Sequence[Variant],
         default_min_isr: int | None = None,
         saved: bytes | None = None,
-        holes: Holes = NO_HOLES,
+        gaps: Sequence[LogGap] = (),
     ) -> None:
-        self._holes, self._has_holes = holes, holes != NO_HOLES
+        self._gaps = gaps
         if saved is None:
             self._state = State(
                 node_id,
@@ -118,8 +126,6 @@ class MinIsrAcks:
             if kind == Kind.TOPIC:
                 continue
             self._expire(events.at_us[e])
-            if self._has_holes:
-                self._doubt(self._holes.before(events.at_us[e], state.seen), events.at_us[e])
             match kind:
                 case Kind.FETCH:
                     self._fetch(e)
@@ -159,10 +165,19 @@ class MinIsrAcks:
         state, events, rows = self._state, self._events, self._rows
         at_us, follower, epoch = events.at_us[e], events.replica_id[e], events.replica_epoch[e]
         epoch = max(epoch, UNKNOWN)
-        if self._has_holes:
-            self._doubt(self._holes.before_fetch(follower, epoch, at_us, state.seen), at_us)
         session = follower << _SESSION_BITS | max(events.session_id[e], 0)
-        _, carried_us = state.fetched.get(session, (0, NULL))
+        before_us, carried_us = state.fetched.get(session, (0, NULL))
+        if follower in state.absent:
+            state.absent.remove(follower)
+            self._sweep(at_us - 1, partial(Leadership.find, follower=follower))
+        if before_us // _TICK_US < at_us // _TICK_US and at_us <= max(
+            state.uncertain_us, state.own_us
+        ):
+            some = [one for one in state.led.values() if one.leadership.may_add(follower)]
+            if at_us <= state.uncertain_us:
+                self._sweep(at_us - 1, Leadership.forget_isr, which=some)
+            else:
+                self._sweep(at_us - _TICK_US, Leadership.forget_waiting, which=some)
         begin_us, end_us = events.dequeued_us[e], events.handled_us[e]
         last_us = max(at_us, end_us - AFTER_RESPONSE_US)
         at_once = Moment(at_us, at_us, begin_us, end_us, follower, events.request_id[e])
@@ -356,22 +371,15 @@ class MinIsrAcks:
                 counts = partial(self._partitions_with, event.at_us)
                 self._apply(brokers.metadata_fetch(event, counts))
                 self._apply_configs(event.at_us)
-                if self._has_holes:
-                    state.seen.metadata_fetch(event)
-                    if self._holes.quiet_since(brokers.responses, state.seen):
-                        self._restore(event.at_us)
             case Kind.HEARTBEAT:
-                if self._holes.hide_after(event.dequeued_us or 0, state.seen):
-                    event = event._replace(operation=None)
                 self._apply(brokers.heartbeat(event))
             case Kind.CONFIG:
                 state.altered.append(event)
                 self._apply_configs(event.at_us)
-                is_open, at_us = event in state.altered, event.at_us
-                if is_open and self._holes.hide_after(at_us, state.seen, METADATA_FETCH_US_MAX):
-                    state.configs.opened.append(event.name or "")
-                    self._sweep(at_us, Leadership.doubt_outcomes)
-                    self._reconfigure(at_us)
+                if event.operation == PENDING:
+                    self._sweep(event.at_us, Leadership.forget_waiting)
+            case Kind.UNCERTAIN:
+                self._forget_what_gaps_hide(event)
 
     def _min_isrs(self, topic: str) -> list[int]:
         in_force, variants = self._state.configs.of(topic), self._state.variants
@@ -404,7 +412,7 @@ class MinIsrAcks:
         state, brokers = self._state, self._state.brokers
         for at_us, broker, standing in changes:
             if standing is not Standing.UNFENCED:
-                if self._holes.of_active(at_us - SILENCE_US, at_us, state.seen):
+                if at_us - SILENCE_US <= state.uncertain_us:
                     self._sweep(at_us, partial(Leadership.hold, broker_id=broker))
                 inactive = frozenset(one for one in brokers.decided if not brokers.is_active(one))
                 change = partial(Leadership.take_out, broker_id=broker, inactive=inactive)
@@ -420,37 +428,25 @@ class MinIsrAcks:
                 self._acknowledge(led, moment)
             self._lose(led, at_us)
 
-    def _doubt(self, doubted: Iterable[Doubted], at_us: int) -> None:
-        """What depends on lines that are missing is not known from here on (``holes``)."""
-        state = self._state
-        for what, follower, since_us in doubted:
-            when_us, led = at_us - 1, state.led.values()
-            is_active = self._holes.of_active(since_us - SILENCE_US, when_us, state.seen)
-            if what is What.CONFIGURED:
-                state.configs.doubt()
-                self._reconfigure(when_us)
-                self._sweep(when_us, Leadership.doubt_outcomes)
-            elif what is What.ELECTED:
-                self._sweep(when_us, Leadership.doubt_leader)
-            elif what is What.RETURNED:
-                self._sweep(when_us, partial(Leadership.find, follower=follower))
-            elif what is What.ABSENT and is_active:
-                some = [one for one in led if one.leadership.knows(follower)]
-                state.brokers.miss(follower)
-                miss = partial(Leadership.miss, follower=follower)
-                self._sweep(since_us - STOPPING_US, miss, which=some)
-            elif what is What.JOINING or (what is What.JOINED and is_active):
-                some = [one for one in led if one.leadership.may_add(follower)]
-                if what is What.JOINING:
-                    self._sweep(since_us, Leadership.doubt_outcomes, which=some)
-                else:
-                    self._sweep(when_us, Leadership.doubt, which=some)
-
-    def _restore(self, at_us: int) -> None:
-        """A gap was quiet: all is as it was."""
-        self._state.configs.believe()
-        self._sweep(at_us, Leadership.restore)
-        self._reconfigure(at_us)
+    def _forget_what_gaps_hide(self, event: Event) -> None:
+        """What depends on lines that are missing is not known from here on."""
+        state, at_us, follower = self._state, event.at_us, event.replica_id
+        if event.name == "configs":
+            state.configs.forget()
+            self._reconfigure(at_us)
+            self._sweep(at_us, Leadership.forget_waiting)
+        elif follower is None:
+            if event.name == "own log":
+                state.own_us = max(state.own_us, event.built_us or 0)
+            else:
+                state.uncertain_us = max(state.uncertain_us, event.built_us or 0)
+            self._sweep(at_us, Leadership.may_lead)
+        else:
+            state.absent.add(follower)
+            state.brokers.miss(follower)
+            some = [one for one in state.led.values() if one.leadership.knows(follower)]
+            miss = partial(Leadership.miss, follower=follower)
+            self._sweep((event.received_us or 0) - STOPPING_US, miss, which=some)
 
     def _partitions_with(self, at_us: int, broker: int) -> int:
         known = (one for one in self._state.led.values() if one.seen_us >= at_us - SILENT_US)
@@ -467,8 +463,8 @@ class MinIsrAcks:
         if not done:
             return _NO_ROWS
         left = {number: batches.pop(number) for one in done for number in range(one.first, one.end)}
-        gone, gaps = list(left.values()), self._holes.own
-        known = Finalized(done, gone, state.moments, front_us, state.brokers.doubts, gaps)
+        gone, doubts = list(left.values()), state.brokers.doubts
+        known = Finalized(done, gone, state.moments, front_us, doubts, self._gaps)
         of_batches = [state.led[batch.partition] for batch in gone]
         rows = rows_of(known, state.node_id, state.variants, of_batches)
         for led in (state.led[position] for position in {batch.partition for batch in gone}):

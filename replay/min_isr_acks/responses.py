@@ -12,13 +12,14 @@ from . import reasons
 from .batches import SETTLE_US, Batch, Moment, Request
 from .brokers import Doubt
 from .events import NEVER, NULL
-from .holes import WRITTEN_US_MAX
 from .kip_926 import UNKNOWN
-from .leadership import APPLY_US_MAX, CONTRADICTED, DOUBTED, LOST_BEFORE
+from .leadership import APPLY_US_MAX, CONTRADICTED, LOST_BEFORE, UNCERTAIN
 from .topics import Array
 
 #: Stamps are whole milliseconds: so far two of them may be off.
 STAMP_US = 2_000
+#: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
+_WRITTEN_US_MAX = 1_000_000
 _NUMBERS = (
     *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads", "lost_us"),
     *("loss", "next_base_offset", "next_us", "is_next_certain", "marked_us", "carried_us"),
@@ -103,7 +104,7 @@ class Finalized:
         base_offset, size, leads = self.b["base_offset"], self.b["isr_size"], self.b["leads"]
         recorded = self.b["error_code"]
         is_small, is_unknown = size < min_isr, (min_isr == UNKNOWN) | (size == UNKNOWN)
-        is_blurred = (self.b["loss"] == DOUBTED) & (self.lost_us <= self.appended_us)
+        is_blurred = (self.b["loss"] == UNCERTAIN) & (self.lost_us <= self.appended_us)
         # Whatever acks are: the broker refused it before it looked at the ISR.
         is_read = (
             (base_offset == UNKNOWN) & (recorded != NULL) & ~np.isin(recorded, reasons.DECIDED)
@@ -157,9 +158,9 @@ class Finalized:
         causes = {
             reasons.LEADER_LOST: loss == LOST_BEFORE,
             reasons.CONTRADICTED: loss == CONTRADICTED,
-            reasons.LOG_ENDED: (loss != DOUBTED) & is_ended,
-            reasons.FENCED_WHEN: (loss != DOUBTED) & is_fenced,
-            LOG_GAP: (loss == DOUBTED) | self.is_hidden(at_us),
+            reasons.LOG_ENDED: (loss != UNCERTAIN) & is_ended,
+            reasons.FENCED_WHEN: (loss != UNCERTAIN) & is_fenced,
+            LOG_GAP: (loss == UNCERTAIN) | self.is_hidden(at_us),
         }
         reason = np.select([*causes.values()], [*map(reasons.REASONS.index, causes)])
         reason = np.where(is_refused, refused_for, reason)
@@ -182,7 +183,7 @@ class Finalized:
         """Whether lines of the leader are missing that were written between appends and a time."""
         hidden = np.zeros(len(at_us), bool)
         for gap in self._gaps:
-            hidden |= (self.appended_us < gap.before_us) & (at_us > gap.after_us - WRITTEN_US_MAX)
+            hidden |= (self.appended_us < gap.before_us) & (at_us > gap.after_us - _WRITTEN_US_MAX)
         return hidden
 
     def last_offset(self) -> Array:
@@ -192,6 +193,6 @@ class Finalized:
         is_certain &= self.b["marked_us"] > np.maximum(next_us, self.appended_us + SETTLE_US)
         for gap in self._gaps:
             is_certain &= (self.appended_us >= gap.before_us) | (
-                next_us < gap.after_us - WRITTEN_US_MAX
+                next_us < gap.after_us - _WRITTEN_US_MAX
             )
         return np.where(is_certain, self.b["next_base_offset"] - 1, NULL)

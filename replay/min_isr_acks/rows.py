@@ -9,7 +9,7 @@ from ..outcomes import Variant, Verdict
 from .batches import Led
 from .events import NULL
 from .kip_926 import Isr
-from .leadership import DOUBTED
+from .leadership import UNCERTAIN
 from .reasons import ACKS_0, INVALID_REQUIRED_ACKS, NONE, REASONS
 from .responses import Finalized, Responses
 from .tables import ACKS_SCHEMA, RULE
@@ -63,7 +63,7 @@ def _of_variant(known: Finalized, place: int) -> dict[str, pa.Array]:
     min_isr, waits = known.min_isrs[:, place], known.acks != 0
     refusals = known.refusals(min_isr)
     all_, few = (known.responses(2 * place + which, refusals) for which in (0, 1))
-    is_doubted = (known.b["loss"] >= DOUBTED) & (all_.enough_us > known.lost_us)
+    is_doubted = (known.b["loss"] >= UNCERTAIN) & (all_.enough_us > known.lost_us)
     is_hidden = known.is_hidden(all_.enough_us) | is_doubted
     is_acked = few.error == NONE
     reason = np.where(

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .events import NULL, Event
+from .events import NULL, PENDING, Event
 from .kip_926 import UNKNOWN
 
 #: An array of integers or flags.
@@ -79,15 +79,13 @@ class MinIsrConfig(msgspec.Struct):
     known: dict[str, int]
     #: Topics of which it was set.
     assigned: set[str] = set()
-    #: Topics whose config was altered, but the leader may not have applied it yet.
-    opened: list[str] = []
-    #: What it was before a hole in which it may have been altered.
-    doubted: tuple[dict[str, int], set[str]] | None = None
 
     def take(self, event: Event) -> None:
         name, value = event.name or "", event.value or ""
-        self.opened = [one for one in self.opened if one != name]
-        if event.operation == "describe":
+        if event.operation == PENDING:
+            self.known[name] = UNKNOWN
+            self.assigned.discard(name)
+        elif event.operation == "describe":
             # What describes a topic that was set may be older than what was set.
             if value.isdigit() and name not in self.assigned:
                 self.known[name] = int(value)
@@ -98,20 +96,10 @@ class MinIsrConfig(msgspec.Struct):
             self.known.pop(name, None)
             self.assigned.discard(name)
 
-    def doubt(self) -> None:
+    def forget(self) -> None:
         """All of it may be another one by now."""
-        self.doubted = self.doubted or (self.known, self.assigned)
         self.known, self.assigned = {}, set()
-
-    def believe(self) -> None:
-        """It is none: but for what was read since, it is as it was."""
-        known, assigned = self.doubted or ({}, set())
-        now = self.known.items()
-        since = {one: k for one, k in now if one in self.assigned or one not in assigned}
-        self.known, self.assigned = known | since, self.assigned | assigned
-        self.doubted = None
 
     def of(self, topic: str) -> int:
         """The value in force for a topic, UNKNOWN if the log does not have it."""
-        place = topic if topic in self.known else ""
-        return UNKNOWN if {topic, place} & {*self.opened} else self.known.get(place, UNKNOWN)
+        return self.known.get(topic, self.known.get("", UNKNOWN))

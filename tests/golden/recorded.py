@@ -21,13 +21,15 @@ from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.held import account
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.log_tables import TYPED_TABLES
+from kip_replay.replay.log_tables import LOG_GAPS, REQUESTS, TYPED_TABLES, UNCERTAINTIES
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table
@@ -111,13 +113,24 @@ def steady(name: str) -> SteadyPhase:
 
 
 @cache
-def events_of(name: str, rule: str, missing: frozenset[str] = frozenset()) -> Events:
-    """As the log has them, or without the lines of some requests."""
+def events_of(
+    name: str, rule: str, missing: frozenset[str] = frozenset(), gaps: tuple[LogGap, ...] = ()
+) -> Events:
+    """As the log has them, or without the lines of some requests, where gaps are known."""
     ingested(name)
     lost, left = pa.array(missing, pa.string()), {}
-    for table in TYPED_TABLES if missing else ():
+    for table in (REQUESTS, *TYPED_TABLES) if missing else ():
         lines = WAREHOUSE.rows(table, [name])
         left[table.name] = lines.filter(~pc.field("request_id").isin(lost))
+    if gaps:
+        of_gaps = [
+            {"recording": name, "node_id": gap.node_id, "number": n, "evidence": "made"}
+            | {"after_at": moment(gap.after_us), "before_at": moment(gap.before_us)}
+            for n, gap in enumerate(gaps)
+        ]
+        left["log_gaps"] = pa.Table.from_pylist(of_gaps, LOG_GAPS.arrow_schema)
+        of_account = account(ENGINE, {name: VOTERS}, left, evidence_us=0)
+        left[UNCERTAINTIES.name] = of_account[UNCERTAINTIES]
     if rule == "lowest_acked_offset":
         replayed(name, "hwm_parking")
     return events_by(STEPS[rule].text("events", **WHOLE_LOG.values), name, rule, left)

@@ -124,9 +124,11 @@ def damage(case: Case) -> tuple[frozenset[str], list[LogGap]]:
     return frozenset(request_id for request_id, *_ in lost), gaps
 
 
-def events(case: Case, missing: frozenset[str] = frozenset()) -> pa.Table:
+def events(
+    case: Case, missing: frozenset[str] = frozenset(), gaps: Iterable[LogGap] = ()
+) -> pa.Table:
     """What other rules say of the whole log left out."""
-    of_case = events_of(case.recording, case.rule, missing)[case.replica]
+    of_case = events_of(case.recording, case.rule, missing, (*gaps,))[case.replica]
     if case.rule != "lowest_acked_offset":
         return of_case
     return of_case.filter(pc.field("kind") != LEARNED)
@@ -147,7 +149,8 @@ def test_outcomes_beside_a_gap_are_what_they_were_or_unknown(case: Case) -> None
     missing, gaps = damage(case)
     left = events(case, missing)
     assert len(left) < len(events(case))
-    aware, unaware = (fed(case.rule, left, case.replica, known) for known in (gaps, ()))
+    aware = fed(case.rule, events(case, missing, gaps), case.replica, gaps)
+    unaware = fed(case.rule, left, case.replica)
     unknown = different = 0
     for table, rows in whole(case).items():
         counts = compared(case.rule, table, rows, aware[table])

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
@@ -20,7 +21,6 @@ from kip_replay.replay.min_isr_acks.events import (
     Partition,
     batch_of,
 )
-from kip_replay.replay.min_isr_acks.holes import NO_HOLES, Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 LEADER = 11
@@ -208,16 +208,30 @@ class History:
         of = {"replica_id": node, "fetch_offset": offset, "high_watermark": high_watermark}
         self._add(ms, Kind.METADATA_FETCH, received_us=at(ms), built_us=at(built_ms), **of)
 
+    def uncertain(
+        self,
+        ms: float,
+        what: str,
+        follower: int | None = None,
+        *,
+        since_ms: float | None = None,
+        until_ms: float = 0,
+    ) -> None:
+        """What a gap leaves open, as the table ``uncertainties`` has it."""
+        since_us = at(ms if since_ms is None else since_ms)
+        of = {"name": what, "replica_id": follower, "built_us": at(until_ms)}
+        self._add(ms, Kind.UNCERTAIN, received_us=since_us, **of)
+
     def in_order(self) -> list[Event]:
         return sorted(self.events, key=lambda event: event[:3])
 
     def rows(
-        self, sweep: Sequence[int] = (), until_ms: float | None = None, holes: Holes = NO_HOLES
+        self, sweep: Sequence[int] = (), until_ms: float | None = None, gaps: Sequence[LogGap] = ()
     ) -> list[Row]:
-        """The replay's rows, the log until ``until_ms``."""
+        """The replay's rows, the log until ``until_ms``; ``gaps`` are of the leader's own."""
         if until_ms is not None:
             self._add(until_ms, Kind.METADATA, partitions=[])
-        replay = MinIsrAcks(LEADER, variants(sweep), holes=holes)
+        replay = MinIsrAcks(LEADER, variants(sweep), gaps=gaps)
         emitted = [replay.feed(batch_of(self.in_order())), replay.finish()]
         rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
         return rows

@@ -5,13 +5,16 @@ from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
 from kip_replay.replay.min_isr_acks.events import (
     MIN_INSYNC_REPLICAS,
+    PENDING,
     PROGRESS_US_MAX,
     SILENCE,
     SILENCE_US,
     Kind,
 )
+from kip_replay.replay.min_isr_acks.leadership import STALE_US
 from kip_replay.replay.min_isr_acks.registration import RULE
 from kip_replay.replay.outcomes import RECORDED
 
@@ -25,8 +28,11 @@ STEPS = SummedRule(
         "kinds": [*map(str, Kind)],
         "min_insync_replicas": MIN_INSYNC_REPLICAS,
         "progress_us_max": PROGRESS_US_MAX,
+        "fenced_us": SESSION_US + SCAN_US + SCAN_SLACK_US,
+        "pending": PENDING,
         "silence": SILENCE,
         "silence_us": SILENCE_US,
+        "stale_us": STALE_US,
         "recorded": RECORDED,
         "acks_all": ACKS_ALL,
         "min_isr": ACKS_MIN_INSYNC_REPLICAS,

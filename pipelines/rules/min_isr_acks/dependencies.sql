@@ -35,4 +35,8 @@ UNION ALL
 SELECT 'silent', broker_id, NULL,
     CAST(coalesce(next_us - last_us > $silence_us, TRUE) AS VARCHAR)
 FROM beats WHERE last_us IS NOT NULL
+UNION ALL
+SELECT what, node_id, CAST(broker_id AS VARCHAR),
+    concat_ws(' ', CAST(unix_micros(uncertain_from) AS VARCHAR), CAST(unix_micros(uncertain_until) AS VARCHAR))
+FROM uncertainties WHERE shown_at <= timestamp_micros($until_us)
 ORDER BY what, id, topic, value

@@ -58,6 +58,12 @@ of_leaders AS (
     ON leaders.recording = fetched.recording AND leaders.node_id = fetched.node_id
     WHERE NOT is_cluster_metadata
 ),
+-- While lines of the active controller may be missing.
+hidden AS (
+    SELECT DISTINCT recording, unix_micros(uncertain_from) AS from_us,
+        unix_micros(uncertain_until) AS until_us
+    FROM uncertainties WHERE what = 'metadata log'
+),
 -- Heartbeats that say something new, and those before and after a silence.
 beats AS (
     SELECT *, unix_micros(dequeued_at) AS at_us,
@@ -69,6 +75,12 @@ beats AS (
     WHERE error_code = 0 AND completed_at > $since_at - INTERVAL 18 SECOND
         AND received_at <= $until_at + INTERVAL 18 SECOND
     WINDOW of_broker AS (PARTITION BY recording, broker_id ORDER BY dequeued_at, request_id)
+),
+-- Whose next heartbeat may be missing is not fenced for its silence.
+unheard AS (
+    SELECT DISTINCT b.recording, b.request_id FROM beats AS b JOIN hidden AS h
+    ON h.recording = b.recording AND from_us <= b.at_us + $fenced_us AND until_us >= b.at_us
+    WHERE coalesce(b.after_us - b.at_us > $silence_us, TRUE)
 ),
 changes AS (
     SELECT c.recording, c.request_id, c.node_id AS source_id, c.source, c.built_at, c.dequeued_at,
@@ -188,8 +200,10 @@ UNION ALL BY NAME
 SELECT b.recording, l.node_id, b.at_us, kind_order('heartbeat') AS kind_order, b.request_id,
     'heartbeat' AS kind, b.at_us AS dequeued_us, unix_micros(b.built_at) AS built_us,
     b.broker_id AS replica_id, b.broker_epoch AS replica_epoch, b.want_shut_down, b.is_fenced,
-    CASE WHEN coalesce(b.after_us - b.at_us > $silence_us, TRUE) THEN $silence END AS operation
+    CASE WHEN u.request_id IS NULL AND coalesce(b.after_us - b.at_us > $silence_us, TRUE)
+        THEN $silence END AS operation
 FROM beats AS b JOIN leaders AS l ON l.recording = b.recording
+LEFT JOIN unheard AS u ON u.recording = b.recording AND u.request_id = b.request_id
 WHERE b.said IS DISTINCT FROM b.said_before OR coalesce(b.after_us - b.at_us > $silence_us, TRUE)
     OR coalesce(b.at_us - b.before_us > $silence_us, FALSE)
 UNION ALL BY NAME
@@ -199,7 +213,21 @@ SELECT recording, node_id, unix_micros(built_at) AS at_us, kind_order('config') 
     concat_ws(' ', request_id, resource_name, operation) AS request_id, 'config' AS kind,
     CASE WHEN source <> 'CREATE_TOPICS' THEN unix_micros(built_at) END AS built_us,
     source_id AS replica_id, resource_name AS name, operation, value
-FROM config_events
+FROM (
+    SELECT * FROM config_events
+    UNION ALL
+    -- When the leader applies it is not in the log.
+    SELECT DISTINCT c.recording, c.node_id, request_id, resource_name, $pending, NULL, built_at,
+        'CREATE_TOPICS', source_id
+    FROM config_events AS c JOIN hidden AS h ON h.recording = c.recording
+        AND from_us <= unix_micros(built_at) + $stale_us AND until_us >= unix_micros(built_at)
+    WHERE operation <> 'describe' AND source <> 'CREATE_TOPICS')
+UNION ALL BY NAME
+SELECT recording, node_id, unix_micros(shown_at) AS at_us, kind_order('uncertain') AS kind_order,
+    concat_ws(' ', what, CAST(broker_id AS VARCHAR), CAST(gap_node_id AS VARCHAR)) AS request_id, 'uncertain' AS kind,
+    unix_micros(uncertain_from) AS received_us, unix_micros(uncertain_until) AS built_us,
+    nullif(broker_id, -1) AS replica_id, what AS name
+FROM uncertainties
 UNION ALL BY NAME
 SELECT recording, node_id, at_us, kind_order(kind) AS kind_order, request_id, kind,
     source_id AS replica_id, partitions
