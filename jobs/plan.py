@@ -147,7 +147,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     for rule in plan.rules:
         verdict = "not from what the samples show" if rule.missing else "can be answered"
         yield f"  {rule.rule:{width}}  {verdict}"
-        for text in (*rule.missing, *(f"better with more: {text}" for text in rule.helpful)):
+        helpful = (f"better with more: {text}" for text in rule.helpful)
+        for text in (*rule.missing, *helpful, *(f"before the logs: {text}" for text in rule.open)):
             yield from _fitted(f"    {text}")
     yield "problems" if found.refused or found.problems else "problems: none in the samples"
     for text in (*(f"a run stops: {text}" for text in found.refused), *found.problems):

@@ -3,7 +3,8 @@
 Each rule states in its ``needs.toml`` what a log must show. One without such a file is not listed.
 ``of`` is the role of the nodes whose logs are looked at, ``shows`` a condition in DuckDB's SQL on a
 parsed line (replay/kafka/request_log/parsed_line.py). ``helps``: the rule is replayed without, and
-less is known.
+less is known. ``open``, without these: a query whose rows are sentences on what began before the
+logs and is in none of the samples.
 """
 
 import tomllib
@@ -19,11 +20,12 @@ from kip_replay.pipelines.ingest.overview import Overview
 
 @dataclass
 class Answerable:
-    """A rule: sentences on what it lacks, and on what would let it know more."""
+    """A rule: sentences on what it lacks, what would let it know more, and what stays unknown."""
 
     rule: str
     missing: list[str] = field(default_factory=list)
     helpful: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
 
 
 def answerable(found: Overview) -> list[Answerable]:
@@ -33,7 +35,9 @@ def answerable(found: Overview) -> list[Answerable]:
         for file in of_rules("needs.toml"):
             rule = Answerable(file.parent.name)
             for need in tomllib.loads(file.read_text(encoding="utf-8"))["needs"]:
-                if lack := _lack(need, database, found):
+                if query := need.get("open"):
+                    rule.open += [text for (text,) in database.execute(query).fetchall()]
+                elif lack := _lack(need, database, found):
                     (rule.helpful if need.get("helps") else rule.missing).append(lack)
             rules.append(rule)
     return rules

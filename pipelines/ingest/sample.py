@@ -4,6 +4,7 @@ What a survey reads whole, this samples: enough to know nodes, spans of time, AP
 and what is wrong already; never enough for a number that ends in a table.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
 #: A line may be longer than a chunk: this far its end is looked for.
 _HEAD_BYTES_MAX = 16 << 20
+#: METADATA, configs and groups tell what held when a log began: looked for so many times as far.
+_TELLING, _FURTHER = re.compile(rb'requestApiKey\\*":(3|8|14|15|32|69),'), 8
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ def sampled(file: LogFile, sample_bytes: int, inflated_bytes_max: int) -> Sample
         # Each stands for as many bytes: lines are short where a log begins.
         count = len(found.lines) + found.others.total() + found.outside
         line_bytes.append(sum(len(line) + 1 for line in part) / max(count, 1))
+    if len(parts) > 1:
+        text = b"".join(LogBytes(file.path, 0, _FURTHER * sample_bytes).chunks())
+        telling = [line for line in _lines(text, True, False) if _TELLING.search(line, 0, 2000)]
+        lines.add(LineReader(file.timezone, framing).read(telling, 1))
     times = [us for line in lines.requests() if (us := _time_us(file, line)) is not None]
     return Sample(
         file=file,

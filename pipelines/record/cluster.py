@@ -17,9 +17,12 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeGroupsRequest,
     DescribeQuorumRequest,
     IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
 )
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from kip_replay.pipelines.errors import UserError
@@ -38,6 +41,14 @@ _OPTIONS["receive_message_max_bytes"] = 256 << 20
 # Failures are said here, once; without a handler the library would print them too.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 logging.getLogger("kafka").propagate = False
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg]
+    """Of KIP-848's groups; kafka-python has none."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg]
+    """Registers itself as what responds to it."""
 
 
 class UnreachableError(UserError):
@@ -118,6 +129,21 @@ class Cluster:
         """The number of partitions of each topic."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         return {t.name: len(t.partitions) for t in self._ask(node.address, request).topics}
+
+    def describe_groups(self, node: Node, groups_max: int) -> int:
+        """Makes a broker log assignments of its first consumer groups; returns how many it has."""
+        listed = self._ask(node.address, ListGroupsRequest())
+        _require(listed, node.address)
+        groups = [
+            (group.group_type.lower() == "consumer", group.group_id)
+            for group in listed.groups
+            if group.protocol_type == "consumer" and group.group_state not in ("Empty", "Dead")
+        ]
+        for is_new, request in enumerate((DescribeGroupsRequest, ConsumerGroupDescribeRequest)):
+            if names := [name for of, name in groups[:groups_max] if of == is_new]:
+                for group in self._ask(node.address, request(names)).groups:
+                    _require(group, node.address)
+        return len(groups)
 
     def show_versions(self, node: Node) -> None:
         """Makes a broker log API_VERSIONS, whose response has the offset of its metadata."""
@@ -211,6 +237,6 @@ def _require(result: Any, address: str) -> None:
         if issubclass(error, kafka_errors.AuthorizationError):
             raise UserError(
                 f"not authorized at {address}: the user needs DESCRIBE, DESCRIBE_CONFIGS and "
-                "ALTER_CONFIGS on the cluster, for controllers also CLUSTER_ACTION"
+                "ALTER_CONFIGS on the cluster, for groups DESCRIBE, for controllers CLUSTER_ACTION"
             )
         raise UserError(f"{address}: {error.__name__} {result.error_message or ''}")

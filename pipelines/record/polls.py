@@ -2,7 +2,8 @@
 
 A log shows the state of a cluster only where a request names it. So each broker is asked for
 METADATA of all topics and for the configs that rules read, and each second for API_VERSIONS, whose
-response has the offset of the metadata it has applied; by way of one broker the active controller
+response has the offset of the metadata it has applied; at the start and at the end for which
+partitions members of its consumer groups have. By way of one broker the active controller
 is asked for DESCRIBE_QUORUM, which has the high watermark and every log end offset. Each node is
 asked for its level, at once and then every few seconds: so a standby controller has a line too.
 """
@@ -31,6 +32,8 @@ _VERSIONS_S, _LEVEL_S, _DESCRIBE_S = 1.0, 4.0, 60.0
 #: METADATA takes 200 bytes a partition in every broker's log: of more in all logs together it is
 #: asked for at the start and at the end only.
 _PARTITIONS_MAX = 20_000
+#: Of a broker: a member takes some hundred bytes, and as many again for each of its partitions.
+_GROUPS_MAX = 100
 
 
 class Polls:
@@ -42,8 +45,8 @@ class Polls:
         self.voters: list[int] = []
         #: Of each broker that said so, values of ``BROKER_CONFIGS``.
         self.configs: dict[Node, dict[str, str]] = {}
-        #: What became of nodes meanwhile, a sentence each.
-        self.lost: dict[Node, str] = {}
+        #: What became of nodes meanwhile, and of groups, a sentence each.
+        self.lost: dict[Node | str, str] = {}
         self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(len(nodes))
 
@@ -59,6 +62,7 @@ class Polls:
     def _poll(self, node: Node) -> None:
         self._look_at_level(node)
         describe_s = self._describe(node)
+        self._describe_groups(node)
         described_at = level_at = time.monotonic()
         while not self._ended.wait(_VERSIONS_S):
             now = time.monotonic()
@@ -74,6 +78,7 @@ class Polls:
                 described_at = now
                 self._describe(node)
         self._describe(node)
+        self._describe_groups(node)
 
     def _describe(self, node: Node) -> float:
         """Has a broker log topics and configs: returns after how many seconds to do so again."""
@@ -87,6 +92,16 @@ class Polls:
                     self.cluster.configs(node, TOPIC, topics, [_MIN_ISR])
         is_much = sum(topics.values()) * len(self.brokers) > _PARTITIONS_MAX
         return float("inf") if is_much else _DESCRIBE_S
+
+    def _describe_groups(self, node: Node) -> None:
+        if node not in self.brokers:
+            return
+        try:
+            if (count := self.cluster.describe_groups(node, _GROUPS_MAX)) > _GROUPS_MAX:
+                some = f"{_GROUPS_MAX} of the {count:,} consumer groups of {node} were described"
+                self.lost.setdefault(f"groups of {node}", some)
+        except UserError as error:
+            self.lost.setdefault("groups", f"not every consumer group was described: {error}")
 
     def _look_at_level(self, node: Node) -> None:
         try:

@@ -7,8 +7,9 @@ CREATE TEMP MACRO host_of(connection) AS
 --     (the topic was created, or the follower forgot it elsewhere), and also those that it forgot
 --     meanwhile. A follower with several fetchers has a session of each: what is in which is not known.
 --   * A consumer's are those that the broker leads and a member of a group was assigned: the only one
---     with its client id and address whose assignment has all that the session names. A client with a
---     rack may read elsewhere, and one that forgets partitions may have done so before.
+--     with its client id and address whose assignment has all that the session names, or several that
+--     have the same. A client with a rack may read elsewhere, and one that forgets partitions may have
+--     done so before.
 WITH sent AS (
     SELECT recording, node_id, request_id, unix_micros(dequeued_at) AS at_us, api_version, client_id,
         connection, replica_id, replica_epoch, session_id, session_epoch, response_session_id,
@@ -169,14 +170,15 @@ refuted AS (
         AND a.partition = p.partition
     WHERE a.topic IS NULL
 ),
--- The only member that is left of each session.
+-- The only member that is left of each session, or the first of several that have the same.
 consumers AS (
-    SELECT c.recording, c.node_id, c.session_id, any_value(c.group_id) AS group_id,
-        any_value(c.member_id) AS member_id
+    SELECT c.recording, c.node_id, c.session_id, min(c.group_id) AS group_id,
+        min_by(c.member_id, (c.group_id, c.member_id)) AS member_id
     FROM candidates AS c ANTI JOIN refuted AS r
     ON r.recording = c.recording AND r.node_id = c.node_id AND r.session_id = c.session_id
         AND r.group_id = c.group_id AND r.member_id = c.member_id
-    GROUP BY c.recording, c.node_id, c.session_id HAVING count(*) = 1
+    GROUP BY c.recording, c.node_id, c.session_id
+    HAVING count(DISTINCT array_sort(c.partitions)) = 1
 ),
 members AS (
     SELECT * FROM of_followers

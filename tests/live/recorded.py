@@ -21,7 +21,7 @@ Work = Callable[[Cluster, Path, int, int], None]
 
 
 @contextmanager
-def recording(cluster: Cluster, folder: Path, *options: str) -> Iterator[None]:
+def recording(cluster: Cluster, folder: Path, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
     """Records while the body runs; raises RuntimeError with what ``record`` printed if it fails."""
     command = [*JOB, "record", "--bootstrap-server", cluster.bootstrap]
     command += ["--bootstrap-controller", cluster.bootstrap_controllers]
@@ -32,7 +32,7 @@ def recording(cluster: Cluster, folder: Path, *options: str) -> Iterator[None]:
             if process.poll() is not None:
                 raise RuntimeError("nothing is recorded, see above")
             time.sleep(0.2)
-        yield
+        yield process
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(60)

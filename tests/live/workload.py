@@ -113,10 +113,10 @@ def sessions(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
         for number in range(2):
             command = ["java", "-Xmx128m", "-cp", class_path(CLIENTS, "kafka-tools")]
             command += ["org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", _WIDE]
-            command += ["--bootstrap-server", cluster.bootstrap, "--group", f"java-{number}"]
+            command += ["--bootstrap-server", cluster.bootstrap, "--group", f"java-{seed}-{number}"]
             stack.enter_context(_running(command))
         stop = threading.Event()
-        thread = threading.Thread(target=_consume, args=(cluster, stop))
+        thread = threading.Thread(target=consume, args=(cluster, stop))
         thread.start()
         try:
             with producers(cluster, folder, seed, seconds, _WIDE):
@@ -126,9 +126,9 @@ def sessions(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
             thread.join()
 
 
-def _consume(cluster: Cluster, stop: threading.Event) -> None:
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "librdkafka"}
-    consumer = Consumer(settings | {"log_level": 0})
+def consume(cluster: Cluster, stop: threading.Event, **more: str) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "librdkafka", "log_level": 0}
+    consumer = Consumer(settings | {name.replace("_", "."): more[name] for name in more})
     consumer.subscribe([_WIDE])
     while not stop.is_set():
         consumer.poll(0.2)

@@ -60,6 +60,7 @@ def test_recordings(
     one = found["recordings"][0]
     assert found["status"] == 0
     assert lacking(found) == lacks
+    assert not any(rule["open"] for rule in one["rules"])
     assert one["kafka_versions"] == [kafka]
     assert sum(node["lines"] for node in one["nodes"]) == pytest.approx(requests, rel=0.2)
     sizes = [len(gzip.decompress(log.read_bytes())) for log in sorted(folder.glob("*.log.gz"))]
@@ -67,6 +68,23 @@ def test_recordings(
     if folder.name == "acks-two-replicas":  # a broker was down
         (problem,) = one["problems"]
         assert problem.startswith("node 13 logged only from 2026-11-20 20:53 to")
+
+
+@pytest.mark.golden
+def test_what_began_before_the_logs_and_is_not_in_them_is_counted(
+    planned: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kip_replay.pipelines.ingest.overview._PART_BYTES_MAX", 200_000)
+    sessions, topics = "of 14 fetch sessions", "17 of 17 topics"
+    expected = {"-": [], "8|14": [f"8 {sessions}"], "3": [f"14 {sessions}", topics]}
+    for left_out, counted in expected.items():
+        folder, is_out = tmp_path / left_out, re.compile(f'ApiKey":({left_out}),'.encode())
+        for log in shutil.copytree(SAMPLES / "sessions-on", folder).glob("broker-*.log.gz"):
+            lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+            later = (line for line in lines if line > b"[2026-11-20 20:41:12")
+            log.write_bytes(gzip.compress(b"".join(x for x in later if not is_out.search(x))))
+        rules = planned(folder)["recordings"][0]["rules"]
+        assert [text.split(" that ")[0] for rule in rules for text in rule["open"]] == counted
 
 
 def test_what_is_missing_is_named_with_how_to_get_it(planned: Planned, tmp_path: Path) -> None:

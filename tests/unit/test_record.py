@@ -154,6 +154,11 @@ class Brokers:
     def metadata(self, node: Node) -> dict[str, int]:
         return {"topic": 3}
 
+    def describe_groups(self, node: Node, groups_max: int) -> int:
+        if self.refuses:
+            raise UserError("not authorized")
+        return 12 * groups_max
+
     def configs(self, node: Node, kind: int, *_: object) -> dict[str, str]:
         return dict.fromkeys(BROKER_CONFIGS, "2") if kind == 4 else {}
 
@@ -188,6 +193,7 @@ def test_a_recording_is_described_and_every_level_set_back(tmp_path: Path) -> No
     assert [node.role for node in recording.nodes] == ["broker,controller", "broker"]
     lines = [f.read_bytes().count(b"\n") for f in tmp_path.glob("out/*/kafka-request.log")]
     assert min(lines) >= 2
+    assert f"100 of the 1,200 consumer groups of {BROKER} were described" in said
 
 
 def test_nodes_that_are_on_are_set_back_where_another_cannot_be(tmp_path: Path) -> None:
@@ -203,6 +209,7 @@ def test_a_node_that_is_lost_is_named_with_its_undo(tmp_path: Path) -> None:
     made, said = session(tmp_path, brokers)
     assert not made.record()
     assert brokers.levels == {BROKER: "WARN", BOTH: "DEBUG"}
+    assert said.count("not every consumer group was described: not authorized") == 1
     assert any("may still log requests (gone)" in line and "--off" in line for line in said)
 
 
