@@ -21,9 +21,13 @@ UNION ALL
 SELECT m.recording, rule, variant, parameter, parameter_value, 'high_watermark_lag_at_any_moment',
     unix_micros(learned_at) - CASE WHEN is_hwm_aware THEN greatest(at_us, leader_us) ELSE at_us END,
     at_us, unnest(groups)
-FROM (SELECT *, 47000 * explode(range(unix_micros(coalesce(previous_learned_at, leader_at))
-          // 47000 + 1, unix_micros(coalesce(learned_at, leader_at)) // 47000 + 1)) AS at_us
-      FROM lags WHERE parameter = 'none') AS m JOIN phases ON phases.recording = m.recording
+FROM (
+    SELECT *, 47000 * moment AS at_us
+    FROM (
+        SELECT *, explode(range(unix_micros(coalesce(previous_learned_at, leader_at)) // 47000 + 1,
+            unix_micros(coalesce(learned_at, leader_at)) // 47000 + 1)) AS moment
+        FROM lags WHERE parameter = 'none')) AS m
+JOIN phases ON phases.recording = m.recording
 WHERE at_us >= from_us AND at_us < until_us
 UNION ALL
 SELECT o.recording, rule, variant, parameter, parameter_value, 'fetch_parked',

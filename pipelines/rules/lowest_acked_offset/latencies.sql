@@ -20,7 +20,11 @@ UNION ALL
 SELECT m.recording, rule, variant, parameter, parameter_value, 'stale_window_at_any_moment',
     unix_micros(shown_at) - greatest(at_us, unix_micros(committed_at)), at_us,
     {'kind': 'all', 'value': 'all'}
-FROM (SELECT *, 47000 * explode(range(unix_micros(coalesce(previous_learned_at, learned_at))
-          // 47000 + 1, unix_micros(learned_at) // 47000 + 1)) AS at_us
-      FROM shown_everywhere) AS m JOIN phases ON phases.recording = m.recording
+FROM (
+    SELECT *, 47000 * moment AS at_us
+    FROM (
+        SELECT *, explode(range(unix_micros(coalesce(previous_learned_at, learned_at)) // 47000 + 1,
+            unix_micros(learned_at) // 47000 + 1)) AS moment
+        FROM shown_everywhere)) AS m
+JOIN phases ON phases.recording = m.recording
 WHERE at_us >= from_us AND at_us < until_us
