@@ -160,7 +160,7 @@ HEADLINES = Table(
         Column("unit", TEXT, "ms, /s, B/s"),
         Column("group_kind", TEXT, "what it is of, as in latency_summary: all, replica_kind, ..."),
         Column("group_value", TEXT, "which one"),
-        Column("before_variant", TEXT, "recorded, a protocol that was replayed, or none"),
+        Column("before_variant", TEXT, "a protocol that was replayed, or none"),
         Column("after_variant", TEXT, "likewise, with the change"),
         Column("before", MS, "the figure without the change; null: too many unknown"),
         Column("after", MS, "the figure with it"),

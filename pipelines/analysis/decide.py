@@ -26,7 +26,7 @@ from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 from kip_replay.replay.outcomes import Advice
-from kip_replay.replay.table import BOOL, INT, TEXT
+from kip_replay.replay.table import INT, TEXT
 from kip_replay.replay.tables import DECISIONS, HEADLINES, QUALITY_RESULTS
 
 #: The step of ``lineage``.
@@ -41,11 +41,8 @@ _STATED = pa.schema(
         **dict.fromkeys(("rule", "name", "role", "metric", "figure", "group_kind"), TEXT),
         **dict.fromkeys(("before", "after", "limit_name", "self_check"), TEXT),
         **dict.fromkeys(("place", "choice"), INT),
-        "is_protocol": BOOL,
     }
 )
-_PROTOCOL = ("in_use", "is_mixed", "is_comparable")
-_SIDES = pa.schema({"recording": TEXT, "rule": TEXT, **dict.fromkeys(_PROTOCOL, BOOL)})
 #: Reasons of what is unknown that complete logs would not leave.
 _DAMAGED = (LOG_GAP, CLOCKS_DIFFER)
 #: Checks whose failure the report states in words of its own, and that withhold nothing.
@@ -134,15 +131,7 @@ def decided(
     facts = {
         rule.name: _facts(engine, recent, rule, recordings, config[rule.name]) for rule in rules
     }
-    sides = [
-        {"rule": rule, **{name: row[name] for name in ("recording", *_PROTOCOL)}}
-        for rule, rows in facts.items()
-        for row in rows.values()
-    ]
-    inputs = {
-        "facts": pa.Table.from_pylist(sides, _SIDES),
-        "stated": pa.Table.from_pylist([*_stated(rules)], _STATED),
-    }
+    inputs = {"stated": pa.Table.from_pylist([*_stated(rules)], _STATED)}
     most = config["report"]["unknown_share_max"]
     text = Text.read(_FOLDER / "headlines.sql", unknown_share_max=most)
     found = engine.rows(text, recordings, inputs)
@@ -187,7 +176,7 @@ def _facts(
 
 
 def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:
-    defaults = {"is_protocol": True, "before": "none", "after": "none"}
+    defaults = {"before": "none", "after": "none"}
     for rule in rules:
         yield from ({**defaults, **each, "rule": rule.name} for each in rule.headlines)
 
@@ -328,7 +317,7 @@ class _Doubts:
         of_rule = {table.name for table in (*rule.outcomes, *LOG_TABLES)}
         if wrong := of_rule & {*self.failed.get(name, ())}:
             return Weighed(Advice.WITHHELD, "checks_failed", {"tables": ", ".join(sorted(wrong))})
-        is_used = weighed.advice not in (Advice.IN_USE, Advice.NOT_ENOUGH)
+        is_used = weighed.reason not in ("in_use", "too_little_data")
         errors = (row["self_check_error"] for row in found if row["role"] == "gain" and is_used)
         if (error := max(filter(None, errors), default=0.0)) > self.limits["self_check_error_max"]:
             return Weighed(Advice.WITHHELD, "self_check", {"error_percent": f"{100 * error:.0f}"})

@@ -1,14 +1,7 @@
--- Rows of `headlines`: what each rule's `stated` figures are before and after its change, the bounds
--- of the difference, and how self-checks of the figure came out. What the cluster ran stands for the
--- protocol of the same side. A self-check that misses its tolerance widens the bounds by its error.
-WITH sides AS (
-    SELECT stated.*, facts.recording,
-        CASE WHEN is_protocol AND is_comparable AND NOT in_use AND NOT is_mixed THEN 'recorded' ELSE before END
-            AS before_variant,
-        CASE WHEN is_protocol AND is_comparable AND in_use THEN 'recorded' ELSE after END AS after_variant
-    FROM stated JOIN facts ON facts.rule = stated.rule
-),
-figures AS (
+-- Rows of `headlines`: what each rule's `stated` figures are before and after its change, both
+-- simulated, the bounds of the difference, and how self-checks of the figure came out. A self-check
+-- that misses its tolerance widens the bounds by its error.
+WITH figures AS (
     SELECT recording, rule, metric, figure, group_kind, group_value, before_variant,
         after_variant, unit, before, after, low, high, count, unknown_count
     FROM paired_differences
@@ -31,23 +24,21 @@ figures AS (
     ) AS alone
 ),
 chosen AS (
-    SELECT sides.*, figures.group_value, unit, figures.before AS value_before,
-        figures.after AS value_after, low, high, count, unknown_count,
+    SELECT stated.*, recording, figures.group_value, before_variant, after_variant, unit,
+        figures.before AS value_before, figures.after AS value_after, low, high, count, unknown_count,
         row_number() OVER (
-            PARTITION BY sides.recording, sides.rule, place
+            PARTITION BY recording, stated.rule, place
             ORDER BY figures.after IS NULL OR coalesce(
                 unknown_count > $unknown_share_max * (count + unknown_count), FALSE),
                 figures.group_value, low IS NULL, choice) AS rank
-    FROM sides JOIN figures ON figures.recording = sides.recording
-        AND figures.rule = sides.rule AND figures.metric = sides.metric
-        AND figures.figure = sides.figure AND figures.group_kind = sides.group_kind
-        AND figures.before_variant = sides.before_variant
-        AND figures.after_variant = sides.after_variant
+    FROM stated JOIN figures ON figures.rule = stated.rule AND figures.metric = stated.metric
+        AND figures.figure = stated.figure AND figures.group_kind = stated.group_kind
+        AND before_variant = stated.before AND after_variant = stated.after
 ),
 checked AS (
     SELECT recording, rule, metric AS self_check, CAST(count(*) AS BIGINT) AS self_checks,
         count(*) FILTER (passed) AS self_checks_passed,
-        max(CASE WHEN NOT passed THEN abs(relative_error) END) AS self_check_error
+        max(CASE WHEN NOT passed THEN coalesce(abs(relative_error), 1e0) END) AS self_check_error
     FROM prediction_accuracy
     WHERE kind = 'self_check' AND tolerance IS NOT NULL AND is_enough
         AND group_kind IN ('all', 'node_id', 'replica_kind', 'client_kind')

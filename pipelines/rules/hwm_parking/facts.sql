@@ -3,6 +3,6 @@
 SELECT recording, count(*) AS requests,
     100 * count(replica_high_watermark) >= 99 * count(*) AS in_use,
     100 * count(replica_high_watermark) > count(*)
-        AND 100 * count(replica_high_watermark) < 99 * count(*) AS is_mixed, TRUE AS is_comparable,
+        AND 100 * count(replica_high_watermark) < 99 * count(*) AS is_mixed,
     count(*) FILTER (completion = 'unexplained') AS unexplained
 FROM fetch_parking_outcomes WHERE variant = 'recorded' AND parameter = 'none' GROUP BY recording

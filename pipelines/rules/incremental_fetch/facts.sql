@@ -46,7 +46,7 @@ in_force AS (
     GROUP BY recording
 )
 SELECT sent.recording, requests, incremental > 0 AND refused = 0 AS in_use,
-    FALSE AS is_mixed, unknown_fetches = 0 AS is_comparable, refused,
+    FALSE AS is_mixed, refused,
     evicted, unknown_fetches, greatest(coalesce(peak, 0), at_begin) AS peak,
     CASE WHEN unknown_fetches > 0 THEN 'at least' ELSE 'at most' END AS most,
     coalesce(enough, peak, 0) + not_counted AS enough, not_counted, slots,
