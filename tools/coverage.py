@@ -153,7 +153,8 @@ def _compared(before: Spans, after: Spans) -> Iterator[tuple[str, Interval, floa
             yield "figures", interval, float(other.figures[0])
     for (one, other), (one_after, other_after) in combinations(both, 2):
         if interval := one_after.less(one):
-            yield "differences", interval, float(other_after.figures[0] - other.figures[0])
+            change = other_after.change_from(other, one.figures[0])
+            yield "differences", interval, float(change[0])
 
 
 def _whole(figures: Variants) -> Spans:

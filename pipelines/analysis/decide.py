@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, SummedRule, accuracy_step
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
@@ -222,7 +223,7 @@ def _weighed(
     if facts["in_use"] and not facts["is_mixed"]:
         return Weighed(Advice.IN_USE, "in_use")
     if gain is None or gain["before"] is None or gain["after"] is None:
-        return Weighed(Advice.NOT_ENOUGH, "too_little_data")
+        return _too_little_data(rule, gain)
     limited = [row for row in price if row["limit"] is not None]
     is_gain = _side(gain["high"], gain["low"], -gain["limit"])
     is_affordable = [_side(row["high"], row["low"], row["limit"]) for row in limited]
@@ -233,8 +234,18 @@ def _weighed(
     if is_gain and None not in is_affordable:
         is_released = "released" in rule.page
         return Weighed(Advice.DO if is_released else Advice.NO_RELEASE, "worth_it")
-    is_bounded = None not in (row["low"] for row in (gain, *limited))
-    return Weighed(Advice.NOT_ENOUGH, "on_the_limit" if is_bounded else "too_little_data")
+    if lacking := [row for row in (gain, *limited) if row["low"] is None]:
+        return _too_little_data(rule, lacking[0])
+    sides = zip((gain, *limited), (is_gain, *is_affordable), strict=True)
+    limits = ", ".join(_limit(row) for row, is_within in sides if is_within is None)
+    return Weighed(Advice.NOT_ENOUGH, "on_the_limit", {"limits": limits})
+
+
+def _too_little_data(rule: SummedRule, row: Row | None) -> Weighed:
+    """What an interval lacks, and what it takes."""
+    row = row or {"figure": rule.headlines[0]["name"], "count": 0}
+    facts = {"lacks": row["figure"], "count": row["count"], "count_needed": FEW}
+    return Weighed(Advice.NOT_ENOUGH, "too_little_data", {**facts, "seconds_needed": SHORT_S})
 
 
 def _unknown_share(row: Row) -> float:
@@ -250,10 +261,14 @@ def _side(high: float | None, low: float | None, most: float) -> bool | None:
     return True if high <= most else False if low > most else None
 
 
+def _limit(row: Row) -> str:
+    return f"{row['rule']}.{row['limit_name']} = {row['limit']:,.12g}"
+
+
 def _rests_on(found: Sequence[Row]) -> Iterator[str]:
     for row in found:
         if row["limit"] is not None:
-            yield f"{row['rule']}.{row['limit_name']} = {row['limit']:,.12g}"
+            yield _limit(row)
     checks = {row["self_check"]: row for row in found if row["self_checks"]}
     for name, row in checks.items():
         text = f"self-check {name}: {row['self_checks_passed']} of {row['self_checks']} pass"

@@ -83,10 +83,10 @@ class Drawn(NamedTuple):
         """Where the difference to a figure of another variant lies, in the same blocks.
 
         What does not differ, whichever blocks are drawn, no error of predictions makes differ; what
-        rises in no block is not taken to rise in another span, nor what falls in none to fall.
+        rises in no block is not taken to rise in another span, nor what falls in none to fall. How
+        an amount changes is a ratio of the same requests: it is that of as many in another span.
         """
-        with np.errstate(invalid="ignore"):
-            change = self.figures - before.figures
+        change = self.change_from(before, before.figures[0])
         if not change.any():
             return Interval(0.0, 0.0)
         systematic = float(np.hypot(self._systematic, before._systematic))
@@ -94,6 +94,13 @@ class Drawn(NamedTuple):
         least = 0.0 if (in_blocks >= 0).all() else -np.inf
         most = 0.0 if (in_blocks <= 0).all() else np.inf
         return _within(change, min(self.blocks, before.blocks), systematic, least, most)
+
+    def change_from(self, before: "Drawn", amount: float) -> Figures:
+        """The difference to a figure of another variant; of sums, where that is ``amount``."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if np.isfinite(before.in_blocks).all():
+                return amount * (self.figures / before.figures - 1)
+            return self.figures - before.figures
 
     @property
     def _systematic(self) -> float:

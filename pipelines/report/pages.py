@@ -312,7 +312,8 @@ def _card(report: Report, recording: str, decision: Row) -> Card:
     facts = {name: _number(value) for name, value in dict(decision["facts"] or ()).items()}
     gain = next((row for row in headlines if row["role"] == "gain"), None)
     who = words.kind_name(gain["group_value"]) if gain else "replicas"
-    facts |= {"who": who, "change": names[gain["figure"]].get("change", "") if gain else ""}
+    figure = names.get(str(facts.get("lacks", gain and gain["figure"])), {})
+    facts |= {"who": who, "change": figure.get("change", ""), "values": figure.get("values", "")}
     facts |= next(iter(report.clients.get(recording, ())), {})
     effects = [
         Effect(row["role"].capitalize(), names[row["figure"]]["says"].format(who=who), row)
