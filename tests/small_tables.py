@@ -64,10 +64,10 @@ def bandwidth(
     steps: SummedRule, tables: Tables, recordings: Sequence[str], gaps: Gaps | None = None
 ) -> list[Row]:
     texts, engine, steady = [steps.text("bandwidth")], engine_on(tables), phases(*recordings)
-    metrics = {steps.name: steps.traffic_errors}
+    metrics, ratios = {steps.name: steps.traffic_errors}, {steps.name: steps.ratios}
 
     def written(files: TableFiles) -> list[DataFile]:
-        task = BandwidthSummaries(files, steady, {}, metrics)
+        task = BandwidthSummaries(files, steady, {}, metrics, ratios)
         return bandwidth_summaries(engine, texts, steady, gaps or {}, task)
 
     return _rows_of(BANDWIDTH_SUMMARY, written)

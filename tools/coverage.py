@@ -89,7 +89,7 @@ def traffic(warehouse: Warehouse, names: Collection[str]) -> Found:
     plain = sorted((row for row in rows if row["parameter"] == "none"), key=_RECORDING)
     for (recording, rule), of in groupby(plain, _RECORDING):
         metrics = _STEPS[rule].traffic_errors
-        for group, figures in traffic_figures([*of]):
+        for group, figures in traffic_figures([*of], _STEPS[rule].ratios):
             amount = group["metric"]
             wanted = "follower" if amount == "partitions" else "all"
             if amount in metrics and group["group_value"] == wanted:

@@ -66,13 +66,15 @@ class Error(NamedTuple):
 class Drawn(NamedTuple):
     """A figure for each row of ``draws`` of so many ``blocks``; ``error``: the systematic one.
 
-    ``in_blocks``: of each block alone, where the figure is a sum of theirs.
+    ``in_blocks``: of each block alone, where the figure is a sum of theirs. ``is_ratio``: a variant
+    changes it by a share.
     """
 
     figures: Figures
     blocks: int
     error: Error = Error()
     in_blocks: Figures = np.array([np.nan])
+    is_ratio: bool = False
 
     @property
     def interval(self) -> Interval | None:
@@ -83,8 +85,8 @@ class Drawn(NamedTuple):
         """Where the difference to a figure of another variant lies, in the same blocks.
 
         What does not differ, whichever blocks are drawn, no error of predictions makes differ; what
-        rises in no block is not taken to rise in another span, nor what falls in none to fall. How
-        an amount changes is a ratio of the same requests: it is that of as many in another span.
+        rises in no block is not taken to rise in another span, nor what falls in none to fall. A
+        share of the same requests is that of as many in another span.
         """
         change = self.change_from(before, before.figures[0])
         if not change.any():
@@ -96,9 +98,9 @@ class Drawn(NamedTuple):
         return _within(change, min(self.blocks, before.blocks), systematic, least, most)
 
     def change_from(self, before: "Drawn", amount: float) -> Figures:
-        """The difference to a figure of another variant; of sums, where that is ``amount``."""
+        """The difference to a figure of another variant; of ratios, where that is ``amount``."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            if np.isfinite(before.in_blocks).all():
+            if self.is_ratio:
                 return amount * (self.figures / before.figures - 1)
             return self.figures - before.figures
 
@@ -157,6 +159,7 @@ class Figure:
 
     ``counts``: values behind it in each block, the ``unknown`` ones too. ``seconds``: of each block
     that it is of, else 0. ``beyond``: thousandths of the values above it. ``is_sum``: of blocks.
+    ``is_ratio``: as in ``Drawn``.
     """
 
     of: Callable[[Integers], Figures]
@@ -165,6 +168,7 @@ class Figure:
     unknown: int = 0
     beyond: int = 1000
     is_sum: bool = False
+    is_ratio: bool = False
 
     @property
     def used(self) -> Used:
@@ -197,7 +201,9 @@ class Figure:
             return None
         drawn = Drawn(self.of(draws(blocks)), int(mine.used.sum()), error)
         in_blocks = np.diag(blocks).astype(np.int64)
-        return drawn._replace(in_blocks=self.of(in_blocks)) if self.is_sum else drawn
+        if not self.is_sum:
+            return drawn
+        return drawn._replace(in_blocks=self.of(in_blocks), is_ratio=self.is_ratio)
 
 
 def rates(parts: Collection[tuple[Figures, Figures]], weights: Integers) -> Figures:

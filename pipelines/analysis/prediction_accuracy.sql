@@ -1,5 +1,5 @@
 -- Rows of prediction_accuracy: of predictions `shown`, of shares that must be 1 in a self-check,
--- and of two runs of the same thing: two recordings of one workload whose brokers ran the same
+-- and how far two recordings differ: two recordings of one workload whose brokers ran the same
 -- protocol, and that predict nothing of each other.
 WITH own AS (
     SELECT recorded_in AS recording, own_variant FROM wanted WHERE predicted_from = recorded_in

@@ -31,7 +31,7 @@ def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         of_rule = list(found)
         width = max(44, *(len(measure_name(row)) for row in of_rule))
         figures = f"{'baseline':>10}{'predicted':>11}{'recorded':>10}{'error':>11}"
-        of = "two runs of the same thing" if variant == RECORDED else f"variant {variant}"
+        of = "two recordings of one workload" if variant == RECORDED else f"variant {variant}"
         lines += [f"{rule} ({of})", f"  {'figure':<{width}}{figures}  within"]
         lines += [_side(row, width) for row in of_rule]
     return lines

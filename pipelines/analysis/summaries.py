@@ -308,13 +308,15 @@ def _compared(
 class BandwidthSummaries:
     """Writes bandwidth_summary and paired_differences of it.
 
-    ``metrics``: of each rule, that of ``errors`` for an amount of traffic.
+    ``metrics``: of each rule, that of ``errors`` for an amount of traffic; ``ratios``: amounts that
+    it makes a share of what they were.
     """
 
     files: TableFiles
     spans: Phases
     errors: Mapping[str, Errors]
     metrics: Mapping[str, Mapping[str, str]]
+    ratios: Mapping[str, Collection[str]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         schema = BANDWIDTH_SUMMARY.arrow_schema
@@ -324,7 +326,8 @@ class BandwidthSummaries:
                 self.files.write(BANDWIDTH_SUMMARY, part.select(schema.names).cast(schema))
                 rows += part.to_pylist()
             what_if = dict(zip(_WHAT_IF, key, strict=True))
-            rule, of_rows = what_if["rule"], traffic_figures(rows)
+            rule = what_if["rule"]
+            of_rows = traffic_figures(rows, self.ratios[rule])
             for group, figures in of_rows if what_if["parameter"] == "none" else ():
                 metric = self.metrics[rule].get(group["metric"], "")
                 errors = self.errors.get(rule, {})
@@ -332,7 +335,9 @@ class BandwidthSummaries:
         return self.files.closed()
 
 
-def traffic_figures(rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Figure]]]:
+def traffic_figures(
+    rows: Sequence[Row], ratios: Collection[str] = ()
+) -> Iterator[tuple[Row, dict[str, Figure]]]:
     """Rates of all, of kinds of clients and of nodes, by variant; of a rule's rows of
     bandwidth_summary in a recording."""
     groups: dict[Pair, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -341,11 +346,12 @@ def traffic_figures(rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Figure
             groups[kind, str(row.get(kind, kind))][row["variant"]].append(row)
     for (kind, value), (metric, (figure, unit)) in product(sorted(groups), _RATES.items()):
         named = {"group_kind": kind, "group_value": value, "metric": metric}
-        figures = {v: _traffic_figure(metric, of) for v, of in groups[kind, value].items()}
+        of_variants = groups[kind, value].items()
+        figures = {v: _traffic_figure(metric, of, metric in ratios) for v, of in of_variants}
         yield named | {"figure": figure, "unit": unit}, figures
 
 
-def _traffic_figure(metric: str, rows: Sequence[Row]) -> Figure:
+def _traffic_figure(metric: str, rows: Sequence[Row], is_ratio: bool) -> Figure:
     """``fetches`` or ``bytes`` both ways a second, or ``partitions`` of a FETCH."""
     requests = [row for row in rows if row["direction"] == "request"]
     counts, partitions = (_in(requests, name).sum(0) for name in ("requests", "partitions"))
@@ -356,7 +362,9 @@ def _traffic_figure(metric: str, rows: Sequence[Row]) -> Figure:
     if metric != "partitions":
         of, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
         parts = [*zip(_in(of, what), _in(of, "seconds"), strict=True)]
-    return Figure(partial(rates, parts), counts, _in(rows, "seconds").max(0), unknown, is_sum=True)
+    seconds = _in(rows, "seconds").max(0)
+    kind = {"is_sum": True, "is_ratio": is_ratio}
+    return Figure(partial(rates, parts), counts, seconds, unknown, **kind)
 
 
 def _in(rows: Sequence[Row], what: str) -> Figures:

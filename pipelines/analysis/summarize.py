@@ -80,6 +80,11 @@ class SummedRule(RuleTexts):
         stated = [each for each in self.headlines if each["metric"] in amounts]
         return {each["metric"]: each["self_check"] for each in stated}
 
+    @property
+    def ratios(self) -> list[str]:
+        """Amounts of traffic that the change makes a share of what the same requests took."""
+        return [each["metric"] for each in self.headlines if each.get("is_ratio")]
+
     @cached_property
     def judgement(self) -> Judgement:
         return Judgement.read(self.folder / "judgement")
@@ -133,7 +138,7 @@ def summarize(
 def _code(rules: Sequence[SummedRule]) -> str:
     of_all = ("*.sql", "judgement/*", "errors.toml")
     texts = [*Path(__file__).parent.glob("*.sql"), *chain(*map(of_rules, of_all))]
-    stated = [(rule.latencies, rule.traffic_errors) for rule in rules]
+    stated = [(rule.latencies, rule.traffic_errors, rule.ratios) for rule in rules]
     return fingerprint(code_of((__name__,), tuple(map(str, texts))), stated)
 
 
@@ -153,7 +158,8 @@ def _summarize(
     known = {steps.name: errors(steps.name) for steps in rules}
     of_latencies = LatencySummaries(writing.files(), drawn, headlines, spans, known)
     metrics = {steps.name: steps.traffic_errors for steps in rules}
-    of_bandwidth = BandwidthSummaries(writing.files(), spans, known, metrics)
+    ratios = {steps.name: steps.ratios for steps in rules}
+    of_bandwidth = BandwidthSummaries(writing.files(), spans, known, metrics, ratios)
     latencies, bandwidth = (
         [steps.text(name) for steps in rules if steps.file(name).is_file()]
         for name in ("latencies", "bandwidth")

@@ -67,13 +67,15 @@ def _by_node(found: Sequence[Mapping[str, Any]]) -> Table | None:
     rows = [
         [str(node), *(_change(cells.get((node, *column))) for column in columns)] for node in nodes
     ]
-    note = "what each change does to it, before and after"
+    note = "before and after each change, of the requests that the column names"
     return Table("By node", note, ["node", *heads], [False] * (len(heads) + 1), rows)
 
 
 def _change(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return ""
+    if row["before"] is None:
+        return words.number(row["after"], 0)
     before, after = (
         words.number(value, 0 if value is None or value == int(value) or abs(value) >= 100 else 1)
         for value in (row["before"], row["after"])

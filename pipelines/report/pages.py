@@ -314,6 +314,8 @@ def _card(report: Report, recording: str, decision: Row) -> Card:
     who = words.kind_name(gain["group_value"]) if gain else "replicas"
     figure = names.get(str(facts.get("lacks", gain and gain["figure"])), {})
     facts |= {"who": who, "change": figure.get("change", ""), "values": figure.get("values", "")}
+    if "without_most" in facts:
+        facts["without_most"] = words.shortened(words.visible(str(facts["without_most"])), 40)
     facts |= next(iter(report.clients.get(recording, ())), {})
     effects = [
         Effect(row["role"].capitalize(), names[row["figure"]]["says"].format(who=who), row)
@@ -349,6 +351,8 @@ def _sentence(decision: Row, stated: Mapping[str, Any], facts: Mapping[str, Any]
     texts = [stated["reasons"].get(reason) or _shared()[reason]]
     if decision["advice"] == Advice.IN_USE and "less" in facts:
         texts.append(stated["reasons"]["without_it"])
+    if facts.get("without") and "without_session" in stated["reasons"]:
+        texts.append(stated["reasons"]["without_session"])
     if "unknown_reason" in facts:
         texts.append(_shared()["unknown_reason"])
     if decision["advice"] == Advice.DO and "then" in stated:

@@ -241,8 +241,8 @@ CASES |= {f"price {of}": (METADATA, PRICES[of], FETCH + lag() + more(*of)) for o
 #: What sentences say, besides what those of the samples do.
 PHRASES = {
     "old clients": "upgrade the clients that it would no longer serve: 1 of 2 in these logs",
-    "few": "These logs have 99 moments between two advances of the high watermark; an interval "
-    "takes at least 30, spread over 10 s or more of the steady phase.",
+    "few": "There is too little data for an interval (moments between two advances of the high "
+    "watermark: 99): it takes at least 30, spread over 10 s or more of the steady phase.",
     "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
     "have happened. It takes the logs of all controllers, for longer. Most often: b.",
     "older": "No session was refused. A broker has at least 3 at once.",

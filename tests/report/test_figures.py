@@ -27,6 +27,8 @@ SAMPLES = ["acks-slow-follower", "acks-two-replicas", "metadata-4.0", "metadata-
 SAMPLES += ["sessions-off", "sessions-on"]
 #: Where each latency is, and of which rows: {} is the variant.
 LATENCIES = {
+    "high_watermark_lag_of_changes_p50": "SELECT lag_ms FROM high_watermark_lag WHERE NOT is_voter "
+    "AND is_change AND verdict <> 'not_applicable' AND phase = 'steady' AND variant = '{}'",
     "high_watermark_lag_at_any_moment_p50": "SELECT (epoch_us(learned_at) - greatest(moment, "
     "CASE WHEN is_hwm_aware THEN epoch_us(leader_at) END)) / 1000 FROM high_watermark_lag "
     "JOIN {moments} AND moment <= epoch_us(coalesce(learned_at, leader_at)) "
@@ -44,10 +46,6 @@ LATENCIES = {
     "WHERE verdict <> 'not_applicable' AND variant = '{}' AND {steady_received}",
     "read_after_write_p50": "SELECT read_after_write_ms FROM metadata_write_outcomes "
     "WHERE verdict <> 'not_applicable' AND variant = '{}' AND {steady_received}",
-}
-RECORDED = {
-    "closed_loop_latency_p50": "SELECT request_recorded_latency_ms "
-    "FROM produce_closed_loop_outcomes WHERE variant = 'acks_min_insync_replicas'"
 }
 FETCHES = {"hwm_parking": "fetch_parking_outcomes", "incremental_fetch": "fetch_session_outcomes"}
 
@@ -87,8 +85,7 @@ class Tables:
         """The value at rank floor(share * (n - 1)); those that are unknown rank last."""
         if variant == "none":
             return 0.0
-        query = RECORDED[figure] if variant == "recorded" and figure in RECORDED else None
-        found = self.outcomes(query or LATENCIES[figure], variant)
+        found = self.outcomes(LATENCIES[figure], variant)
         ranked = sorted(math.inf if ms is None else round(ms, 3) for (ms,) in found)
         at = ranked[math.floor(int(figure[-2:]) / 100 * (len(ranked) - 1))]
         return at if math.isfinite(at) else None

@@ -1,15 +1,7 @@
 -- For each broker: what FETCHes of topic partitions take besides records, in full and with sessions,
 -- unless more than one in five is unknown;
--- the slots in force as DESCRIBE_CONFIGS returned them, and the most sessions at a time if each that
--- is requested gets one and all are known; the requests for a session that got none.
-WITH described AS (
-  SELECT recording, TRY_CAST(resource_name AS INT) AS node_id,
-    max_by(TRY_CAST(value AS BIGINT), built_at) AS slots
-  FROM configs
-  WHERE name = 'max.incremental.fetch.session.cache.slots' AND source = 'DESCRIBE_CONFIGS'
-    AND resource_type = 'broker' AND error_code = 0
-  GROUP BY recording, TRY_CAST(resource_name AS INT)
-)
+-- the most sessions at a time if each that is requested gets one and all are known; the requests for
+-- a session that got none.
 SELECT recording, 'incremental_fetch' AS rule, node_id, 'leader' AS node_kind,
   'overhead_bytes_per_second' AS figure,
   sum(CASE WHEN variant = 'full' THEN overhead_bytes END) / max(span_s) AS before,
@@ -20,13 +12,12 @@ FROM bandwidth_summary
 WHERE rule = 'incremental_fetch' AND parameter = 'none' AND span_s > 0
 GROUP BY recording, node_id HAVING 5 * sum(unknown_size_requests) <= sum(requests)
 UNION ALL
-SELECT p.recording, 'incremental_fetch', p.node_id, 'leader', 'session_slots', d.slots,
+SELECT p.recording, 'incremental_fetch', p.node_id, 'leader', 'sessions_at_once', NULL,
   peak_sessions, sessions
 FROM peak_sessions AS p ANTI JOIN (
     SELECT recording, node_id FROM fetch_session_outcomes
     WHERE variant = 'incremental' AND parameter = 'none' AND verdict = 'unknown') AS u
   ON u.recording = p.recording AND u.node_id = p.node_id
-  LEFT JOIN described AS d ON d.recording = p.recording AND d.node_id = p.node_id
 WHERE variant = 'incremental' AND p.slots IS NULL
 UNION ALL
 SELECT recording, 'incremental_fetch', node_id, 'leader', 'refused_sessions',

@@ -7,6 +7,22 @@ WITH sent AS (
             session_epoch = 0 AND error_code = 0 AND response_session_id = 0) AS refused
     FROM fetches WHERE NOT is_cluster_metadata GROUP BY recording
 ),
+-- Clients that request no session, and their share of the bytes besides records.
+of_clients AS (
+    SELECT f.recording, coalesce(f.client_id, '') AS client_id, max(f.session_epoch) < 0 AS has_none,
+        CAST(sum(o.request_bytes + o.response_bytes - o.record_bytes) AS BIGINT) AS overhead_bytes
+    FROM fetches AS f JOIN fetch_session_outcomes AS o
+    ON o.recording = f.recording AND o.request_id = f.request_id
+    WHERE o.variant = 'recorded' AND o.parameter = 'none'
+    GROUP BY f.recording, coalesce(f.client_id, '')
+),
+without_session AS (
+    SELECT recording, count(*) AS clients, count(*) FILTER (has_none) AS without,
+        CAST(100 * coalesce(sum(overhead_bytes) FILTER (has_none), 0) // greatest(sum(overhead_bytes), 1)
+            AS BIGINT) AS without_percent,
+        max_by(client_id, (overhead_bytes, client_id)) FILTER (has_none) AS without_most
+    FROM of_clients GROUP BY recording
+),
 of_nodes AS (
     SELECT recording, count(*) FILTER (variant = 'recorded' AND NOT is_full) AS incremental,
         count(*) FILTER (variant = 'incremental' AND verdict = 'unknown') AS unknown_fetches,
@@ -54,7 +70,9 @@ SELECT sent.recording, requests, incremental > 0 AND refused = 0 AS in_use,
             (coalesce(enough, peak, 0) + not_counted) * $decide_slots_headroom AS DOUBLE)
         / $shards) AS BIGINT)) AS slots_to_set,
     CASE WHEN refused > 0 OR coalesce(enough, peak, 0) + not_counted > coalesce(slots, 1000)
-        THEN refused + evicted ELSE 0 END AS to_mend
+        THEN refused + evicted ELSE 0 END AS to_mend,
+    clients AS fetching_clients, without, without_percent, without_most
 FROM sent JOIN replayed ON replayed.recording = sent.recording
+LEFT JOIN without_session AS w ON w.recording = sent.recording
 LEFT JOIN peaks ON peaks.recording = sent.recording
 LEFT JOIN in_force ON in_force.recording = sent.recording
