@@ -20,7 +20,7 @@ from typing import Any
 from tqdm import tqdm
 
 from kip_replay.jobs._config import Config, read_config
-from kip_replay.jobs._failures import keep_traceback, known_cause, no_space
+from kip_replay.jobs._failures import causes, is_disk_full, keep_traceback, known_cause, no_space
 from kip_replay.jobs._parser import JobParser as JobParser
 from kip_replay.pipelines.errors import IngestError, SparkStartError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.manifest import MANIFEST
@@ -35,7 +35,6 @@ from kip_replay.pipelines.progress import Progress
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import Place, is_uri, normal, place_of, reason_of
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
-from kip_replay.pipelines.warehouse.disk_space import causes, is_disk_full
 from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse

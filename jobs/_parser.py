@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import textwrap
-from typing import NoReturn, Self
+from collections.abc import Callable
+from typing import NoReturn
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import rule_pages
@@ -55,8 +56,8 @@ def _condition(text: str) -> str:
 class JobParser(argparse.ArgumentParser):
     """Help keeps the examples' lines; an error is one sentence and status 2.
 
-    ``is_temporary``: the command works in a new folder unless one is named. Without a warehouse
-    it takes no settings either.
+    ``takes``: methods for what it shares with other jobs, in the order of its help. A job that
+    ``is_temporary`` works in a new folder unless one is named.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class JobParser(argparse.ArgumentParser):
         name: str,
         description: str,
         examples: str,
+        *takes: Callable[["JobParser"], None],
         is_temporary: bool = False,
         has_warehouse: bool = True,
     ) -> None:
@@ -95,9 +97,10 @@ class JobParser(argparse.ArgumentParser):
             metavar="KEY=VALUE",
             help="one setting, over --conf: --set ingest.max_rejected_share=0.05",
         )
+        for add in takes:
+            add(self)
 
-    def with_recordings(self) -> Self:
-        """The same parser, asking for recordings."""
+    def with_recordings(self) -> None:
         self.add_argument(
             "recordings",
             nargs="*",
@@ -131,10 +134,8 @@ class JobParser(argparse.ArgumentParser):
         one.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")
         one.add_argument("--kafka-version", metavar="X.Y.Z", help="version that was recorded")
         one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
-        return self
 
-    def with_anonymize(self) -> Self:
-        """The same parser, for what reads logs."""
+    def with_anonymize(self) -> None:
         self.add_argument(
             "--anonymize",
             metavar="KEYFILE",
@@ -142,20 +143,16 @@ class JobParser(argparse.ArgumentParser):
             "the key in this file (openssl rand -hex 32 makes one), so that the warehouse can be "
             f"shared; the environment variable {KEY_VARIABLE} can hold the key instead",
         )
-        return self
 
-    def with_names(self) -> Self:
-        """The same parser, taking names of recordings in the warehouse."""
+    def with_names(self) -> None:
         self.add_argument(
             "recordings",
             nargs="*",
             metavar="RECORDING",
             help="name of a recording in the warehouse, or its folder (default: all there are)",
         )
-        return self
 
-    def with_engine(self) -> Self:
-        """The same parser, for what runs on an engine."""
+    def with_engine(self) -> None:
         self.add_argument(
             "--engine",
             choices=("auto", "local", "spark"),
@@ -164,10 +161,8 @@ class JobParser(argparse.ArgumentParser):
             "auto (the default): spark under spark-submit, with a master that PYSPARK_SUBMIT_ARGS "
             "names, or for large logs, else local",
         )
-        return self
 
-    def with_fail_on(self) -> Self:
-        """``--fail-on``, for pipelines."""
+    def with_fail_on(self) -> None:
         self.add_argument(
             "--fail-on",
             metavar="CONDITION",
@@ -176,15 +171,11 @@ class JobParser(argparse.ArgumentParser):
             type=_condition,
             help=f"end with status 4 where a recording has {_CONDITIONS}; may be given repeatedly",
         )
-        return self
 
-    def with_progress(self) -> Self:
-        """The same parser, for what takes long."""
+    def with_progress(self) -> None:
         self.add_argument("--quiet", action="store_true", help="print warnings and results only")
-        return self
 
-    def with_increments(self, of_replay: bool = True) -> Self:
-        """The same parser, for recordings that may go on growing."""
+    def with_increments(self, of_replay: bool = True) -> None:
         growing = self.add_argument_group("recordings that grow")
         either = growing.add_mutually_exclusive_group()
         either.add_argument(
@@ -205,7 +196,6 @@ class JobParser(argparse.ArgumentParser):
                 action="store_true",
                 help="replay everything anew from the typed tables, whatever was replayed before",
             )
-        return self
 
     def error(self, message: str) -> NoReturn:
         """Argparse calls this."""

@@ -5,22 +5,20 @@ from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import quality_settings
 from kip_replay.pipelines.quality import check, summary
 
-PARSER = (
-    JobParser(
-        "check",
-        "Checks the tables of recordings: that lines are accounted for and none is lost, that ids, "
-        "times and offsets are in order, that outcomes belong to requests and summaries to "
-        "outcomes. `run` does it too; this reads the tables anew each time, and writes a Great "
-        "Expectations project with Data Docs into the folder gx.\n\n"
-        "Results are in the table quality_results, failing rows in quality_failures. The suites "
-        "are in conf/quality.",
-        """  kip-replay check                              (all recordings in ./warehouse)
+PARSER = JobParser(
+    "check",
+    "Checks the tables of recordings: that lines are accounted for and none is lost, that ids, "
+    "times and offsets are in order, that outcomes belong to requests and summaries to "
+    "outcomes. `run` does it too; this reads the tables anew each time, and writes a Great "
+    "Expectations project with Data Docs into the folder gx.\n\n"
+    "Results are in the table quality_results, failing rows in quality_failures. The suites "
+    "are in conf/quality.",
+    """  kip-replay check                              (all recordings in ./warehouse)
   kip-replay check my-recording
   kip-replay check my-recording --warehouse /data/warehouse
   kip-replay check --set 'quality.more_suites=["my-suites"]'""",
-    )
-    .with_names()
-    .with_engine()
+    JobParser.with_names,
+    JobParser.with_engine,
 )
 
 

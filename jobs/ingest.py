@@ -1,14 +1,17 @@
 """Reads request logs into the warehouse: every line once."""
 
+import argparse
+import os
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
-from kip_replay.jobs._anonymize import pseudonyms_of
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._config import Config
 from kip_replay.jobs._engine import engine_of
+from kip_replay.jobs._parser import KEY_VARIABLE as KEY_VARIABLE
 from kip_replay.jobs._steps import expect_stages
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
@@ -18,28 +21,47 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.kafka.request_log import Pseudonyms
 
-PARSER = (
-    JobParser(
-        "ingest",
-        "Reads the request logs of recordings into Delta tables: the first step of `run`.\n\n"
-        "Files that are in already are not read again, lines that are in already are counted as "
-        "repeated. Lines that cannot be read are in the table rejected_lines, with the reason.",
-        """  kip-replay ingest data/samples/metadata-4.0 data/samples/metadata-4.1
+PARSER = JobParser(
+    "ingest",
+    "Reads the request logs of recordings into Delta tables: the first step of `run`.\n\n"
+    "Files that are in already are not read again, lines that are in already are counted as "
+    "repeated. Lines that cannot be read are in the table rejected_lines, with the reason.",
+    """  kip-replay ingest data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay ingest my-recording --warehouse /data/warehouse
   kip-replay ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
   kip-replay ingest my-recording --anonymize KEYFILE --warehouse to-be-shared""",
-    )
-    .with_recordings()
-    .with_increments(of_replay=False)
-    .with_engine()
-    .with_progress()
-    .with_anonymize()
+    JobParser.with_recordings,
+    partial(JobParser.with_increments, of_replay=False),
+    JobParser.with_engine,
+    JobParser.with_progress,
+    JobParser.with_anonymize,
 )
 _REASONS = """
     SELECT recording, reason, count(*) FROM rejected_lines
     GROUP BY ALL ORDER BY recording, count(*) DESC, reason"""
+
+
+def pseudonyms_of(arguments: argparse.Namespace) -> Pseudonyms | None:
+    """What names are replaced by, None to leave them. Raises UserError for an unusable key."""
+    file, secret = arguments.anonymize, os.environ.get(KEY_VARIABLE)
+    if file is None and secret is None:
+        return None
+    try:
+        key = Path(file).read_bytes() if file is not None else os.fsencode(secret or "")
+        return Pseudonyms.of_secret(key)
+    except OSError as error:
+        raise UserError(
+            f"the key file {file} cannot be read ({error.strerror}): make one with "
+            f"openssl rand -hex 32 > {file}"
+        ) from None
+    except ValueError as error:
+        raise UserError(
+            f"the key in {file or KEY_VARIABLE} is too short ({error}): make one with "
+            "openssl rand -hex 32"
+        ) from None
 
 
 def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:

@@ -36,7 +36,8 @@ PARSER = JobParser(
   kip-replay plan my-recording --format json
   kip-replay plan --name friday --timezone Europe/Berlin --voters 1,2,3 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
-).with_recordings()
+    JobParser.with_recordings,
+)
 _add = PARSER.add_argument
 _add("--format", choices=("text", "json"), default="text", help="default: %(default)s")
 _add("--write-manifest", action="store_true", help=f"write the draft, if there is no {MANIFEST}")

@@ -7,19 +7,17 @@ from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.replaying.replay import voters_of
 
-PARSER = (
-    JobParser(
-        "replay",
-        "Replays recordings that `ingest` has read, under every rule and variant: a step of `run`."
-        "\n\nOutcomes that today's rules, settings and logs would give again are left as they are.",
-        """  kip-replay replay my-recording
+PARSER = JobParser(
+    "replay",
+    "Replays recordings that `ingest` has read, under every rule and variant: a step of `run`."
+    "\n\nOutcomes that today's rules, settings and logs would give again are left as they are.",
+    """  kip-replay replay my-recording
   kip-replay replay my-recording --rebuild
   kip-replay replay my-recording --growing --set replay.late_after_s=120""",
-    )
-    .with_recordings()
-    .with_increments()
-    .with_engine()
-    .with_progress()
+    JobParser.with_recordings,
+    JobParser.with_increments,
+    JobParser.with_engine,
+    JobParser.with_progress,
 )
 
 

@@ -12,18 +12,16 @@ from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import place_of
 
-PARSER = (
-    JobParser(
-        "report",
-        "Writes one self-contained HTML page on recordings in the warehouse: what to do about "
-        "each rule, what that gains and costs, how accurate it is and what was read. `run` ends "
-        "with it.",
-        """  kip-replay report
+PARSER = JobParser(
+    "report",
+    "Writes one self-contained HTML page on recordings in the warehouse: what to do about "
+    "each rule, what that gains and costs, how accurate it is and what was read. `run` ends "
+    "with it.",
+    """  kip-replay report
   kip-replay report metadata-4.0 --output metadata-4.0.html
   kip-replay report metadata-4.0 --format json | jq .recordings[].rules""",
-    )
-    .with_names()
-    .with_fail_on()
+    JobParser.with_names,
+    JobParser.with_fail_on,
 )
 PARSER.add_argument(
     "--output",

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from kip_replay.jobs._anonymize import pseudonyms_of
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import (
@@ -17,7 +16,7 @@ from kip_replay.jobs._steps import (
     replay_options,
     report_fingerprint,
 )
-from kip_replay.jobs.ingest import read_logs, too_many_rejected
+from kip_replay.jobs.ingest import pseudonyms_of, read_logs, too_many_rejected
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
@@ -39,28 +38,26 @@ from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
 
-PARSER = (
-    JobParser(
-        "run",
-        "Takes recordings of request logs from raw lines to a report: reads them into Delta "
-        "tables, replays every request under the rules, sums up, checks the tables, and writes one "
-        "HTML page on all recordings in the warehouse, whose path is printed at the end. `report` "
-        "writes one on some of them.\n\n"
-        "Run again, it changes nothing; with more logs, it reads what is new. `kip-replay plan` "
-        "says beforehand what the logs can answer, and how long this takes.",
-        """  kip-replay run my-recording
+PARSER = JobParser(
+    "run",
+    "Takes recordings of request logs from raw lines to a report: reads them into Delta "
+    "tables, replays every request under the rules, sums up, checks the tables, and writes one "
+    "HTML page on all recordings in the warehouse, whose path is printed at the end. `report` "
+    "writes one on some of them.\n\n"
+    "Run again, it changes nothing; with more logs, it reads what is new. `kip-replay plan` "
+    "says beforehand what the logs can answer, and how long this takes.",
+    """  kip-replay run my-recording
   kip-replay run data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay run my-recording --growing   # every hour, and once with --final
   kip-replay run --name friday --timezone Europe/Berlin --voters 1,2,3 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
   kip-replay run my-recording --anonymize KEYFILE --warehouse to-be-shared""",
-    )
-    .with_recordings()
-    .with_increments()
-    .with_engine()
-    .with_progress()
-    .with_fail_on()
-    .with_anonymize()
+    JobParser.with_recordings,
+    JobParser.with_increments,
+    JobParser.with_engine,
+    JobParser.with_progress,
+    JobParser.with_fail_on,
+    JobParser.with_anonymize,
 )
 
 

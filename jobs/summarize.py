@@ -8,18 +8,16 @@ from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.rules import RULES
 
-PARSER = (
-    JobParser(
-        "summarize",
-        "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
-        "`replay` has replayed: a step of `run`.\n\n"
-        "Recordings with the same scenario and seed in their manifests are held against each "
-        "other.",
-        """  kip-replay summarize my-recording
+PARSER = JobParser(
+    "summarize",
+    "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
+    "`replay` has replayed: a step of `run`.\n\n"
+    "Recordings with the same scenario and seed in their manifests are held against each "
+    "other.",
+    """  kip-replay summarize my-recording
   kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
-    )
-    .with_recordings()
-    .with_engine()
+    JobParser.with_recordings,
+    JobParser.with_engine,
 )
 
 

@@ -15,7 +15,7 @@ from put_rows import contents, without_texts
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
-from kip_replay.jobs._anonymize import KEY_VARIABLE
+from kip_replay.jobs.ingest import KEY_VARIABLE
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.replay import replay_what_is_new
 from kip_replay.pipelines.rules import RULES

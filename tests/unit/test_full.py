@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
+from kip_replay.jobs._failures import is_disk_full, is_memory_full
 
 DISK = [
     OSError(errno.ENOSPC, "written"),
