@@ -5,7 +5,7 @@
   const {SECONDS, inText, inPercent, atTime, timeTicks, logExtent, logSplits, logLabels} = axes;
   const PRINTED_WIDTH = 660, PRINTED_HALF = 320;
   const DASHES = {recorded: [2, 3], with: [], without: [8, 3], other: [6, 2, 2, 2]};
-  const FURTHER_DASHES = [[14, 3, 2, 3], [4, 2], [1, 4]], SERIES_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3]];
+  const FURTHER_DASHES = [[14, 3, 2, 3], [4, 2], [1, 4]];
   const SVG = "http://www.w3.org/2000/svg";
   const charts = new Map();
   const add = (parent, name, of) => parent.appendChild(Object.assign(document.createElement(name), of));
@@ -13,8 +13,7 @@
   // Colours are not all that tells lines apart: styles differ in their dashes, lines of one style too.
   const placeInStyle = entry => [...entry.parentElement.children].filter(it => it.className === entry.className).indexOf(entry);
   function dashOf(entry) {
-    const place = placeInStyle(entry), series = /series-(\d)/.exec(entry.className);
-    if (series) return SERIES_DASHES[(+series[1] + place) % 4];
+    const place = placeInStyle(entry);
     return place ? FURTHER_DASHES[(place - 1) % 3] : DASHES[entry.className] ?? DASHES.other;
   }
 

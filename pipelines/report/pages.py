@@ -163,10 +163,6 @@ class Card:
         return Advice(self.decision["advice"]).name.lower().replace("_", "-")
 
     @property
-    def is_withheld(self) -> bool:
-        return bool(self.decision["advice"] == Advice.WITHHELD)
-
-    @property
     def gain(self) -> Effect | None:
         return next((each for each in self.effects if each.label == "Gain"), None)
 
@@ -375,7 +371,7 @@ def _alerts(report: Report, of: Logs, cards: Sequence[Card]) -> Iterator[tuple[s
     yield from every[:MOST_ALERTS]
     if len(every) > MOST_ALERTS:
         yield f"{len(every) - MOST_ALERTS} more; quality_results and log_gaps have all", True
-    withheld = [card.stated["kip"] for card in cards if card.is_withheld]
+    withheld = [c.stated["kip"] for c in cards if c.decision["advice"] == Advice.WITHHELD]
     if withheld:
         yield (
             f"advice is withheld on {words.joined(withheld)}; what brings it back is said there",

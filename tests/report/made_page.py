@@ -64,7 +64,7 @@ def blocks() -> list[Block]:
     scales = {"x_scale": "log", "has_points": True}
     return [
         over_time("Wait", "ms", ["recorded", "without", "with", "other"]),
-        over_time("Bytes", "B/s", [f"series-{n}" for n in range(6)]),
+        over_time("Bytes", "B/s", ["with", "without", *["other"] * 4]),
         Chart("Sweep", "", "900 to 90.", "slots", "B/s", [sweep], elbow, **scales),  # type: ignore[arg-type]
         Bars("Bars", "", "B/s", [Bar("sessions", "with", [("records", 9e3), ("lists", 10.0)])]),
         Table("Table", "of two", ["of", "n"], [True, False], [["followers", "1,000"]]),
@@ -76,7 +76,9 @@ def hostile_blocks(text: str) -> list[Block]:
     """Every mark, with nothing but this text and what is too long."""
     every = [*HOSTILE, text] if text == TEXT else [text] * 5
     times = [BEGIN, BEGIN + 60, BEGIN + 120]
-    lines = [Line(of, f"series-{i}", times, [1.0, None, i]) for i, of in enumerate(every)]
+    lines = [
+        Line(of, ("with", "without")[i % 2], times, [1.0, None, i]) for i, of in enumerate(every)
+    ]
     events = [Mark(BEGIN + 30 * i, of, of) for i, of in enumerate(every)]
     slow = [Slow(float(i), of, of, of, of, of) for i, of in enumerate(every)]
     bars = [Bar(of, "with", [(of, 1.0), (text, 2.0)]) for of in every]
