@@ -129,7 +129,8 @@ class Splits:
         self._line_ends = 0
         self._places = sorted(places)
         self._line_ends_before = {0: 0}
-        self._in_line: set[int] = set()
+        #: Those of ``places`` that are within a line.
+        self.in_line: set[int] = set()
         self.bytes_seen = 0
         #: Whether a range may begin with a physical line, given what is before it.
         self.begins: Callable[[bytes, Callable[[], bytes]], bool] = lambda line, before: True
@@ -173,10 +174,7 @@ class Splits:
                 break
             self._line_ends_before[place] = self._line_ends + chunk.count(b"\n", 0, at)
             if chunk[at - 1 : at] != b"\n":
-                self._in_line.add(place)
-
-    def is_in_line(self, place: int) -> bool:
-        return place in self._in_line
+                self.in_line.add(place)
 
     def lines(self, start: int, end: int) -> int:
         """Lines of [start, end), the last one also where it has no line end."""

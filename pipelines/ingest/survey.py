@@ -131,7 +131,7 @@ def survey(
         contents, splits = found.contents, found.splits
         first_byte = contents.longest
         end = max(end, first_byte)
-        if 0 < first_byte < end and splits.is_in_line(first_byte):
+        if 0 < first_byte < end and first_byte in splits.in_line:
             first_byte += _line_end_bytes(file.path, first_byte)
         return Survey(
             file=file,

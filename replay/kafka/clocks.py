@@ -73,7 +73,8 @@ def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> di
     most: Bounds = {(node, node): 0 for node in nodes}
     for order in orders:
         if order.gap_us is not None:
-            _lower(most, (order.before, order.after), order.gap_us + STAMP_ERROR_US)
+            pair, most_us = (order.before, order.after), order.gap_us + STAMP_ERROR_US
+            most[pair] = min(most.get(pair, most_us), most_us)
     contradicted = {a for a, b in most if (b, a) in most and most[a, b] + most[b, a] < 0}
     contradicted.discard(reference)
     place = {node: n for n, node in enumerate(nodes)}
@@ -107,10 +108,6 @@ def off_from_all(found: Iterable[Offset]) -> Offset | None:
     shared = Offset(earliest_us, latest_us, is_contradicted=False)
     differing = sum(offset.clocks is Clocks.DIFFER for offset in every)
     return shared if differing > 1 and shared.clocks is Clocks.DIFFER else None
-
-
-def _lower(most: Bounds, pair: tuple[int, int], us: int) -> None:
-    most[pair] = min(most.get(pair, us), us)
 
 
 def _offset(most: Bounds, reference: int, node: int, is_contradicted: bool) -> Offset:

@@ -48,9 +48,6 @@ class Columns:
             return self.present(name)
         return bools(pc.not_equal(array, default).fill_null(False))
 
-    def is_count(self, name: str) -> bool:
-        return bool(pa.types.is_integer(self.array(name).type))
-
     def utf8_lengths(self, name: str) -> Ints:
         return _lengths(pc.binary_length(self.array(name).cast(pa.string())))
 

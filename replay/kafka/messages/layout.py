@@ -55,10 +55,6 @@ class Field:
         name = self.name[0].lower() + self.name[1:]
         return f"{name}SizeInBytes" if self.type == "records" else name
 
-    @property
-    def has_fixed_size(self) -> bool:
-        return not self.is_array and self.type in _FIXED_BYTES
-
     def plain_bytes(self, version: int) -> int:
         """Bytes of a value (of an array, of an element) less what its contents add."""
         return self.struct.plain_bytes(version) if self.struct else _FIXED_BYTES[self.type]
@@ -117,7 +113,8 @@ class Struct:
     @cached_property
     def varying(self) -> tuple[Field, ...]:
         """Fields whose size follows from their values."""
-        return tuple(f for f in self.fields if f.is_tagged or not f.has_fixed_size)
+        fixed = _FIXED_BYTES.keys()
+        return tuple(f for f in self.fields if f.is_tagged or f.is_array or f.type not in fixed)
 
 
 @dataclass(frozen=True, eq=False)

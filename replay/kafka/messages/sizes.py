@@ -103,7 +103,7 @@ def _value(field: Field, columns: Columns, version: Ints, flexible: Bools) -> In
 
 
 def _array(field: Field, columns: Columns, version: Ints, flexible: Bools) -> Ints:
-    if columns.is_count(field.column):
+    if pa.types.is_integer(columns.array(field.column).type):
         lengths = columns.ints(field.column)
         return array_prefix(lengths, flexible) + lengths * field.plain_sizes(version)
     elements = columns.nested(field.column)

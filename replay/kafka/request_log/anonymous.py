@@ -21,29 +21,12 @@ from kip_replay.replay.table import TEXT
 from .pseudonyms import Pseudonyms
 
 #: Made by this program, or given by its user: by their places in ``PARSED_LINE``.
-_KEPT = frozenset(
-    {
-        "recording",
-        "line_id",
-        "source_file",
-        "rejected.reason",
-        "rejected.detail",
-        "metadata_write.resources.resource_type",
-        "configs.resource_type",
-        "configs.operation",
-        "metadata_offsets.kind",
-    }
-)
+_KEPT = {"recording", "line_id", "source_file", "rejected.reason", "rejected.detail"}
+_KEPT |= {"metadata_write.resources.resource_type", "configs.resource_type", "configs.operation"}
+_KEPT |= {"metadata_offsets.kind"}
 #: Kafka's own topics, and ids that it has reserved (``Uuid``, ``DirectoryId``).
-INTERNAL_TOPICS = frozenset(
-    {
-        "__cluster_metadata",
-        "__consumer_offsets",
-        "__transaction_state",
-        "__share_group_state",
-        "__remote_log_metadata",
-    }
-)
+INTERNAL_TOPICS = {"__cluster_metadata", "__consumer_offsets", "__transaction_state"}
+INTERNAL_TOPICS |= {"__share_group_state", "__remote_log_metadata"}
 _RESERVED_IDS = frozenset("AAAAAAAAAAAAAAAAAAAAA" + last for last in "AQg")
 #: Clients within brokers and controllers, which are named after nodes: rules know them by these.
 KAFKA_CLIENTS = re.compile(
@@ -52,22 +35,9 @@ KAFKA_CLIENTS = re.compile(
 )
 _SECURITY_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _API_NAME = re.compile(r"[A-Z][A-Z_]{0,49}")
-_SOFTWARE = frozenset(
-    {
-        "unknown",
-        "apache-kafka-java",
-        "librdkafka",
-        "rdkafka",
-        "node-rdkafka",
-        "confluent-kafka-dotnet",
-        "confluent-kafka-go",
-        "confluent-kafka-javascript",
-        "confluent-kafka-python",
-        "kafka-python",
-        "kgo",
-        "sarama",
-    }
-)
+_SOFTWARE = {"unknown", "apache-kafka-java", "librdkafka", "rdkafka", "node-rdkafka"}
+_SOFTWARE |= {"confluent-kafka-dotnet", "confluent-kafka-go", "confluent-kafka-javascript"}
+_SOFTWARE |= {"confluent-kafka-python", "kafka-python", "kgo", "sarama"}
 _VERSION = re.compile(
     r"unknown|v?\d{1,4}(\.\d{1,4}){0,3}(-(rdkafka-)?v?\d{1,4}(\.\d{1,4}){0,3})?"
     r"(-(SNAPSHOT|ccs|ce|rc\d{1,2}))?"
@@ -84,28 +54,14 @@ _NODES = pa.array(["broker", "broker_logger"])
 _NODE_ID = r"^[0-9]{1,10}$"
 _FEATURE = r"^[a-z.]{1,40}\.version$"
 #: Configs whose names stay, and their values where these are numbers or truth values.
-KEPT_CONFIGS = (
-    "min.insync.replicas",
-    "default.replication.factor",
-    "num.partitions",
-    "unclean.leader.election.enable",
-    "retention.ms",
-    "retention.bytes",
-    "segment.ms",
-    "segment.bytes",
-    "max.message.bytes",
-    "max.incremental.fetch.session.cache.slots",
-    "replica.lag.time.max.ms",
-    "replica.fetch.wait.max.ms",
-    "replica.fetch.min.bytes",
-    "replica.fetch.max.bytes",
-    "replica.fetch.response.max.bytes",
-    "num.replica.fetchers",
-    "broker.heartbeat.interval.ms",
-    "broker.session.timeout.ms",
-    "controller.quorum.fetch.timeout.ms",
-    "metadata.max.idle.interval.ms",
-)
+KEPT_CONFIGS = ["min.insync.replicas", "default.replication.factor", "num.partitions"]
+KEPT_CONFIGS += ["unclean.leader.election.enable", "retention.ms", "retention.bytes", "segment.ms"]
+KEPT_CONFIGS += ["segment.bytes", "max.message.bytes", "max.incremental.fetch.session.cache.slots"]
+KEPT_CONFIGS += ["replica.lag.time.max.ms", "replica.fetch.wait.max.ms", "replica.fetch.min.bytes"]
+KEPT_CONFIGS += ["replica.fetch.max.bytes", "replica.fetch.response.max.bytes"]
+KEPT_CONFIGS += ["num.replica.fetchers", "broker.heartbeat.interval.ms"]
+KEPT_CONFIGS += ["broker.session.timeout.ms", "controller.quorum.fetch.timeout.ms"]
+KEPT_CONFIGS += ["metadata.max.idle.interval.ms"]
 #: A log may have any number of names.
 _REMEMBERED_MAX = 200_000
 _PLAIN_VALUE = r"^(-?[0-9]{1,19}|true|false)$"

@@ -41,10 +41,6 @@ class Body:
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
 
-    def decoder(self, version: int) -> msgspec.json.Decoder[Any]:
-        """Raises ``msgspec.ValidationError`` where a body does not fit."""
-        return _decoder(self, min(max(version, -1), _VERSION_MAX))
-
 
 @cache
 def _decoder(body: Body, version: int) -> msgspec.json.Decoder[Any]:
@@ -110,7 +106,7 @@ def _decoded(raw: msgspec.Raw, body: Body, version: int) -> Any:
     if memoryview(raw) in NO_BODY:
         return None
     try:
-        return body.decoder(version).decode(raw)
+        return _decoder(body, min(version, _VERSION_MAX)).decode(raw)
     except msgspec.ValidationError as error:
         raise Unreadable(Reason.bad_body, str(error)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
