@@ -116,10 +116,6 @@ def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engi
         replay(recordings, engine, RULES, options, *how)
 
 
-def names_of(recordings: Sequence[Recording]) -> list[str]:
-    return [recording.name for recording in recordings]
-
-
 def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
     """What the manifests say, by recording; those that say nothing are left out."""
     return {r.name: r.kafka_version for r in recordings if r.kafka_version}

@@ -57,7 +57,7 @@ def work(job: Job) -> Exit:
     if given.keep_days is not None:
         until = datetime.now(UTC) - timedelta(days=given.keep_days)
         for one in stored_recordings(warehouse):
-            if one.last_at is not None and one.last_at < until:
+            if one.logs.last_at is not None and one.logs.last_at < until:
                 if not is_dry:
                     delete_recording(warehouse, one.name, TABLES_OF_STEPS)
                 why = f"it ended more than {given.keep_days:g} days ago"

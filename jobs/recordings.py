@@ -62,7 +62,8 @@ def _list(found: Sequence[StoredRecording]) -> list[str]:
         counts = f"{len(logs.node_ids)}", f"{logs.requests:,}", f"{logs.rejected_share:.2%}"
         files = (f"{of.files}, {size_text(of.bytes)}" for of in (logs, size))
         replayed = " ".join(one.rules) or "none"
-        span = _time(one.first_at), f"{_seconds(one):.0f}"
+        first, last = logs.first_at, logs.last_at
+        span = _time(first), f"{(last - first).total_seconds() if first and last else 0:.0f}"
         rows.append((one.name, kafka, *span, *counts, *files, replayed))
     return in_columns(rows, right={3, 4, 5, 6})
 
@@ -71,8 +72,8 @@ def _show(one: StoredRecording) -> Iterator[str]:
     logs = one.logs
     yield f"recording      {one.name}"
     yield f"Kafka          {', '.join(one.kafka_versions) or 'its lines do not say'}"
-    yield f"from (UTC)     {_time(one.first_at)}"
-    yield f"until (UTC)    {_time(one.last_at)}"
+    yield f"from (UTC)     {_time(logs.first_at)}"
+    yield f"until (UTC)    {_time(logs.last_at)}"
     yield f"nodes          {', '.join(map(str, logs.node_ids))}"
     yield f"log files      {logs.files}, {size_text(logs.bytes)}"
     yield f"lines          {logs.lines:,}"
@@ -95,10 +96,6 @@ def _confirmed(one: StoredRecording) -> bool:
 
 def _time(at: datetime | None) -> str:
     return f"{at:%F %T}" if at else "?"
-
-
-def _seconds(one: StoredRecording) -> float:
-    return (one.last_at - one.first_at).total_seconds() if one.first_at and one.last_at else 0.0
 
 
 main = command(PARSER, work, __name__)

@@ -10,7 +10,6 @@ from kip_replay.jobs._steps import (
     expect_stages,
     is_unwelcome,
     kafka_versions_of,
-    names_of,
     quality_settings,
     replay_as_configured,
     replay_options,
@@ -79,7 +78,7 @@ def work(job: Job) -> Exit:
             read = read_logs(job, recordings, engine, files)
         logged = _logged(read, warehouse)
         recordings = [recording for recording in recordings if recording.name in logged]
-        names = names_of(recordings)
+        names = [recording.name for recording in recordings]
         if not names:
             say("nothing was logged yet: the files are empty")
             return Exit.DONE

@@ -2,7 +2,6 @@
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._engine import engine_of
-from kip_replay.jobs._steps import names_of
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.sample import log_bytes_of
@@ -23,7 +22,7 @@ PARSER = JobParser(
 
 def work(job: Job) -> Exit:
     recordings = job.recordings()
-    names = names_of(recordings)
+    names = [recording.name for recording in recordings]
     engine = engine_of(job, log_bytes_of(find_log_files(*recordings)))
     summarize(names, engine, RULES, comparable_pairs(recordings), job.tell)
     return Exit.DONE

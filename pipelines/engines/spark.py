@@ -28,7 +28,8 @@ from kip_replay.pipelines.engines import (
 )
 from kip_replay.pipelines.engines.local import BATCH_ROWS, Local
 from kip_replay.pipelines.engines.session import spark_session
-from kip_replay.pipelines.engines.text import Text, spark_sql
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.engines.translation import spark_sql
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.storage import filesystem_of, is_store
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -114,7 +114,6 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
                 f"pass --node {node.node_id}=PATH"
             )
         archive, _, pattern = log.partition(WITHIN)
-
         for path in matches:
             if not node.is_anywhere:
                 _require_within(root, path.resolve(), f"{who} has a log {str(path)!r}")

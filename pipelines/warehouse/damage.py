@@ -41,24 +41,9 @@ class DamagedTableError(Exception):
     """
 
 
-def require_whole(warehouse_path: str) -> None:
-    """Raises DamagedTableError for the first damaged table of a warehouse."""
-    _require_whole(str(place_of(warehouse_path)))
-
-
-def require_readable(warehouse_path: str) -> None:
-    """The same, and every file of a local warehouse is read from beginning to end."""
+def require_whole(warehouse_path: str) -> dict[str, list[dict[str, Any]]]:
+    """The live files of each table. Raises DamagedTableError for the first that is damaged."""
     warehouse = str(place_of(warehouse_path))
-    live = _require_whole(warehouse)
-    for name, files in live.items():
-        folder = f"{warehouse}/{name}"
-        for file in () if is_uri(warehouse) else files:
-            if found := _content_damage(f"{folder}/{file['path']}", TABLES[name]):
-                raise _damaged(TABLES[name], folder, found)
-
-
-def _require_whole(warehouse: str) -> dict[str, list[dict[str, Any]]]:
-    """The live files of each table. Raises DamagedTableError."""
     left = _rows_left(warehouse)
     # After what was left in them: so whatever that names can be in the listing.
     listed = _listed(warehouse)
@@ -81,6 +66,16 @@ def _require_whole(warehouse: str) -> dict[str, list[dict[str, Any]]]:
             if now.get(key) == stated:
                 raise damage
     return files
+
+
+def require_readable(warehouse_path: str) -> None:
+    """The same, and every file of a local warehouse is read from beginning to end."""
+    warehouse = str(place_of(warehouse_path))
+    for name, files in require_whole(warehouse).items():
+        folder = f"{warehouse}/{name}"
+        for file in () if is_uri(warehouse) else files:
+            if found := _content_damage(f"{folder}/{file['path']}", TABLES[name]):
+                raise _damaged(TABLES[name], folder, found)
 
 
 def _rows_left(warehouse: str) -> dict[tuple[str, str], tuple[datetime | None, dict[str, int]]]:

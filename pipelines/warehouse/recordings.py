@@ -47,8 +47,6 @@ class Ingested(NamedTuple):
 
 class StoredRecording(NamedTuple):
     name: str
-    first_at: datetime | None
-    last_at: datetime | None
     logs: Ingested
     kafka_versions: tuple[str, ...]
     rules: tuple[str, ...]
@@ -73,8 +71,6 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     return [
         StoredRecording(
             name,
-            logs.first_at,
-            logs.last_at,
             logs,
             versions.get(name, ()),
             tuple(rule for rule in rules if (name, rule) in lineage),

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from kip_replay.jobs._config import read_config
-from kip_replay.pipelines.engines.text import Text, bound, spark_sql
+from kip_replay.pipelines.engines.text import Text, bound
+from kip_replay.pipelines.engines.translation import spark_sql
 from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.rules import RULES

@@ -82,9 +82,9 @@ def test_list_and_show_say_what_is_there(
     one = stored(warehouse)["plain"]
     assert one.logs.lines == one.logs.requests + one.logs.rejected == LINES
     assert one.sizes["requests"].rows == one.logs.requests
-    assert one.first_at is not None
-    assert one.last_at is not None
-    assert one.first_at < one.last_at
+    assert one.logs.first_at is not None
+    assert one.logs.last_at is not None
+    assert one.logs.first_at < one.logs.last_at
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,7 @@ def read(envelope: Envelope) -> TypedRows:
 def _resource(name: str, requested: Any, returned: Any) -> dict[str, Any]:
     error = returned.error_code if returned else None
     configs = len({config.name for config in requested.configs}) if requested else None
-    partitions = _partitions(requested, returned)
-    factor = _replication_factor(requested, returned)
+    partitions, factor = _size(requested, returned)
     # More than an INT32 can be requested, and is refused.
     replicas = min((partitions or 0) * (factor or 0), 2**31 - 1) or None
     sizes = {"partitions": partitions, "replicas": replicas, "configs": configs}
@@ -73,30 +72,22 @@ def _topic(name: str, requested: Any, returned: Any) -> Row:
     return (
         name,
         returned.topic_id if returned and returned.error_code == 0 else None,
-        _partitions(requested, returned),
-        _replication_factor(requested, returned),
+        *_size(requested, returned),
         None,
         returned.error_code if returned else None,
     )
 
 
-def _partitions(requested: Any, returned: Any) -> int | None:
+def _size(requested: Any, returned: Any) -> list[int | None]:
+    """Partitions and replication factor: as returned, else as assigned, else as requested."""
     assignments = requested.assignments if requested else ()
-    return (
-        _known(returned, "num_partitions")
-        or len(assignments)
-        or _known(requested, "num_partitions")
-    )
-
-
-def _replication_factor(requested: Any, returned: Any) -> int | None:
-    assignments = requested.assignments if requested else ()
-    assigned = len(assignments[0].broker_ids) if assignments else None
-    return (
-        _known(returned, "replication_factor")
-        or assigned
-        or _known(requested, "replication_factor")
-    )
+    assigned = {
+        "num_partitions": len(assignments),
+        "replication_factor": len(assignments[0].broker_ids) if assignments else 0,
+    }
+    return [
+        _known(returned, name) or of or _known(requested, name) for name, of in assigned.items()
+    ]
 
 
 def _known(topic: Any, name: str) -> int | None:

@@ -1,0 +1,134 @@
+"""A text of DuckDB's dialect in Spark's, by sqlglot, which takes a while to import."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import sqlglot
+from sqlglot import Dialect, ErrorLevel, exp
+
+from kip_replay.pipelines.engines.text import MACRO, Text
+
+#: DuckDB's functions that sqlglot leaves as they are, for Spark.
+_SPARK = {
+    "list_position": "array_position({})",
+    "list_sum": "aggregate({}, CAST(0 AS BIGINT), (n, each) -> n + each)",
+}
+
+
+def spark_sql(text: Text) -> str:
+    """The query in Spark's dialect. Raises ValueError for what would mean something else there."""
+    macros = {m[1]: (m[2], m[3]) for each in text.macros for m in [MACRO.match(each)] if m}
+    tree = sqlglot.parse_one(text.sql, read="duckdb")
+    while calls := [c for c in tree.find_all(exp.Anonymous) if c.name in macros]:
+        call = calls[-1]  # the innermost ones come last
+        call.replace(_expanded(call, *macros[call.name]))
+    if wrong := sorted({*_refused(tree)}):
+        raise ValueError(f"Spark would take {', '.join(wrong)} for something else")
+    for union in tree.find_all(exp.Union):
+        if union.args.get("by_name"):
+            _by_place(union)
+    for call in tree.find_all(exp.Anonymous):
+        if call.name in _SPARK:
+            arguments = ", ".join(each.sql("spark") for each in call.expressions)
+            call.replace(sqlglot.parse_one(_SPARK[call.name].format(arguments), read="spark"))
+    generator = Dialect.get_or_raise("spark").generator(
+        comments=False, unsupported_level=ErrorLevel.RAISE
+    )
+    # Hive has no nested WITH; Spark has, and on one level names of parts would meet.
+    generator.EXPRESSIONS_WITHOUT_NESTED_CTES = set()  # type: ignore[misc]
+    return str(generator.generate(tree))
+
+
+def _expanded(call: exp.Anonymous, parameters: str, body: str) -> exp.Expr:
+    def pairs(expressions: list[Any]) -> Iterator[tuple[str | None, Any]]:
+        for each in expressions:
+            named = isinstance(each, exp.PropertyEQ)
+            yield (each.this.name, each.expression) if named else (None, each)
+
+    declared = sqlglot.parse_one(f"f({parameters})", read="duckdb").expressions
+    names = [name or value.name for name, value in pairs(declared)]
+    values: dict[str, Any] = {name: value for name, value in pairs(declared) if name}
+    given = enumerate(pairs(call.expressions))
+    values |= {name or names[place]: value for place, (name, value) in given}
+    # p.topic of a parameter p is a column of the table p to the parser.
+    tree = sqlglot.parse_one(body, read="duckdb")
+    for column in [*tree.find_all(exp.Column)]:
+        first = column.parts[0]
+        if first.name not in values:
+            continue
+        value = values[first.name].copy()
+        for part in column.parts[1:]:
+            value = _field(value, part)
+        if column is tree:
+            tree = value
+            break
+        column.replace(value)
+    return tree
+
+
+def _field(value: Any, name: Any) -> Any:
+    if isinstance(value, exp.Column) and len(value.parts) < 4:
+        parts: Any = reversed([part.copy() for part in value.parts])
+        return exp.column(name.copy(), *parts)
+    return exp.Dot(this=value, expression=name.copy())
+
+
+def _by_place(union: exp.Union) -> None:
+    """Makes a UNION ALL BY NAME one by place: what a branch does not have is NULL in it."""
+    branches = [*_branches(union)]
+    names = [*dict.fromkeys(each.alias_or_name for branch in branches for each in branch.selects)]
+    for branch in branches:
+        own = {each.alias_or_name: each for each in branch.selects}
+        missing = {name: exp.alias_(exp.null(), name) for name in names if name not in own}
+        branch.set("expressions", [(own | missing)[name] for name in names])
+    for each in (union, *union.find_all(exp.Union)):
+        each.set("by_name", False)
+
+
+def _branches(query: Any) -> Iterator[Any]:
+    if isinstance(query, exp.Union):
+        yield from _branches(query.left)
+        yield from _branches(query.right)
+    else:
+        yield query.unnest()
+
+
+def _refused(tree: Any) -> Iterator[str]:
+    kinds = {
+        exp.Qualify: "QUALIFY",
+        exp.Pivot: "PIVOT",
+        exp.Placeholder: "an unbound $name",
+        exp.Parameter: "an unbound $name",
+    }
+    for kind, word in kinds.items():
+        if tree.find(kind):
+            yield word
+    if any(join.method == "ASOF" for join in tree.find_all(exp.Join)):
+        yield "ASOF"
+    for star in tree.find_all(exp.Star):
+        if star.args.get("except_") or star.args.get("replace"):
+            yield "EXCLUDE or REPLACE"
+    for spec in tree.find_all(exp.WindowSpec):
+        if spec.args.get("exclude"):
+            yield "EXCLUDE CURRENT ROW"
+    for each in tree.find_all(exp.Round):
+        if each.args.get("decimals") is not None:
+            yield "round to decimals"
+    for each in tree.find_all(exp.ArrayAgg):
+        if isinstance(each.this, exp.Order):
+            yield "list(... ORDER BY)"
+    for number in tree.find_all(exp.Literal):
+        is_decimal = not number.is_string and "." in number.this and "e" not in number.this.lower()
+        if is_decimal and isinstance(number.parent, exp.Div):
+            yield f"the decimal {number.this} (write {number.this}e0)"
+    for select in tree.find_all(exp.Select):
+        yield from _lateral_aliases(select)
+
+
+def _lateral_aliases(select: Any) -> Iterator[str]:
+    """Aliases of new names that another expression of the same SELECT reads."""
+    read = [({c.name for c in e.find_all(exp.Column) if not c.table}, e) for e in select.selects]
+    new = {e.alias for names, e in read if isinstance(e, exp.Alias) and e.alias not in names}
+    for names, _ in read:
+        for name in new & names:
+            yield f"the alias {name} within its SELECT"
