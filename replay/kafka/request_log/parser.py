@@ -34,7 +34,6 @@ from . import (
     offset_view,
     parsed_line,
     produce_view,
-    producer_id_view,
     topic_view,
     write_view,
 )
@@ -64,7 +63,7 @@ _READERS: dict[int, Callable[[Envelope], TypedRows]] = {
     config_view.INCREMENTAL_ALTER_CONFIGS: config_view.read_alter,
     offset_view.BROKER_REGISTRATION: offset_view.read_broker_registration,
     offset_view.DESCRIBE_QUORUM: offset_view.read_describe_quorum,
-    producer_id_view.API_KEY: producer_id_view.read,
+    produce_view.INIT_PRODUCER_ID: produce_view.read_producer_id,
     **dict.fromkeys(write_view.API_KEYS, write_view.read),
     **dict.fromkeys(groups.API_KEYS, groups.read),
 }

@@ -1,7 +1,7 @@
 """PRODUCE: request and response of a partition side by side, as the table ``produces`` has them.
 
 A response need not list partitions in the order of the request, so they are matched by topic and
-index.
+index. Whether a producer is idempotent only INIT_PRODUCER_ID shows: a row of ``producer_ids``.
 """
 
 import numpy as np
@@ -9,8 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arrow_rows import Columns, Positions, list_of, lists_in, nulls_of
+from .bodies import Body, TypedRows, decode_request, decode_response
+from .envelope import Envelope, Int16, Int64
 from .typed_bodies import Bodies
 
+INIT_PRODUCER_ID = 22
+
+_init_request = Body(transactional_id=(str | None, None))
+_init_response = Body(error_code=Int16, producer_id=(Int64, -1), producer_epoch=Int16)
 _KEY = ("topic_id", "topic", "partition")
 
 
@@ -64,3 +70,14 @@ def _keys(both: list[tuple[Positions, pa.StructArray]]) -> Positions:
     ]
     rows = np.column_stack([lines, *codes])
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def read_producer_id(envelope: Envelope) -> TypedRows:
+    """The row of one line; columns of a missing body are None."""
+    request = decode_request(envelope, _init_request)
+    response = decode_response(envelope, _init_response)
+    transactional_id = request.transactional_id if request else None
+    if response is None:
+        return TypedRows(producer_id=(transactional_id, None, None, None))
+    returned = (response.producer_id, response.producer_epoch, response.error_code)
+    return TypedRows(producer_id=(transactional_id, *returned))
