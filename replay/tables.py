@@ -168,7 +168,11 @@ HEADLINES = Table(
         Column("high", MS, "high end"),
         Column("count", LONG, "values behind it"),
         Column("unknown_count", LONG, "those that are unknown: as the slowest, or without bytes"),
-        Column("limit_name", TEXT, "setting of the least gain, or of the highest price"),
+        Column(
+            "limit_name",
+            TEXT,
+            "setting or fact that is the least gain or the highest price",
+        ),
         Column("limit", MS, "its value"),
         Column("self_check", TEXT, "metric of prediction_accuracy that checks the prediction"),
         Column("self_checks", LONG, "self-checks of it in this recording, with enough values"),

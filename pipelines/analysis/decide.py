@@ -137,7 +137,9 @@ def decided(
     text = Text.read(_FOLDER / "headlines.sql", unknown_share_max=most)
     found = engine.rows(text, recordings, inputs)
     limited = [
-        {**row, "limit": config[row["rule"]].get(row["limit_name"])} for row in found.to_pylist()
+        {**row, "limit": {**facts[rule].get(row["recording"], {}), **config[rule]}.get(name)}
+        for row in found.to_pylist()
+        for rule, name in [(row["rule"], row["limit_name"])]
     ]
     for row in limited:
         if _unknown_share(row) > most:

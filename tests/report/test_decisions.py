@@ -175,6 +175,9 @@ def stale(value: float, within: float | None) -> Rows:
 P = ("p50", "p90")
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 WRITE = outcomes("metadata_write_outcomes", WRITES, "lowest_acked_offset")
+OF_WRITE = {"stale_window_ms": 515.0, "parameter": "none"}
+WRITTEN = outcomes("metadata_write_outcomes", WRITES, "estimated", 30, **OF_WRITE)
+PROVEN = alone(WRITES, "read_after_write", "lowest_acked_offset", 3000.0, 100.0)
 ANY_MOMENT = alone(WRITES, "stale_window_at_any_moment", "estimated", 300.0, 100.0)
 EXPOSED = alone(ACKS, "exposure", "acks_min_insync_replicas", 60.0, 9.0)
 
@@ -228,6 +231,11 @@ CASES = {
     "runs the draft": (ACKS, "already in use: in_use", produces(10.0)),
     "stale": (WRITES, WORTH_IT, WRITE + stale(300.0, 100.0)),
     "hardly stale": (WRITES, "don't: too_little", WRITE + stale(30.0, 10.0)),
+    "waiting is shorter": (
+        WRITES,
+        "don't: too_dear",
+        WRITE + WRITTEN + stale(300.0, 100.0) + PROVEN,
+    ),
     "few writes": (WRITES, WORTH_IT, WRITE + stale(30.0, None) + ANY_MOMENT),
     "enough writes": (WRITES, "don't: too_little", WRITE + stale(30.0, 10.0) + ANY_MOMENT),
 }
@@ -246,6 +254,7 @@ PHRASES = {
     "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
     "have happened. It takes the logs of all controllers, for longer. Most often: b.",
     "older": "No session was refused. A broker has at least 3 at once.",
+    "waiting is shorter": "a retry 515 ms after the response has seen each of the 30 writes.",
     "growing": "Run again later, or close the recording with --final.",
     "runs it": "brokers would learn of a change at any moment after 301 ms instead of 1.0 ms",
     "few writes": "After the response to a change at any moment, some broker shows the old state",

@@ -1,5 +1,6 @@
 """lowest_acked_offset (draft KIP) over an engine."""
 
+from kip_replay.pipelines.analysis.accuracy import FEW
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import ROOT
 from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
@@ -9,7 +10,7 @@ FOLDER = ROOT / "pipelines" / "rules"
 
 STEPS = SummedRule(
     rule=RULE,
-    constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
+    constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "few": FEW},
     parts={
         # FETCHes of the metadata log are read as hwm_parking reads them.
         "metadata_fetches": FOLDER / "hwm_parking" / "events.sql",
