@@ -14,10 +14,7 @@ SPARK_BYTES_MIN = 1_000_000_000
 
 
 def engine_of(job: Job, log_bytes: int | None = None) -> Engine:
-    """The engine that ``--engine`` names; ``auto`` chooses by the logs, and says why.
-
-    Raises UserError.
-    """
+    """The engine that ``--engine`` names; ``auto`` chooses by the logs, and says why."""
     warehouse, wanted = job.warehouse(), job.arguments.engine
     if wanted == "auto":
         wanted, why = _chosen(log_bytes or 0)

@@ -124,10 +124,7 @@ def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
 def report_fingerprint(
     names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
 ) -> str | None:
-    """Fingerprint of a report on recordings, None where nothing was decided on one.
-
-    A page with this fingerprint would come out the same.
-    """
+    """Fingerprint of what a report follows from; None where nothing was decided on a recording."""
     lineage = warehouse.lineage(names)
     decided = [lineage.get((name, DECIDED)) for name in names]
     if None in decided:

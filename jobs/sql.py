@@ -132,10 +132,7 @@ class Shell:
         return True
 
     def completions(self, text: str, line: str) -> list[str]:
-        """What a word of a line may become: tables, views, columns.
-
-        Columns are those of the tables that the line names, if any.
-        """
+        """What a word of a line may become: tables, views, columns of those that it names."""
         tables = self.catalog.comments
         named = [name for name in tables if re.search(rf"\b{name}\b", line)] or [*tables]
         columns = {name: self.catalog.column_comments[name] for name in named}

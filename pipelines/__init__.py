@@ -1,1 +1,1 @@
-"""Spark side: readers, the one seam to the rules, writers. May import `replay`, never `jobs`."""
+"""Engines, Delta tables, and the steps from a log to a report; never imports ``jobs``."""

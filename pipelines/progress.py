@@ -1,9 +1,9 @@
 """How far a long command is: a bar on a terminal, a line every ten seconds in a log; on stderr.
 
-A command is entered as a ``Progress`` and says which stages it expects (``expect``), and about how
-long each takes. The steps say which stage begins (``stage``) and how much of it is done (``done``),
-and do not know who looks. What is left is the rest of those estimates, corrected by how long the
-stages so far have really taken. Outside of a ``Progress`` all three do nothing.
+A command is entered as a ``Progress`` and says which stages it expects, and about how long each
+takes (``expect``); steps say which ``stage`` begins and how much of it is ``done``. What is left is
+the rest of those estimates, corrected by how long stages have really taken. Outside, all three do
+nothing.
 """
 
 import threading

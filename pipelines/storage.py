@@ -1,10 +1,8 @@
 """Files, local or at a URI: how they are named, listed, looked at, opened and written.
 
 A local path is a ``pathlib.Path``, a URI a ``Remote``, so that callers need not know which they
-have. Arrow's file systems are beneath.
-
-Credentials are what the environment has for the store's own tools (docs/object-stores.md). No URI
-holds them, so none can reach a table, a log or a setting.
+have. Credentials are what the environment has for the store's own tools (docs/object-stores.md): no
+URI holds them, so none can reach a table, a log or a setting.
 """
 
 import io

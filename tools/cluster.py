@@ -1,9 +1,7 @@
 """A Spark cluster on one machine: a standalone master and workers, each a process of its own.
 
 Spark's ``local[*]`` runs everything in one JVM, which hides what a cluster needs: code that is
-shipped, closures that pickle, files that all machines see. Here the master, every worker and every
-executor is a process, and only loopback and a common file system are between them; a real cluster
-runs the same classes on more machines.
+shipped, closures that pickle, files that all machines see.
 
     python -m tools.cluster            a cluster, until Ctrl-C
     python -m tools.cluster run ...    kip-replay run ... on a cluster that then ends
@@ -38,11 +36,10 @@ class ClusterError(RuntimeError):
 
 @contextmanager
 def standalone(folder: Path, *as_user: str) -> Iterator[str]:
-    """A cluster for as long as the block lasts; gives the master's URL (spark://host:port).
+    """A cluster on free ports for as long as the block lasts; gives the master's URL.
 
-    Ports are free ones. Two workers have a core and 1 GB each for executors. Logs and work folders
-    are in ``folder``. ``as_user``: a command that runs the rest of its line as another user. Raises
-    ClusterError.
+    Two workers have a core and 1 GB each; logs and work folders are in ``folder``. ``as_user``: a
+    command that runs the rest of its line as another user. Raises ClusterError.
     """
     with ExitStack() as running:
         address = ["--host", HOST, "--port", "0", "--webui-port", "0"]
@@ -60,10 +57,7 @@ def standalone(folder: Path, *as_user: str) -> Iterator[str]:
 
 
 def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:
-    """The command that runs a job (its name, then its arguments) on a standalone cluster.
-
-    ``options`` are spark-submit's.
-    """
+    """The command that runs a job with its arguments on a cluster, with spark-submit's options."""
     settings = conf_dir() / "cluster" / "standalone.conf"
     java = java_options(read_settings(settings))
     executors = java_options(read_settings(settings), is_driver=False)

@@ -1,16 +1,12 @@
 """prediction_accuracy: each prediction beside what real brokers did, a baseline and a verdict.
 
 A prediction is made from one recording under the protocol that another recording's brokers ran (or
-the same recording's: a self-check). It is held against what that other recording shows. What is
-measured, and which errors pass, each rule states in a ``Judgement``; the rest is here, once.
+the same recording's: a self-check), and held against what that other recording shows. What is
+measured, and which errors pass, each rule states in a ``Judgement``. What is unknown is a miss: it
+ranks last in percentiles, is in the denominator of shares, and a figure that is null does not pass.
 
-What is unknown is a miss: it ranks last in percentiles, is in the denominator of shares, and a
-figure that is null because of it does not pass.
-
-Rows are of four kinds, never added up: predictions of another cluster, self-checks, bounds, of
-which nothing may lie outside, and what is held against nodes that run a draft. Where two recordings
-of one workload ran the same protocol, a fifth kind has how far apart two real runs are: the noise,
-beside which an error is seen.
+Kinds of rows are never added up. Where two recordings of one workload ran the same protocol, a kind
+of its own has how far apart two real runs are: the noise, beside which an error is seen.
 """
 
 import tomllib

@@ -1,16 +1,11 @@
 """The warehouse as a database: tables and views by plain name, in a DuckDB session that only reads.
 
-Tables are the Arrow datasets of their Delta snapshots, views those whose tables are there.
-
-Theory of operation of reading only
------------------------------------
 * External access is off: no statement reads or writes a file or the network, attaches a database
   or loads an extension. The configuration is locked, so that none turns it on again.
 * DuckDB's parser must find one SELECT (VALUES, SHOW, DESCRIBE and SUMMARIZE are that to it), or
   EXPLAIN of one. So nothing can be created, set, prepared or called.
-* Every name in the session is a view: INSERT, UPDATE, DELETE or COPY in a WITH finds no table to
-  change and no file to write.
-* SQL does not see variables of Python.
+* Every name in the session is a view of a Delta snapshot: INSERT, UPDATE, DELETE or COPY in a WITH
+  finds no table to change and no file to write. SQL does not see variables of Python.
 
 Time and memory are limited. DuckDB looks at both between vectors of rows, so one call of a function
 on one huge text still runs to its end.
@@ -138,10 +133,7 @@ def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """What DuckDB complains of, by itself or through Arrow, becomes a UserError of one line.
-
-    It keeps DuckDB's hints: names that may be meant, and what a function takes.
-    """
+    """Makes a UserError of one line, with its hints, of what DuckDB says, also through Arrow."""
     try:
         yield
     except (duckdb.Error, OSError, pa.ArrowException, OverflowError) as error:

@@ -1,10 +1,8 @@
 """Outcomes to decisions: what to do about each rule in a recording, as rows of two tables.
 
-``headlines`` has the figures: a gain and its prices, before and after, with the interval of the
-difference. ``decisions`` weighs them, by where intervals lie beside their limits and by what was
-counted (conf/decisions.toml), and withholds advice where the logs, the checks or the recording's
-own self-checks say that figures can't be trusted. Rows hold codes and numbers; the sentences are in
-``page.toml`` of each rule.
+``headlines`` has a gain and its prices, before and after, with the interval of the difference.
+``decisions`` weighs them by where intervals lie beside their limits and by what was counted, and
+withholds advice where logs, checks or self-checks say that figures can't be trusted.
 """
 
 from collections import Counter, defaultdict

@@ -2,11 +2,8 @@
 
 They are the same to the last digit whatever the engine and its partitions, and whether outcomes are
 counted at once, or those that are new added to what latency_histograms and bandwidth_summary have.
-
-Durations are summed as integer microseconds. A text counts how often each occurs in its group; of
-this histogram come percentiles and curves, exact, in the tasks that write the tables; of headlines
-and rates, counted in each block of time, where they and their differences between variants lie in
-another span (``intervals``).
+A text counts how often each duration, in integer microseconds, occurs in its group: of this come
+percentiles and curves, exact, and by block of time the bounds of headlines (``intervals``).
 """
 
 from collections import defaultdict

@@ -57,10 +57,7 @@ _OF_NODES = ("node_id", "replica_id")
 
 @dataclass(frozen=True, kw_only=True)
 class SummedRule(RuleTexts):
-    """A rule whose outcomes are summed up, and whose predictions are judged.
-
-    ``judgement``, from the folder of that name, says how predictions are held against recordings.
-    """
+    """A rule whose outcomes are summed up, and whose predictions are judged (``judgement``)."""
 
     @property
     def headlines(self) -> list[Mapping[str, Any]]:
@@ -216,11 +213,8 @@ def _judge(
 
 
 def comparable_pairs(recordings: Sequence[Recording]) -> list[Pair]:
-    """Self-checks, and pairs of recordings of one workload, both ways.
-
-    A manifest names the workload by ``scenario`` and ``seed``: two recordings that share both show
-    the same operations on two clusters, so a prediction from one can be judged by the other.
-    """
+    """Self-checks, and pairs of recordings of one workload both ways: their manifests have the same
+    ``scenario`` and ``seed``, so the prediction from one can be judged by the other."""
     workloads = {r.name: (r.extra.get("scenario"), r.extra.get("seed")) for r in recordings}
     crossed = [
         (one, other)

@@ -1,11 +1,8 @@
 """The one place that starts Spark: with Delta Lake, in UTC, and silent.
 
-Settings stand in conf/spark-defaults.conf, each with its reason. Under spark-submit the JVM is
-already there and what its command line set stays; started from Python, the JVM is launched here.
-On a cluster the executors get this project's code from here.
-
-No job of ours needs Delta's jars. Where Spark has them (``make setup`` puts them there, elsewhere
-PYSPARK_SUBMIT_ARGS or spark-submit may name ``--packages``), ``format("delta")`` works too.
+Settings stand in conf/spark-defaults.conf, each with its reason; what the command line of
+spark-submit set stays. Executors on a cluster get this project's code from here. Only whoever reads
+``format("delta")`` needs Delta's jars (``make setup`` puts them beside Spark's, or ``--packages``).
 """
 
 import logging

@@ -1,9 +1,8 @@
 """A warehouse is anonymized as a whole and with one key, or not at all.
 
-It is shared as a whole, and of what was read into it before something stays in files that no table
-names any more. So the first ingest decides: one with a key marks the table ``ingested_files`` with
-the key's fingerprint before anything is read, and each later one must have that key. The key itself
-is nowhere in the warehouse.
+Of what was read into it before something stays in files that no table names any more. So the first
+ingest decides: one with a key marks the table ``ingested_files`` with the key's fingerprint, and
+each later one must have that key, which itself is nowhere in the warehouse.
 """
 
 from kip_replay.pipelines.errors import UserError

@@ -118,10 +118,8 @@ class Contents:
 
 
 class Splits:
-    """Counts bytes and lines, and notes where a range of about ``range_bytes`` can end.
-
-    Also notes how many lines end before each of ``places``, at which reading may begin.
-    """
+    """Counts bytes and lines, those before each of ``places`` (where reading may begin) too, and
+    notes where a range of about ``range_bytes`` can end."""
 
     def __init__(self, range_bytes: int, places: Collection[int]) -> None:
         self._range_bytes = range_bytes

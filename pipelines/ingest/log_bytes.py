@@ -128,10 +128,8 @@ class Damage:
 class LogBytes:
     """The uncompressed bytes [start, end) of a file.
 
-    A compressed stream cannot be entered in the middle: what comes before ``start`` is unpacked
-    too. One that unpacks to more than ``ratio_max`` times its size is read as far as it does not.
-
-    ``damage`` is None until ``chunks()`` has met damage; ``unpacked_bytes`` were read so far.
+    A compressed one is unpacked from its beginning, and no further than to ``ratio_max`` times its
+    size. ``damage`` is None until ``chunks()`` has met some; ``unpacked_bytes`` were read so far.
     """
 
     path: str
@@ -221,9 +219,8 @@ def line_batches(
 ) -> Iterator[list[bytes | LongLine]]:
     """Lines without LF or CR LF, the last one also where it has none, ``batch_lines`` at most.
 
-    A list ends with the line that brings it to ``batch_bytes``, or a chunk later. Chunks are cut
-    into lines at once, without a step of Python for each. Of a line above ``line_bytes_max`` no
-    more is held than its head.
+    A list ends with the line that brings it to ``batch_bytes``, or a chunk later, for chunks are
+    cut at once. Of a line above ``line_bytes_max`` no more is held than its head.
     """
     batch: list[bytes | LongLine] = []
     held_bytes = 0

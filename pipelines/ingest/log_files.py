@@ -1,11 +1,8 @@
 """Which log files a recording has: the manifest's file names, globs, folders and archives, found.
 
-A name in the manifest stands for itself: rotated siblings (``kafka-request.log.2026-11-20-20``) are
-read where the manifest gives a glob (``kafka-request.log*``) or a folder.
-
-A manifest may come from anyone, so it names files of its own folder only, unless the user says
-otherwise. What is no regular file is never opened: a FIFO has no end, and reading a device or
-``/proc`` can do more than read.
+Rotated siblings of a name are read where it is a glob or a folder. A manifest may come from anyone,
+so it names files of its own folder only, unless the user says otherwise. What is no regular file is
+never opened: a FIFO has no end, and reading a device or ``/proc`` can do more than read.
 """
 
 import os

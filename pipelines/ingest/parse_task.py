@@ -39,10 +39,9 @@ _LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
 
 @dataclass(frozen=True)
 class ParseTask:
-    """Ranges to be parsed by one task, in the order of their files and lines.
+    """Ranges to be parsed by one task, in the order of files and lines; ``files`` takes the rows.
 
-    ``files`` takes the rows. With ``pseudonyms``, no name and no line
-    leaves the task as it is.
+    With ``pseudonyms``, no name and no line leaves it as it is.
     """
 
     number: int

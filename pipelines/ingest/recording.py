@@ -1,11 +1,7 @@
 """A recording: the request logs of one cluster over one span of time, and what they do not hold.
 
-A recording is described by ``recording.json`` in its folder (docs/manifest.md), by ``--node
-ID=PATH`` options, or by both; then the options win.
-
-``name``, ``timezone`` and ``nodes`` must be known; the rest may be missing, and a rule that needs
-it asks for it by name. How the recording was made may stand there too (``manifest.FACTS``), and is
-kept in ``Recording.extra``; anything else is refused by name (``manifest``).
+It is described by ``recording.json`` in its folder (docs/manifest.md), by ``--node ID=PATH``
+options, or by both; then the options win. A rule asks for what it needs beside ``nodes``.
 """
 
 import re

@@ -3,11 +3,9 @@
 Only where spans of time overlap (``overlaps``) are lines looked at: texts compare their ids, in
 this run and with what the warehouse holds, and tasks write the files anew that have repeated lines.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
-No task has read a line twice (``parse_task``).
 
-On a connection, a correlation id names one request. A line of this run that has connection, id and
-time of another line, and differs all the same, is no copy: a log was altered, and both would count.
-Such a run is refused.
+On a connection, a correlation id names one request: a line with connection, id and time of another,
+and that differs all the same, is no copy. A log was altered, and the run is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -91,12 +91,9 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class IngestSettings(SurveySettings):
-    """How logs are read. None of these changes a row of a readable log.
+    """How logs are read; conf/defaults.toml says what each is.
 
-    Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed by threads of the
-    driver, larger ones by tasks.
-    A task parses ``task_bytes_max`` (uncompressed) at most, and writes a file per table.
-    ``accept_stray_stamps``: lines are read even if their stamps cannot be where they stand.
+    None changes a row of a readable log.
     """
 
     line_bytes_max: int = LINE_BYTES_MAX
@@ -135,10 +132,8 @@ def ingest(
 ) -> list[LinesRead]:
     """Reads the recordings' logs into the warehouse; what it holds of them already stays.
 
-    With ``pseudonyms``, names and lines are replaced before anything is written (``anonymity``).
-    ``found``: the recordings' files, where they were looked for already.
-    ``say`` takes progress, a line of text at a time. Raises UserError where a recording cannot be
-    read as one, IngestError where line accounting does not balance, WriteConflictError.
+    ``found``: their files, where they were looked for already. Raises UserError where a recording
+    cannot be read as one, IngestError where line accounting does not balance, WriteConflictError.
     """
     warehouse = engine.warehouse
     anonymity.require_key(warehouse, pseudonyms)

@@ -66,10 +66,7 @@ def stray_stamps(root: str, written: Sequence[DataFile], stepping: Collection[Fi
 def rejecting(
     tasks: Sequence[ParseTask], strays: Strays, unsound: Mapping[FileKey, int]
 ) -> list[ParseTask]:
-    """Those of the tasks that read files with stray or unsound lines, told to reject them.
-
-    ``unsound``: the line of a file after which none is believed.
-    """
+    """Tasks that read stray lines, told to reject them, and all behind ``unsound`` ones."""
     again = []
     for task in tasks:
         ranges = tuple(

@@ -1,19 +1,16 @@
 """What a log file is made of, before a line of it is parsed: what is new in it, and where to cut.
 
-A survey reads the file once, in chunks, and learns what parsing in parallel needs: its size, its
-content hash, its number of lines (so that line accounting can be checked against an independent
-count), its first and last stamp, the line at which an ambiguous hour of autumn begins again, and
-byte ranges of whole lines that can be parsed apart, each with the number of its first line.
+A survey reads the file once, in chunks: its content hash, its number of lines (so that line
+accounting can be checked against an independent count), its first and last stamp, the line at which
+an ambiguous hour of autumn begins again, and ranges of whole lines that can be parsed apart.
 
-Files grow, are renamed and compressed
---------------------------------------
 What has been read of a node is known by its *content*: uncompressed length and hash, whatever the
-file was called. Passing those places, the survey compares; the longest content that the file begins
-with is not parsed again. So a file that grew is read from where it ended, one that
-was rotated or compressed since not at all, and one that was cut or replaced anew.
+file was called. The longest known content that a file begins with is not parsed again: one that
+grew is read from where it ended, one that was rotated or compressed not at all, one that was cut
+anew.
 
-A last line without its line end may be half written. Unless the file is ``final``, it is
-left for a later run, but for a whole request line, which ends as such lines do.
+A last line without its line end may be half written. Unless the file is ``final``, it is left for a
+later run, but for a whole request line, which ends as such lines do.
 """
 
 from __future__ import annotations
@@ -57,11 +54,7 @@ _FOLD = timedelta(hours=3)
 
 @dataclass(frozen=True)
 class SurveySettings:
-    """How a survey reads.
-
-    ``final``: logs do not grow any more, so a last line without its end is read as it is.
-    Gzip files are read until they have unpacked to more than ``gzip_ratio_max`` times their size.
-    """
+    """How a survey reads; conf/defaults.toml says more. ``final``: logs do not grow any more."""
 
     range_bytes: int = RANGE_BYTES
     final: bool = True
@@ -114,8 +107,7 @@ def survey(
     """Reads the file a chunk at a time: once, or once more where an hour may occur twice in it.
 
     ``known`` is what has been read of the node. With ``pseudonyms``, contents are hashed with its
-    key: of a short log a guess could be confirmed otherwise. Raises UserError if the file cannot be
-    opened or read.
+    key: of a short log a guess could be confirmed otherwise. Raises UserError.
     """
     with readable(file):
         found = _read(file, settings, known, pseudonyms)

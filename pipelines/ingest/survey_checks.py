@@ -89,10 +89,8 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
 
 
 def rewritten(surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence per file that is neither what was read under its name, grown, nor its successor.
-
-    ``ingested``: rows of ``ingested_files``. A log that is rotated begins where the last one ended.
-    """
+    """A sentence per file that is neither what was read under its name (``ingested``), grown, nor
+    its successor, which begins where that one ended."""
     last_us: dict[FileKey, int] = {}
     for row in ingested:
         if row["last_completed_at"] is not None and row["disk_bytes"] is not None:

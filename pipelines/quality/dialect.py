@@ -1,9 +1,8 @@
 """Recordings of a warehouse as a database of SQLAlchemy, which Great Expectations reads.
 
-URLs are ``duckdb+warehouse:///?recording=NAME&recording=...``; an entry point in setup.cfg
-registers them. The warehouse is the folder that the open Great Expectations project lies in, so
-that a copy of a warehouse reads its own tables, or ``warehouse=PATH`` in the URL. Whoever connects
-sees the tables as they are then.
+URLs are ``duckdb+warehouse:///?recording=NAME&recording=...`` (an entry point in setup.cfg), with
+``warehouse=PATH``, or else of the folder that the open Great Expectations project lies in, so that
+a copy of a warehouse reads its own tables. Whoever connects sees the tables as they are then.
 
 duckdb-engine does not serve here: Great Expectations fetches rows after it has released the
 connection, SQLAlchemy rolls back what is released, and DuckDB then has no rows left.

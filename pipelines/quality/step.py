@@ -51,12 +51,8 @@ Found = dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]
 
 @dataclass(frozen=True)
 class QualitySettings:
-    """What the configuration sets for checks.
-
-    ``more_suites``: folders besides conf/quality. ``kept_rows``: failing rows kept of an
-    expectation and recording. ``data_docs``: whether a check writes the project and its pages.
-    ``recent_minutes``: at least so much of a log that grows is checked in each run.
-    """
+    """What the section ``quality`` of the configuration sets for checks, and of a log that grows
+    how many minutes at least are checked in each run."""
 
     more_suites: tuple[str, ...] = ()
     kept_rows: int = 20

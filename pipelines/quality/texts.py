@@ -90,10 +90,8 @@ def _condition(kind: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _when(condition: Mapping[str, Any] | None) -> str | None:
-    """The rows that an expectation is of, as the beginning of a condition; None if not a plain one.
-
-    The form is Great Expectations', of a comparison of a column with a value.
-    """
+    """A plain comparison of a column with a value, in Great Expectations' form, as the beginning of
+    a condition; None of others."""
     match condition:
         case None:
             return ""

@@ -27,10 +27,7 @@ def is_current(path: Place, fingerprint: str | None) -> bool:
 
 
 def write_page(path: Place, text: str, fingerprint: str | None = None) -> None:
-    """Writes a report; the file is there whole or not at all.
-
-    ``fingerprint``: of all that the page follows from, for ``is_current``.
-    """
+    """Writes a report, whole or not at all. ``fingerprint``: of what the page follows from."""
     if not isinstance(path, Path):
         path.write_text(text + _end(fingerprint))
         return

@@ -224,11 +224,9 @@ def read_pages(
 ) -> list[Page]:
     """The pages of recordings, in the order given; without pictures where ``is_drawn`` is false.
 
-    Details are of what the warehouse shows as recent of recordings that grow.
-
-    ``kafka_versions``: what manifests say, by recording; shown beside what the logs say.
-    ``decided``: rows in place of those of ``headlines`` and ``decisions``. Raises UserError if a
-    recording is not in the warehouse, or nothing was decided on it.
+    Details are of what the warehouse shows as recent. ``kafka_versions``: what manifests say, by
+    recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. Raises
+    UserError if a recording is not in the warehouse, or nothing was decided on it.
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:

@@ -75,11 +75,8 @@ def count(amount: int, one: str, many: str | None = None) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with every character that would be invisible or reorder others written out.
-
-    A log may hold anything; a NUL or a right-to-left mark in a client id must neither be lost nor
-    change how the page reads.
-    """
+    """The text with every character written out that is invisible or would reorder others: a log
+    may hold anything, and it must neither be lost nor change how the page reads."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(f"\\u{ord(c):04x}" if unicodedata.category(c) in _INVISIBLE else c for c in text)

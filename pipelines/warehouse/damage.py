@@ -1,18 +1,16 @@
 """Tables that something other than this program has damaged, found before anything is read.
 
-A Delta table is a folder of Parquet files and a log that says which of them belong to it. Delta
-trusts both. A commit that was cut to nothing reads as a commit that did nothing, and a file that is
-gone is missed only by a query that needs it: so rows would silently be missing, or a job would fail
-in its middle. Hence each job first looks whether
+Delta trusts its log and its files: a commit that was cut to nothing reads as one that did nothing,
+and a file that is gone is missed only by a query that needs it. Hence each job first looks whether
 
 * the log can be read;
 * every file of the current version is there, as long as the log says;
 * a recording has as many rows in each table as the step that wrote them left there (``lineage``):
   a log that lost its last commits, or a table that is gone, would otherwise be believed.
 
-That takes milliseconds a table, without Spark: names and sizes come of one listing, which a store
-gives 1,000 of at a time. What the bytes of a file are shows when they are read, by the checksums of
-its pages; where a job fails, ``require_readable`` finds the file of a disk that it failed at.
+That takes milliseconds a table: names and sizes come of one listing. What the bytes of a file are
+shows when they are read, by the checksums of its pages; where a job fails, ``require_readable``
+finds the file of a disk that it failed at.
 """
 
 from collections.abc import Mapping

@@ -44,10 +44,7 @@ class SchemaError(Exception):
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of a table, as Delta's log names it.
-
-    ``path`` is within the table's folder; ``stats`` are Delta's statistics as JSON.
-    """
+    """A Parquet file as Delta's log names it; ``path`` is within the table's folder."""
 
     table: str
     recording: str
@@ -76,10 +73,9 @@ def stats_columns(table: Table) -> list[str]:
 
 @dataclass
 class TableFiles:
-    """Writes rows of many tables and recordings, each to files of its own.
+    """Writes rows of many tables and recordings, each to files of its own, below the URI ``root``.
 
-    ``root`` is the warehouse's URI. ``name`` begins the files' names; each attempt to write the
-    same rows has names of its own.
+    Names begin with ``name``; each attempt to write the same rows has others.
     """
 
     root: str

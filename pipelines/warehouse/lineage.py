@@ -1,8 +1,8 @@
 """Lineage: a fingerprint of what rows follow from.
 
-A step's *code* is what the modules of its own package import, computed here and not kept by hand:
-a change of the report replays nothing. Not followed are the registries, which reach every rule, and
-engines and how tables are read and written, which decide no row.
+A step's *code* is what the modules of its own package import: a change of the report replays
+nothing. Not followed are the registries, which reach every rule, and engines and tables, which
+decide no row.
 """
 
 import hashlib

@@ -117,12 +117,11 @@ def _kafka_versions(
 def delete_recording(
     warehouse: Warehouse, recording: str, steps: Mapping[str, Sequence[Table]]
 ) -> list[Table]:
-    """Deletes a recording's rows, step by step; the tables that had any.
+    """Deletes a recording's rows by ``steps``, ingest first; the tables that had any.
 
-    ``steps``: the tables that each writes, ingest first. First go judgements, its own and those by
-    it, then ``ingested_files``, which then no longer holds that the logs were read: killed at any
-    point, another delete completes it, and so does an ingest that puts the recording back. Raises
-    WriteConflictError where another job writes the same step.
+    First go judgements, its own and those by it, then ``ingested_files``, which says that logs were
+    read: killed at any point, another delete completes it, or an ingest that puts the recording
+    back. Raises WriteConflictError where another job writes the same step.
     """
     had = [PREDICTION_ACCURACY] if _delete_judgements(warehouse, recording) else []
     for step, tables in steps.items():

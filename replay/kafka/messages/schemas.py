@@ -1,9 +1,8 @@
 """Kafka's messages as tables, in the terms of Kafka's own message schemas.
 
-Source: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.2, one field a line,
-without ``about``, ``entityType`` and ``ignorable``: its name, type and versions, then its other
-attributes; fields of a struct are indented below it. Parser types and sizes follow from these. A
-new version is the new ``validVersions`` and a line for each field that it brings.
+Source: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.2, one field a line:
+name, type and versions, then its other attributes; fields of a struct are indented below it. Parser
+types and sizes follow. A new version is the new ``validVersions`` and a line for each new field.
 
 Four attributes are not Kafka's. ``column`` is where a field stands in our tables, if not under its
 own name in snake_case; the fields of a tagged struct stand beside those around it, and of an array

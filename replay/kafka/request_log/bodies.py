@@ -70,11 +70,8 @@ def _type(type_: Any, version: int) -> Any:
 
 @dataclass(frozen=True)
 class TypedRows:
-    """Rows that follow from a line, by column of ``PARSED_LINE``.
-
-    Each has the body's own fields in the order of its struct, less those that every struct of the
-    kind shares (times, sender, ``source``, ...): see ``parser``.
-    """
+    """Rows that follow from a line, by column of ``PARSED_LINE``: the body's own fields in order,
+    less what every struct of the kind shares (times, sender, ``source``, ...; see ``parser``)."""
 
     metadata_write: Row | None = None
     producer_id: Row | None = None

@@ -131,10 +131,8 @@ def has_ambiguous_hour(zone: str, first_local: bytes, last_local: bytes) -> bool
 
 
 class FoldBoundary(NamedTuple):
-    """``changes_at_line``: first line of the second pass, None if all are the first.
-
-    ``decided`` is False where the file does not show it; ``changes_at_line`` is None then.
-    """
+    """``changes_at_line``: first line of the second pass, None if all are the first, or the file
+    does not show it (not ``decided``)."""
 
     changes_at_line: int | None
     decided: bool

@@ -1,16 +1,10 @@
 """Lines of a request log to Arrow, each parsed once.
 
-Theory of operation
--------------------
-1. Each line is split (``line``) and its stamp converted (``local_time``). This is all that is done
-   line by line for most of a log.
-2. FETCH, PRODUCE and BROKER_HEARTBEAT are read for all lines of a batch at once (``reading``), the
-   rarer APIs one by one (``envelope``, ``bodies``). A line whose body does not fit is rejected as a
-   whole, so that a request never silently lacks its row in a typed table.
-3. Sizes on the wire follow from the typed columns (``kafka.messages``).
-4. Typed rows stand beside the request in one row per line: readers can count lines, and drop lines
-   read twice, before anything is split into tables.
-5. To share a log, names are hidden in what comes out (``anonymous``), lines in their ids.
+FETCH, PRODUCE and BROKER_HEARTBEAT are read for all lines of a batch at once (``reading``), the
+rarer APIs one by one (``envelope``, ``bodies``). A line whose body does not fit is rejected as a
+whole, so that a request never silently lacks its row in a typed table. Typed rows stand beside the
+request in one row per line: readers can count lines, and drop lines read twice, before anything is
+split.
 
 Pure: no files, no clock. The same bytes give the same rows, however they are cut into batches.
 """

@@ -1,12 +1,11 @@
 """Names that stand for names: the same for the same name and key, and nothing without the key.
 
-A pseudonym is a keyed hash (BLAKE2b with a key, RFC 7693), so a log can be shared while whoever has
-not the key can neither read a name nor confirm a guess of one. Different uses of the key have
-hashes of their own (BLAKE2b's *personalization*).
+A pseudonym is a keyed hash (BLAKE2b with a key, RFC 7693): whoever has not the key can neither read
+a name nor confirm a guess of one. Different uses of the key have hashes of their own (*person*).
 
-Sizes on the wire follow from the lengths of names, so a pseudonym has as many bytes as its name. A
-shorter one than ``LENGTH_MIN`` would often be another name's too, so it gets that length: of
-100,000 names of one length, two have one pseudonym with a probability of 1 in 50,000.
+Sizes on the wire follow from the lengths of names, so a pseudonym has as many bytes as its name,
+but ``LENGTH_MIN`` at least: of 100,000 names of that length, two are one with a probability of 1 in
+50,000.
 """
 
 import hashlib

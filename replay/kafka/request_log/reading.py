@@ -1,12 +1,10 @@
 """Lines of one batch on their way to rows: which can be read so far, and why the others cannot.
 
-Theory
-------
-Lines of the APIs in ``APIS`` are nearly all of a busy log. Arrow's JSON reader takes those of one
-API at once, envelopes and bodies together, into columns. It is not as strict as a log needs: null
-for a field that is missing, NaN for a number. So its result is taken only for lines that have each
-field that Kafka has, and no other, with a value that can be. All other lines are decoded one by one
-(``envelope``), which says what is wrong with them; then Arrow reads bodies alone.
+Arrow's JSON reader takes the lines of an API of ``APIS`` at once, envelopes and bodies together,
+into columns. It is not as strict as a log needs: null for a field that is missing, NaN for a
+number. So its result is taken only for lines that have each field that Kafka has, and no other,
+with a value that can be. All other lines are decoded one by one (``envelope``), which says what is
+wrong with them; then Arrow reads bodies alone.
 """
 
 import hashlib

@@ -28,11 +28,8 @@ def is_usual(line: bytes) -> bool:
 
 
 def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
-    """Whether each is one whole line in Kafka's default layout, as nearly all of most logs are.
-
-    Looks at all of them together where it can: a marker, a date and an end for each of so many
-    lines, of which each begins as it should.
-    """
+    """Whether each is one whole line in Kafka's default layout: looked at together, by a marker, a
+    date and an end for each."""
     if {*map(type, lines)} != {bytes} or not all(map(is_usual, lines)):
         return False
     text, count = b"\n".join(lines), len(lines)
@@ -45,12 +42,8 @@ def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
 
 
 def require_sound(line: bytes, json_start: int) -> None:
-    """Raises ``Unreadable`` for a canonical line that is two lines, or no text.
-
-    A log that two processes write can mix two lines: a second stamp or marker stands inside. A line
-    whose middle is *lost*, so that the head of one meets the tail of another at the same place of
-    the JSON, looks like a whole one.
-    """
+    """Raises ``Unreadable`` for a canonical line that is two, or no text: where two processes
+    write, or a line's middle is *lost*, a second stamp or marker stands inside."""
     # "[2026-": no JSON array begins with a year and a minus.
     if line.find(line[:6], 6) >= 0 or line.find(MARKER, json_start) >= 0:
         raise Unreadable(Reason.interleaved)
