@@ -47,7 +47,7 @@ def as_text(pages: Iterable[Page]) -> Iterator[str]:
     """Lines for a terminal: what to do by recording, what is gained and what it costs."""
     for page in pages:
         lines = [page.recording, *(f"  {text}" for text in page.recent)]
-        lines += (f"  ! {text}" for text, _ in page.alerts)
+        lines += (f"  {'!' if is_critical else '-'} {text}" for text, is_critical in page.alerts)
         for card in page.cards:
             lines.append(f"  {card.rule}: {card.decision['advice']}. {_plain(card.sentence)}")
             lines += (f"    {line}" for line in map(_in_words, card.effects) if line)

@@ -359,13 +359,14 @@ def _sentence(decision: Row, stated: Mapping[str, Any], facts: Mapping[str, Any]
 def _alerts(report: Report, of: Logs, cards: Sequence[Card]) -> Iterator[tuple[str, bool]]:
     """Problems of a recording, and the verdicts that are withheld for them."""
     every = [*((text, True) for text in of.warnings), *((text, False) for text in of.notes)]
+    every += [*_missed(report, of.recording, cards)]
     for row in report.failures.get(of.recording, ()):
-        if row["expectation"] not in STATED_CHECKS:
+        if row["severity"] == "critical" and row["expectation"] not in STATED_CHECKS:
             text = (
                 f"{words.count(row['failing_rows'], 'row')} of {row['table_name']} failed the "
                 f"check {row['expectation']}; expected: {row['says']}"
             )
-            every.append((text, row["severity"] == "critical"))
+            every.append((text, True))
     yield from every[:MOST_ALERTS]
     if len(every) > MOST_ALERTS:
         yield f"{len(every) - MOST_ALERTS} more; quality_results and log_gaps have all", True
@@ -375,6 +376,23 @@ def _alerts(report: Report, of: Logs, cards: Sequence[Card]) -> Iterator[tuple[s
             f"advice is withheld on {words.joined(withheld)}; what brings it back is said there",
             True,
         )
+
+
+def _missed(report: Report, recording: str, cards: Sequence[Card]) -> Iterator[tuple[str, bool]]:
+    """Self-checks and hard bounds that advice rests on, and that do not hold."""
+    for card in cards:
+        headlines = report.headlines.get((recording, card.rule), ())
+        names = {row["self_check"] for row in headlines if (row["self_check_error"] or 0) > 0}
+        missed = {
+            row["metric"]
+            for row in report.checks.get(recording, ())
+            if row["rule"] == card.rule and row["passed"] is False
+            if row["kind"] == "bound" or row["metric"] in names
+        }
+        if missed and card.decision["advice"] not in (Advice.NOT_ENOUGH, Advice.WITHHELD):
+            what = ", ".join(card.stated["metrics"].get(name, name) for name in sorted(missed))
+            kip = card.stated["kip"]
+            yield f"{kip}: figures that its advice rests on failed their checks: {what}", True
 
 
 def _drawn(database: DuckDBPyConnection, recording: str, card: Card, report: Report) -> Card:
