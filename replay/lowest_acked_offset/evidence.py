@@ -45,11 +45,12 @@ CLAIM_WAIT_US = 15_000_000
 
 
 class Work(NamedTuple):
-    """A broker's share of a write: how long it takes, None if the log does not show it."""
+    """A broker's share of a write: how long it takes, at most if the log does not show it."""
 
     offset: int
     responded_us: int
-    share_us: int | None
+    share_us: int
+    is_known: bool
 
 
 _offset = attrgetter("offset")
@@ -58,33 +59,43 @@ _offset = attrgetter("offset")
 class Replicas(msgspec.Struct):
     """What brokers have to do for topics that are created and deleted, by metadata offset."""
 
-    #: By topic, of those whose creation the log has.
+    #: By topic, of those whose creation the log has, and the most that one had.
     of_topic: dict[str, int] = {}
+    most: int = 0
     #: In order of offsets.
     works: list[Work] = []
     #: The log may lack topics, so it does not show what their deletion is.
     is_partial: bool = False
 
+    def hold(self, row: Event) -> None:
+        """Takes topics that there are, with their replicas."""
+        self.of_topic.update(zip(row.topics, row.replicas, strict=True))
+        self.most = max(self.most, *row.replicas, 0)
+
     def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
         """A write whose last record has this offset; each broker has an equal share of it."""
         counts: list[int | None] = []
         if row.api_name == "CREATE_TOPICS":
-            self.of_topic.update(zip(row.topics, row.replicas, strict=True))
+            self.hold(row)
             counts = [*row.replicas]
         elif row.api_name == "DELETE_TOPICS":
             counts = [self.of_topic.pop(topic, None) for topic in row.topics]
-        share_us = replica_us * sum(each or 0 for each in counts) // max(1, brokers)
         is_known = None not in counts or not self.is_partial
+        # A topic that the log does not have is no larger than the largest that it has.
+        most = 0 if is_known else self.most
+        share_us = replica_us * sum(most if n is None else n for n in counts) // max(1, brokers)
+        if not is_known and most == 0:
+            share_us = CLAIM_WAIT_US
         if counts and offset is not None:
-            work = Work(offset, row.at_us, share_us if is_known else None)
-            insort(self.works, work, key=_offset)
+            insort(self.works, Work(offset, row.at_us, share_us, is_known), key=_offset)
 
     def work_us(self, after: int, upto: int) -> int:
-        return sum(work.share_us or 0 for work in self._between(after, upto))
+        """How long the work behind an offset takes, at most, up to another."""
+        return sum(work.share_us for work in self._between(after, upto))
 
     def unknown_upto(self, after: int, upto: int) -> int | None:
         """The last offset behind one, up to another, whose work is not known, if there is one."""
-        unknown = [work.offset for work in self._between(after, upto) if work.share_us is None]
+        unknown = [work.offset for work in self._between(after, upto) if not work.is_known]
         return unknown[-1] if unknown else None
 
     def _between(self, after: int, upto: int) -> list[Work]:
