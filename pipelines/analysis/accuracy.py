@@ -5,7 +5,7 @@ the same recording's: a self-check). It is held against what that other recordin
 measured, and which errors pass, each rule states in a ``Judgement``; the rest is here, once.
 
 What is unknown is a miss: it ranks last in percentiles, is in the denominator of shares, and a
-figure that is null because of it does not pass.
+figure that is null because of it does not pass. A self-check leaves out what rests on older lines.
 
 Rows are of four kinds, never added up: predictions of another cluster, self-checks, bounds, of
 which nothing may lie outside, and what is held against nodes that run a draft. Where two recordings
@@ -85,7 +85,8 @@ class Judgement:
     of those before them.
 
     * ``wanted`` (predicted_from, recorded_in, own_variant, is_judged): those of ``pairs`` that show
-      something. own_variant is what to predict, the protocol that recorded_in's brokers ran.
+      something. own_variant is what to predict, the protocol that recorded_in's brokers ran:
+      ``known/V`` where measures have what a log that begins later can decide of V.
     * ``spans`` (recording, span_s): the time that figures are of, if not the steady phase.
     * ``observed`` (recording, variant, metric, group_value, value): integers that
       ``distributions`` are of.
@@ -106,14 +107,14 @@ class Judgement:
     of_controllers: bool = False
 
     @classmethod
-    def read(cls, folder: Path) -> "Judgement":
+    def read(cls, folder: Path, constants: Mapping[str, object]) -> "Judgement":
         """The judgement in a folder: a text a file, and judgement.toml with tolerances by kind."""
         files = {file.stem: file for file in folder.glob("*.sql")}
         if "observed" in files:
             files["distributions"] = _FOLDER / "distributions.sql"
         parts = {name: file for name, file in files.items() if name not in _STEPS}
         parts |= _PARTS
-        texts = {name: Text.read(file, parts, few=FEW) for name, file in files.items()}
+        texts = {name: Text.read(file, parts, few=FEW, **constants) for name, file in files.items()}
         stated = tomllib.loads((folder / "judgement.toml").read_text(encoding="utf-8"))
         return cls(texts, [*_tolerances(stated)], stated.get("of_controllers", False))
 

@@ -15,12 +15,9 @@ first sets the image that METADATA is served from, then creates and deletes the 
 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
 it is unfenced. Heartbeats correct the rest: what one has was applied by then, what one lacks at its
-arrival at the soonest. Not counted are replicas that move.
-
-Where the log lacks topics (it begins later, or has a hole), a deleted one that it does not have is
-taken to be no larger than the largest that it has. That it is gone shows before brokers work on it;
-when they have is unknown, and so is what they learn before as much work would be done, or before a
-heartbeat shows that it is.
+arrival at the soonest. Not counted are replicas that move. The deletion of a topic that the log
+does not have (it begins later, or has a hole) shows at once. When it is applied is unknown, and so
+is what follows until as much is done as for the largest topic, or a heartbeat has it.
 """
 
 from bisect import bisect_left
@@ -61,8 +58,8 @@ class Estimate(NamedTuple):
             return self
         if has_us < self.learned_us - STAMP_SLACK_US:
             return self.unknown(NO_RESPONSE)
-        latest, applied = max(has_us, self.learned_us), self.applied_us
-        applied = None if applied is None else min(applied, latest)
+        latest = max(has_us, self.learned_us)
+        applied = None if self.applied_us is None else min(self.applied_us, latest)
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
 
 
@@ -82,7 +79,7 @@ class Applying(msgspec.Struct):
     waiting: list[Estimate] = []
     settled: int = -1
     free_us: int = 0
-    #: It works on something up to this offset, until then at most: the log does not show how long.
+    #: It works on something up to this offset, at most until then.
     busy_offset: int | None = None
     busy_us: int = 0
     #: In order of offsets.
@@ -140,10 +137,8 @@ class Applying(msgspec.Struct):
         """
         while self.waiting and (self.waiting[0].shown_us or 0) <= until:
             learned = self.waiting.pop(0)
-            work_us = replicas.work_us(self.settled, learned.offset)
-            unknown = replicas.unknown_upto(self.settled, learned.offset)
+            estimate = self._estimate(learned, replicas, evidence)
             self.settled = learned.offset
-            estimate = self._estimate(learned, work_us, unknown, evidence)
             if estimate.shown_us is not None and learned.learned_us < certain[0]:
                 estimate = learned.unknown(certain[1])
             if is_cut and evidence.signs[HEARTBEAT].has.reached(learned.offset) is None:
@@ -151,12 +146,12 @@ class Applying(msgspec.Struct):
             self.estimates.append(estimate)
             yield estimate
 
-    def _estimate(
-        self, learned: Estimate, work_us: int, unknown: int | None, evidence: BrokerEvidence
-    ) -> Estimate:
+    def _estimate(self, learned: Estimate, works: Replicas, evidence: BrokerEvidence) -> Estimate:
         handled_us = learned.shown_us
         if handled_us is None:
             return learned
+        work_us = works.work_us(self.settled, learned.offset)
+        unknown = works.unknown_upto(self.settled, learned.offset)
         hidden = learned.reason or self._busy(handled_us, evidence)
         if hidden is not None:
             if work_us:

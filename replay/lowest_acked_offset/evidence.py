@@ -81,11 +81,10 @@ class Replicas(msgspec.Struct):
         elif row.api_name == "DELETE_TOPICS":
             counts = [self.of_topic.pop(topic, None) for topic in row.topics]
         is_known = None not in counts or not self.is_partial
-        # A topic that the log does not have is no larger than the largest that it has.
-        most = 0 if is_known else self.most
-        share_us = replica_us * sum(most if n is None else n for n in counts) // max(1, brokers)
-        if not is_known and most == 0:
-            share_us = CLAIM_WAIT_US
+        # A topic that the log does not have is taken for the largest that it has, or for longest.
+        unknown_us = 0 if is_known else replica_us * self.most or CLAIM_WAIT_US * brokers
+        every_us = (unknown_us if each is None else replica_us * each for each in counts)
+        share_us = sum(every_us) // max(1, brokers)
         if counts and offset is not None:
             insort(self.works, Work(offset, row.at_us, share_us, is_known), key=_offset)
 
@@ -196,7 +195,9 @@ class BrokerEvidence(msgspec.Struct):
         has, since = self.signs[FETCH_HIGH_WATERMARK].has, self.settled_us
         while self.known and self.known[0][0] + APPLY_GRACE_US <= until:
             at, offset = self.known.pop(0)
-            self.busy_offset = replicas.unknown_upto(self.due_offset, offset) or self.busy_offset
+            # At first it may still work on what it knew before the log.
+            first = offset if replicas.is_partial and self.due_offset < 0 else self.busy_offset
+            self.busy_offset = replicas.unknown_upto(self.due_offset, offset) or first
             if self.busy_offset is None:
                 work_us = COLD_FACTOR * replicas.work_us(self.due_offset, offset)
                 grace_us = APPLY_GRACE_US + min(work_us, CLAIM_WAIT_US)

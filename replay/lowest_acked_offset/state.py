@@ -111,7 +111,7 @@ class State(msgspec.Struct):
     @property
     def brokers(self) -> int:
         """How many count, for all that is known."""
-        unheard = (self.unheard or {}) if self.replicas.is_partial else {}
+        unheard = self.unheard if self.unheard and self.replicas.is_partial else {}
         running = {*self.recorded.raw.by_node, *(b for b, needed in unheard.items() if needed == 1)}
         expected = () if self.settling is None else self.settling.expected
         return max(len(running), len(expected))
@@ -172,9 +172,8 @@ class State(msgspec.Struct):
         if variant.name == ESTIMATED:
             return self._not_estimated(write)
         if variant.name == FINEST_EVIDENCE:
-            # A controller that is no broker applies nothing.
-            counted = (of for node_id, of in self.evidence.items() if self.is_broker(node_id))
-            is_unclaimed = any(each.is_unclaimed(write.high) for each in counted)
+            brokers = map(self.evidence_of, self.recorded.brokers)
+            is_unclaimed = any(each.is_unclaimed(write.high) for each in brokers)
             return UNKNOWN_WORK if is_unclaimed else None
         is_simulated = variant.parameter == HEARTBEAT_INTERVAL
         is_known = not is_simulated or LEARNED_OF[variant.name] in self.learned
@@ -187,9 +186,9 @@ class State(msgspec.Struct):
         if not isinstance(offsets, Offsets):
             return None
         estimates = (broker.of(offsets.high, None) for broker in self.applying.values())
-        reasons = {each.reason for each in estimates if each and each.shown_us is None}
-        if hiding := [reason for reason in HIDING if reason in reasons]:
-            return hiding[0]
+        for each in estimates:
+            if each is not None and each.shown_us is None and each.reason in HIDING:
+                return each.reason
         if at is None or last_broker is None:
             return None
         has, _ = write.reached(self.evidence_of(last_broker).signs[HEARTBEAT].has)
