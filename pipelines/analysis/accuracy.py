@@ -4,6 +4,7 @@ A prediction is made from one recording under the protocol that another recordin
 the same recording's: a self-check), and held against what that other recording shows. What is
 measured, and which errors pass, each rule states in a ``Judgement``. What is unknown is a miss: it
 ranks last in percentiles, is in the denominator of shares, and a figure that is null does not pass.
+A self-check leaves out what rests on lines before the log.
 
 Kinds of rows are never added up. Where two recordings of one workload ran the same protocol, a kind
 of its own has how far apart two real runs are: the noise, beside which an error is seen.
@@ -81,7 +82,8 @@ class Judgement:
     of those before them.
 
     * ``wanted`` (predicted_from, recorded_in, own_variant, is_judged): those of ``pairs`` that show
-      something. own_variant is what to predict, the protocol that recorded_in's brokers ran.
+      something. own_variant is what to predict, the protocol that recorded_in's brokers ran:
+      ``known/V`` where measures have what a log that begins later can decide of V.
     * ``spans`` (recording, span_s): the time that figures are of, if not the steady phase.
     * ``observed`` (recording, variant, metric, group_value, value): integers that
       ``distributions`` are of.
@@ -102,14 +104,14 @@ class Judgement:
     of_controllers: bool = False
 
     @classmethod
-    def read(cls, folder: Path) -> "Judgement":
+    def read(cls, folder: Path, constants: Mapping[str, object]) -> "Judgement":
         """The judgement in a folder: a text a file, and judgement.toml with tolerances by kind."""
         files = {file.stem: file for file in folder.glob("*.sql")}
         if "observed" in files:
             files["distributions"] = _FOLDER / "distributions.sql"
         parts = {name: file for name, file in files.items() if name not in _STEPS}
         parts |= _PARTS
-        texts = {name: Text.read(file, parts, few=FEW) for name, file in files.items()}
+        texts = {name: Text.read(file, parts, few=FEW, **constants) for name, file in files.items()}
         stated = tomllib.loads((folder / "judgement.toml").read_text(encoding="utf-8"))
         return cls(texts, [*_tolerances(stated)], stated.get("of_controllers", False))
 

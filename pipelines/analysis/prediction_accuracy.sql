@@ -20,9 +20,9 @@ sides AS (
         predicted, recorded, scale, is_judged, sample_count, unknown_count
     FROM shown
     UNION ALL BY NAME
-    SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, group_value,
-        'share' AS unit, value AS predicted, 1 AS recorded, TRUE AS is_judged, sample_count,
-        unknown_count
+    SELECT predicted_from, recorded_in, replace(own_variant, 'known/', '') AS variant, metric,
+        group_kind, group_value, 'share' AS unit, value AS predicted, 1 AS recorded,
+        TRUE AS is_judged, sample_count, unknown_count
     FROM shares JOIN wanted ON recording = predicted_from AND recording = recorded_in
     UNION ALL BY NAME
     SELECT predicted_from, recorded_in, 'recorded' AS variant, one.metric, one.group_kind,

@@ -9,13 +9,13 @@ WITH sides AS (
         recording = predicted_from AND variant = 'recorded' AS is_unchanged
     FROM measures JOIN wanted ON recording IN (predicted_from, recorded_in)
 )
-SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, group_value, unit,
+SELECT predicted_from, recorded_in, metric, group_kind, group_value, unit,
     max(baseline) FILTER (is_predicted) AS baseline,
     coalesce(max(value) FILTER (is_predicted), max(nothing)) AS predicted,
     coalesce(max(value) FILTER (is_of_known), max(value) FILTER (is_recorded), max(nothing))
         AS recorded,
     max(value) FILTER (is_unchanged) AS unchanged,
-    is_judged,
+    is_judged, replace(own_variant, 'known/', '') AS variant,
     coalesce(max(sample_count) FILTER (is_predicted), 0) AS sample_count,
     coalesce(max(unknown_count) FILTER (is_predicted), 0) AS unknown_count
 FROM sides GROUP BY ALL

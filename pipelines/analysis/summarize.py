@@ -84,7 +84,7 @@ class SummedRule(RuleTexts):
 
     @cached_property
     def judgement(self) -> Judgement:
-        return Judgement.read(self.folder / "judgement")
+        return Judgement.read(self.folder / "judgement", self.constants)
 
 
 def accuracy_step(recorded_in: str) -> str:

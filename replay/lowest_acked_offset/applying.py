@@ -15,9 +15,9 @@ first sets the image that METADATA is served from, then creates and deletes the 
 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
 it is unfenced. Heartbeats correct the rest: what one has was applied by then, what one lacks at its
-arrival at the soonest. Not counted are replicas that move, and those of deleted topics whose
-creation the log does not have; if that can be (it begins later, or has a hole), nothing is
-estimated until a heartbeat shows that they are deleted.
+arrival at the soonest. Not counted are replicas that move. The deletion of a topic that the log
+does not have (it begins later, or has a hole) shows at once. When it is applied is unknown, and so
+is what follows until as much is done as for the largest topic, or a heartbeat has it.
 """
 
 from bisect import bisect_left
@@ -54,12 +54,13 @@ class Estimate(NamedTuple):
 
     def no_later(self, has_us: int | None) -> "Estimate":
         """No later than a heartbeat that has it; if that is before the response, it was another."""
-        if has_us is None or self.shown_us is None or self.applied_us is None:
+        if has_us is None or self.shown_us is None:
             return self
         if has_us < self.learned_us - STAMP_SLACK_US:
             return self.unknown(NO_RESPONSE)
-        applied = min(self.applied_us, max(has_us, self.learned_us))
-        return self._replace(shown_us=min(self.shown_us, applied), applied_us=applied)
+        latest = max(has_us, self.learned_us)
+        applied = None if self.applied_us is None else min(self.applied_us, latest)
+        return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
 
 
 class Applying(msgspec.Struct):
@@ -78,8 +79,9 @@ class Applying(msgspec.Struct):
     waiting: list[Estimate] = []
     settled: int = -1
     free_us: int = 0
-    #: It works on something up to this offset, and the log does not show how much that is.
+    #: It works on something up to this offset, at most until then.
     busy_offset: int | None = None
+    busy_us: int = 0
     #: In order of offsets.
     estimates: list[Estimate] = []
 
@@ -135,24 +137,26 @@ class Applying(msgspec.Struct):
         """
         while self.waiting and (self.waiting[0].shown_us or 0) <= until:
             learned = self.waiting.pop(0)
-            work_us = replicas.work_us(self.settled, learned.offset)
-            unknown = replicas.unknown_upto(self.settled, learned.offset)
-            self.busy_offset = unknown or self.busy_offset
+            estimate = self._estimate(learned, replicas, evidence)
             self.settled = learned.offset
-            estimate = self._estimate(learned, work_us, evidence)
-            if estimate.reason is None and learned.learned_us < certain[0]:
+            if estimate.shown_us is not None and learned.learned_us < certain[0]:
                 estimate = learned.unknown(certain[1])
             if is_cut and evidence.signs[HEARTBEAT].has.reached(learned.offset) is None:
                 estimate = learned.unknown(LOG_GAP)
             self.estimates.append(estimate)
             yield estimate
 
-    def _estimate(self, learned: Estimate, work_us: int, evidence: BrokerEvidence) -> Estimate:
+    def _estimate(self, learned: Estimate, works: Replicas, evidence: BrokerEvidence) -> Estimate:
         handled_us = learned.shown_us
         if handled_us is None:
             return learned
+        work_us = works.work_us(self.settled, learned.offset)
+        unknown = works.unknown_upto(self.settled, learned.offset)
         hidden = learned.reason or self._busy(handled_us, evidence)
         if hidden is not None:
+            if work_us:
+                self.busy_offset = learned.offset
+                self.busy_us = max(self.busy_us, handled_us) + work_us
             return learned.unknown(hidden)
         shown = max(handled_us, self.free_us)
         applied = shown + work_us
@@ -163,6 +167,10 @@ class Applying(msgspec.Struct):
                 return learned.unknown(SLOW)
             applied = lacked_us
         estimate = learned._replace(shown_us=shown, applied_us=applied)
+        if unknown is not None:
+            # It shows the deletion before it works on it.
+            self.busy_offset, self.busy_us = unknown, max(applied, lacked_us)
+            estimate = estimate._replace(applied_us=None, reason=UNKNOWN_WORK)
         estimate = estimate.no_later(None if has is None else has[0])
         self.free_us = max(self.free_us, estimate.applied_us or 0)
         return estimate
@@ -171,7 +179,7 @@ class Applying(msgspec.Struct):
         if self.busy_offset is None:
             return None
         has = evidence.signs[HEARTBEAT].has.reached(self.busy_offset)
-        if has is None or has[0] > at:
+        if at < self.busy_us and (has is None or has[0] > at):
             return UNKNOWN_WORK
         self.busy_offset = None
         return None

@@ -45,11 +45,12 @@ CLAIM_WAIT_US = 15_000_000
 
 
 class Work(NamedTuple):
-    """A broker's share of a write: how long it takes, None if the log does not show it."""
+    """A broker's share of a write: how long it takes, at most if the log does not show it."""
 
     offset: int
     responded_us: int
-    share_us: int | None
+    share_us: int
+    is_known: bool
 
 
 _offset = attrgetter("offset")
@@ -58,33 +59,42 @@ _offset = attrgetter("offset")
 class Replicas(msgspec.Struct):
     """What brokers have to do for topics that are created and deleted, by metadata offset."""
 
-    #: By topic, of those whose creation the log has.
+    #: By topic, of those whose creation the log has, and the most that one had.
     of_topic: dict[str, int] = {}
+    most: int = 0
     #: In order of offsets.
     works: list[Work] = []
     #: The log may lack topics, so it does not show what their deletion is.
     is_partial: bool = False
 
+    def hold(self, row: Event) -> None:
+        """Takes topics that there are, with their replicas."""
+        self.of_topic.update(zip(row.topics, row.replicas, strict=True))
+        self.most = max(self.most, *row.replicas, 0)
+
     def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
         """A write whose last record has this offset; each broker has an equal share of it."""
         counts: list[int | None] = []
         if row.api_name == "CREATE_TOPICS":
-            self.of_topic.update(zip(row.topics, row.replicas, strict=True))
+            self.hold(row)
             counts = [*row.replicas]
         elif row.api_name == "DELETE_TOPICS":
             counts = [self.of_topic.pop(topic, None) for topic in row.topics]
-        share_us = replica_us * sum(each or 0 for each in counts) // max(1, brokers)
         is_known = None not in counts or not self.is_partial
+        # A topic that the log does not have is taken for the largest that it has, or for longest.
+        unknown_us = 0 if is_known else replica_us * self.most or CLAIM_WAIT_US * brokers
+        every_us = (unknown_us if each is None else replica_us * each for each in counts)
+        share_us = sum(every_us) // max(1, brokers)
         if counts and offset is not None:
-            work = Work(offset, row.at_us, share_us if is_known else None)
-            insort(self.works, work, key=_offset)
+            insort(self.works, Work(offset, row.at_us, share_us, is_known), key=_offset)
 
     def work_us(self, after: int, upto: int) -> int:
-        return sum(work.share_us or 0 for work in self._between(after, upto))
+        """How long the work behind an offset takes, at most, up to another."""
+        return sum(work.share_us for work in self._between(after, upto))
 
     def unknown_upto(self, after: int, upto: int) -> int | None:
         """The last offset behind one, up to another, whose work is not known, if there is one."""
-        unknown = [work.offset for work in self._between(after, upto) if work.share_us is None]
+        unknown = [work.offset for work in self._between(after, upto) if not work.is_known]
         return unknown[-1] if unknown else None
 
     def _between(self, after: int, upto: int) -> list[Work]:
@@ -185,7 +195,9 @@ class BrokerEvidence(msgspec.Struct):
         has, since = self.signs[FETCH_HIGH_WATERMARK].has, self.settled_us
         while self.known and self.known[0][0] + APPLY_GRACE_US <= until:
             at, offset = self.known.pop(0)
-            self.busy_offset = replicas.unknown_upto(self.due_offset, offset) or self.busy_offset
+            # At first it may still work on what it knew before the log.
+            first = offset if replicas.is_partial and self.due_offset < 0 else self.busy_offset
+            self.busy_offset = replicas.unknown_upto(self.due_offset, offset) or first
             if self.busy_offset is None:
                 work_us = COLD_FACTOR * replicas.work_us(self.due_offset, offset)
                 grace_us = APPLY_GRACE_US + min(work_us, CLAIM_WAIT_US)

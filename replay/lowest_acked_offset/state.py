@@ -111,8 +111,10 @@ class State(msgspec.Struct):
     @property
     def brokers(self) -> int:
         """How many count, for all that is known."""
+        unheard = self.unheard if self.unheard and self.replicas.is_partial else {}
+        running = {*self.recorded.raw.by_node, *(b for b, needed in unheard.items() if needed == 1)}
         expected = () if self.settling is None else self.settling.expected
-        return max(len(self.recorded.raw.by_node), len(expected))
+        return max(len(running), len(expected))
 
     @property
     def uncertain(self) -> str:
@@ -121,7 +123,7 @@ class State(msgspec.Struct):
     def hold(self, row: Event) -> None:
         """Takes what held when the log began: brokers, and replicas of topics."""
         if row.broker_id < 0:
-            self.replicas.of_topic.update(zip(row.topics, row.replicas, strict=True))
+            self.replicas.hold(row)
             return
         # A heartbeat may be the first in its state of a broker that was fenced.
         needed = SETTLING_HEARTBEATS if row.is_fenced else 1
@@ -142,6 +144,8 @@ class State(msgspec.Struct):
             self.unheard[broker_id] = self.unheard.get(broker_id, SETTLING_HEARTBEATS) - 1
             if max(self.unheard.values()) <= 0 and at < certain:
                 certain, self.first_heartbeat_us = at, at - FENCED_AFTER_US
+            if at >= certain:
+                self.unheard = None
         if self.committed.began_empty and at < certain:
             certain = 0
         self.replicas.is_partial = certain > 0
@@ -166,31 +170,33 @@ class State(msgspec.Struct):
     def unlearned(self, write: Write, variant: Variant) -> str | None:
         """Why it is not known when brokers learned of a write under a variant; None if it is."""
         if variant.name == ESTIMATED:
-            return None if self._is_estimated(write) else NO_RESPONSE
+            return self._not_estimated(write)
         if variant.name == FINEST_EVIDENCE:
-            is_unclaimed = any(each.is_unclaimed(write.high) for each in self.evidence.values())
+            brokers = map(self.evidence_of, self.recorded.brokers)
+            is_unclaimed = any(each.is_unclaimed(write.high) for each in brokers)
             return UNKNOWN_WORK if is_unclaimed else None
         is_simulated = variant.parameter == HEARTBEAT_INTERVAL
         is_known = not is_simulated or LEARNED_OF[variant.name] in self.learned
         return None if is_known else NOT_LEARNED
 
-    def _is_estimated(self, write: Write) -> bool:
-        """When a write was applied everywhere is an estimate, and not when a heartbeat arrived."""
+    def _not_estimated(self, write: Write) -> str | None:
+        """Why it is no estimate when all showed a write, but a heartbeat's arrival or unknown."""
         offsets = write.offsets
         at, last_broker = write.reached(self.estimated.manager.applied_everywhere)
         if not isinstance(offsets, Offsets):
-            return True
+            return None
         estimates = (broker.of(offsets.high, None) for broker in self.applying.values())
-        if any(each is not None and each.reason in HIDING for each in estimates):
-            return False
+        for each in estimates:
+            if each is not None and each.shown_us is None and each.reason in HIDING:
+                return each.reason
         if at is None or last_broker is None:
-            return True
+            return None
         has, _ = write.reached(self.evidence_of(last_broker).signs[HEARTBEAT].has)
         if has is None or has > at:
-            return True
+            return None
         broker = self.applying.get(last_broker)
         estimate = None if broker is None else broker.of(offsets.high, has)
-        return estimate is not None and estimate.applied_us is not None
+        return None if estimate is not None and estimate.shown_us is not None else NO_RESPONSE
 
     def hide_writes(self, hole_begins_us: int) -> None:
         """A voter's FETCH that committed a write is in the log once it is parked no more."""

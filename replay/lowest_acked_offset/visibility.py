@@ -63,7 +63,7 @@ def _unless_lost(row: Row, write: Write, state: State, holes: Holes, log_end: Lo
         row["broker_id"], row["applied_at_earliest"], latest
     ):
         hidden = LOG_GAP
-    if hidden is None or row["verdict"] is Verdict.UNKNOWN:
+    if hidden is None or (row["verdict"] is Verdict.UNKNOWN and row.get("shown_at") is None):
         return row
     return row | dict.fromkeys(TIMES) | {"verdict": Verdict.UNKNOWN, "reason": hidden}
 

@@ -93,7 +93,7 @@ def held_against_the_whole(name: str, seconds: float, folder: Path) -> dict[str,
         ("acks-slow-follower", "produce_ack_outcomes", 0.01),
         ("acks-slow-follower", "fetch_session_outcomes", 0.0),
         ("sessions-on", "fetch_session_outcomes", 0.0),
-        ("metadata-4.0", "metadata_write_outcomes", 0.5),
+        ("metadata-4.0", "metadata_write_outcomes", 0.2),
         ("metadata-4.0", "heartbeat_outcomes", 0.1),
     ],
 )

@@ -257,7 +257,7 @@ def check_estimates(rows: Replayed) -> None:
 
 @given(clusters())
 def test_every_claim_holds(cluster: Cluster) -> None:
-    heartbeats, writes, visibility, _ = replayed(cluster)
+    heartbeats, writes, visibility, *_ = replayed(cluster)
     # Three variants of the record, and three simulated ones at two intervals.
     assert len(writes) == len(cluster.writes) * (3 + 3 * 2)
     for row in writes:

@@ -20,7 +20,7 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LowestAckedOffset, reasons
-from kip_replay.replay.lowest_acked_offset.events import Event
+from kip_replay.replay.lowest_acked_offset.events import HELD, Event
 
 Span = tuple[float, float, int, int]
 #: Both brokers have the write by their next heartbeats.
@@ -138,6 +138,30 @@ def test_commits_are_applied_one_after_the_other(write: dict[str, Any], applied_
         (21, us(5064), us(5104)),
         (23, us(5104), us(applied_ms)),
     ]
+
+
+@pytest.mark.parametrize(("largest", "shown_ms"), [((), None), ((4,), None), ((1,), 5084)])
+def test_topic_that_the_log_does_not_have_is_deleted_as_soon_as_the_largest_one(
+    largest: tuple[int, ...], shown_ms: float | None
+) -> None:
+    """Of a log that begins later: 12 learns of another write 20 ms after a deletion."""
+    events = cluster(
+        *beats(11, 6006, 2, 23),
+        *beats(12, 6106, 2, 23),
+        *fetches(12, ((4990, 5060, 20, 22), (5064, 5080, 22, 24), (5084, 5500, 24, 24))),
+        create_topic(5055, 5078, correlation_id=8, api_name="INCREMENTAL_ALTER_CONFIGS"),
+        *voters_fetch(5070, 24),
+        topics=["v"],
+        api_name="DELETE_TOPICS",
+    )
+    there = [Event(us(9), HELD, f"{b}", -1, error_code=0, broker_id=b) for b in (11, 12)]
+    there += [Event(us(9), HELD, "t", -1, topics=["t"], replicas=[n]) for n in largest]
+    found = replayed(in_order([*there, *(event for event in events if event.at_us > us(9))]))
+    rows = [(r["shown_at"], r["applied_at"], r["reason"]) for r in found.applied]
+    assert rows[0] == (us(5064), None, reasons.UNKNOWN_WORK)
+    later = shown_ms and us(shown_ms)
+    assert rows[1] == (later, later, None if later else reasons.UNKNOWN_WORK)
+    assert [row["applied_everywhere_at"] for row in found.writes_of(ESTIMATED)] == [None, None]
 
 
 def estimated(*events: Event, **write: Any) -> tuple[Any, ...]:

@@ -150,14 +150,18 @@ def test_image_of_a_broker_may_have_shown_in_a_hole_of_its_log() -> None:
         assert row["reason"] == reason
 
 
-def test_deletion_of_a_topic_that_was_created_in_a_hole_is_no_estimate() -> None:
-    """How many replicas it had is not known, so neither is when brokers had deleted them."""
+def test_when_a_topic_that_was_created_in_a_hole_was_deleted_is_no_estimate() -> None:
+    """How many replicas it had is not known; that it is gone is shown before they are deleted."""
     hole = gap(CONTROLLER, 10_000, 12_000)
     delete = LATER._replace(api_name="DELETE_TOPICS", topics=("lost",), is_forwarded=False)
     log = [delete if event is LATER else event for event in LONG]
-    for gaps, verdict in (((), "replayed"), ((hole,), "unknown")):
-        last = replayed(without(log, *gaps), *gaps).writes_of(ESTIMATED)[-1]
-        assert last["verdict"] == verdict
+    for gaps, reason in (((), None), ((hole,), reasons.UNKNOWN_WORK)):
+        found = replayed(without(log, *gaps), *gaps)
+        assert found.writes_of(ESTIMATED)[-1] == replayed(log).writes_of(ESTIMATED)[-1]
+        rows = [row for row in found.visibility if row["request_id"] == delete.request_id]
+        of_brokers = [row for row in rows if row["evidence"] == ESTIMATED]
+        assert [row["reason"] for row in of_brokers] == [reason] * 2
+        assert [row["applied_at"] is None for row in of_brokers] == [reason is not None] * 2
 
 
 def test_replica_that_restarts_contradicts_nothing() -> None:

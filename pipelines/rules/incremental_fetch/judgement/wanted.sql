@@ -5,7 +5,8 @@ WITH own AS (
         CASE WHEN bool_or(NOT is_full) THEN 'incremental' ELSE 'full' END AS variant
     FROM fetch_session_outcomes WHERE variant = 'recorded' AND parameter = 'none' GROUP BY recording
 )
-SELECT predicted_from, recorded_in, own.variant AS own_variant, TRUE AS is_judged
+SELECT predicted_from, recorded_in, TRUE AS is_judged,
+    CASE WHEN predicted_from = recorded_in THEN 'known/' ELSE '' END || own.variant AS own_variant
 FROM pairs
 JOIN own ON own.recording = recorded_in
 JOIN own AS ran ON ran.recording = predicted_from
