@@ -10,7 +10,7 @@ FOLDER = ROOT / "pipelines" / "rules"
 
 STEPS = SummedRule(
     rule=RULE,
-    constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "few": FEW},
+    constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "writes_min": FEW},
     parts={
         # FETCHes of the metadata log are read as hwm_parking reads them.
         "metadata_fetches": FOLDER / "hwm_parking" / "events.sql",
