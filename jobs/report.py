@@ -40,7 +40,8 @@ def work(job: Job) -> Exit:
     # Under other limits than the run's, what the page says is decided anew and kept nowhere.
     decided = decided_anew(Local(warehouse), names, RULES, job.config)
     recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
-    found = read_pages(recent, names, versions, is_drawn=form == "html", decided=decided)
+    is_drawn, limits = form == "html", job.config["findings"]
+    found = read_pages(recent, names, versions, is_drawn, decided, limits)
     text = FORMATS[form](found)
     unwelcome = is_unwelcome(found, job.arguments.fail_on, warehouse)
     status = Exit.UNWELCOME if unwelcome else Exit.DONE

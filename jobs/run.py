@@ -101,7 +101,8 @@ def work(job: Job) -> Exit:
         fingerprint = report_fingerprint(shown, warehouse, versions)
         is_new = not is_current(path, fingerprint)
         recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
-        pages = read_pages(recent, shown if is_new else names, versions, is_drawn=is_new)
+        which, limits = shown if is_new else names, job.config["findings"]
+        pages = read_pages(recent, which, versions, is_drawn=is_new, limits=limits)
         if is_new:
             write_page(path, render(pages), fingerprint)
         pages = [page for name in names for page in pages if page.recording == name]

@@ -57,7 +57,8 @@ def work(job: Job) -> Exit:
     for option in ("rows", "seconds"):
         if (value := getattr(given, option)) < 1:
             raise UserError(f"--{option} {value}: write 1 or more")
-    catalog = Catalog(job.warehouse(False, is_there=True).path, read_views(), given.seconds)
+    views = read_views(job.config["findings"])
+    catalog = Catalog(job.warehouse(False, is_there=True).path, views, given.seconds)
     shell = Shell(catalog, given.format, given.rows)
     try:
         if given.answer is not None:

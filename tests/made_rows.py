@@ -22,6 +22,8 @@ _VALUES: dict[str, list[Any]] = {
     "source": ["ALTER_PARTITION", "ALTER_PARTITION", "METADATA"],
     "operation": ["set", "describe"],
     "kind": ["broker_epoch", "high_watermark"],
+    "replica_id": [-1, 1, 2, 3],
+    "acks": [-1, 0, 1],
     "resource_type": ["topic", "broker"],
     "api_name": ["FETCH", "PRODUCE"],
     "connection": [f"a:1-b:{port}-0-0" for port in range(200)],

@@ -2,6 +2,7 @@
 -- node_id: node that got the request
 -- api_name: API
 -- requests: requests
+-- per_second: of the whole recording
 -- total_ms: from arrival until the response was sent, mean
 -- request_queue_ms: waiting for a request handler, mean
 -- local_ms: in the handler, mean
@@ -10,8 +11,16 @@
 -- response_queue_ms: waiting for a network thread, mean
 -- send_ms: being sent, mean
 -- p99_total_ms: the whole at rank floor(0.99 * (n - 1)), the unknown ranked last
+-- p50_own_ms: likewise of rank floor(0.5 * (n - 1)), less remote_ms where the client wishes to wait: for data (FETCH, SHARE_FETCH), for other members (JOIN_GROUP, SYNC_GROUP)
+-- p99_own_ms: likewise of rank floor(0.99 * (n - 1))
+WITH owned AS (
+  SELECT *, total_ms - CASE WHEN api_name IN ('FETCH', 'SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP')
+    THEN coalesce(remote_ms, 0) ELSE 0 END AS own_ms
+  FROM requests JOIN time_buckets USING (recording)
+)
 SELECT recording, node_id, api_name,
   count(*) AS requests,
+  count(*) / nullif(max(span_s), 0) AS per_second,
   avg(total_ms) AS total_ms,
   avg(request_queue_ms) AS request_queue_ms,
   avg(local_ms) AS local_ms,
@@ -19,5 +28,7 @@ SELECT recording, node_id, api_name,
   avg(throttle_ms) AS throttle_ms,
   avg(response_queue_ms) AS response_queue_ms,
   avg(send_ms) AS send_ms,
-  get(sort_array(collect_list(total_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_total_ms
-FROM requests GROUP BY recording, node_id, api_name
+  get(sort_array(collect_list(total_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_total_ms,
+  get(sort_array(collect_list(own_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_own_ms,
+  get(sort_array(collect_list(own_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_own_ms
+FROM owned GROUP BY recording, node_id, api_name

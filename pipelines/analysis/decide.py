@@ -104,7 +104,7 @@ def follows_from(
     """By recording the fingerprint of all that its decisions follow from."""
     texts = [*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")]
     code = code_of((__name__,), tuple(map(str, texts)))
-    limits = {name: config.get(name) for name in ("report", *(rule.name for rule in rules))}
+    limits = {name: config.get(name) for name in ("report", "findings", *(r.name for r in rules))}
     steps = ("clocks", "log_gaps", "quality", SUMMARIES)
     lineage = warehouse.lineage(recordings)
     since = recent_of(warehouse, recordings, config["replay"]["recent_minutes"]).recent

@@ -11,20 +11,23 @@ and other views::
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
 
 It may read ``each_rule`` too, the rows of the files of its name in the folders of the rules,
-``unknown_outcomes``, those of every outcome table, and ``served_versions``, which are Kafka's.
+``unknown_outcomes``, those of every outcome table, ``served_versions`` and ``error_names``, which
+are Kafka's. A ``$name`` is a limit of ``[findings]`` in conf/decisions.toml.
 """
 
 import re
-from collections.abc import Collection, Iterable
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-from kip_replay.pipelines.engines.text import MACROS, Text
+from kip_replay.pipelines.engines.text import MACROS, NO_PARTS, Text, bound
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.replaying.phases import STEADY_PHASES
+from kip_replay.replay.kafka.messages.error_names import ERROR_NAMES
 from kip_replay.replay.kafka.messages.served_versions import SERVED_VERSIONS
 from kip_replay.replay.tables import TABLES
 
@@ -33,6 +36,9 @@ _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
 _SERVED_VERSIONS = Text(
     f"SELECT * FROM (VALUES {str(SERVED_VERSIONS)[1:-1].replace('None', 'NULL')}) "
     "AS t(api_name, lowest_served, not_served_from, served_again_from)"
+)
+_ERROR_NAMES = Text(
+    f"SELECT * FROM (VALUES {str([*ERROR_NAMES.items()])[1:-1]}) AS t(error_code, error_name)"
 )
 
 
@@ -51,7 +57,7 @@ class View:
         return Text(self.query).names
 
 
-def read_view(path: Path) -> View:
+def read_view(path: Path, limits: Mapping[str, float] = NO_PARTS) -> View:
     """The view of a file. Raises UserError where the file does not say what it must."""
     match = _FILE.fullmatch(path.read_text(encoding="utf-8"))
     if match is None:
@@ -61,7 +67,7 @@ def read_view(path: Path) -> View:
         )
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
     columns = ((name, comment) for name, _, comment in pairs)
-    query = match[3].strip()
+    query = bound(match[3].strip(), limits)
     parts = {name: part for name, part in _parts(path.stem).items() if name in Text(query).names}
     return View(path.stem, match[1], (_RECORDING, *columns), Text(query, parts).sql)
 
@@ -77,12 +83,15 @@ def _parts(view: str) -> dict[str, Text]:
     )
     each = {"each_rule": each_rule, "unknown_outcomes": unknown}
     parts = {name: Text(" UNION ALL ".join(texts)) for name, texts in each.items()}
-    return parts | {"text_of_steady_phases": STEADY_PHASES, "served_versions": _SERVED_VERSIONS}
+    kafka = {"served_versions": _SERVED_VERSIONS, "error_names": _ERROR_NAMES}
+    return parts | kafka | {"text_of_steady_phases": STEADY_PHASES}
 
 
-def read_views() -> list[View]:
+def read_views(limits: Mapping[str, float] | None = None) -> list[View]:
+    """All views; ``limits`` of findings are those of conf/decisions.toml if not given."""
+    limits = limits or tomllib.loads((conf_dir() / "decisions.toml").read_text("utf-8"))["findings"]
     files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
-    return sorted(map(read_view, files), key=lambda view: view.name)
+    return sorted((read_view(file, limits) for file in files), key=lambda view: view.name)
 
 
 def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:

@@ -20,18 +20,6 @@ _EFFECTS = """
     SELECT node_id, rule, figure, before, after FROM broker_effects
     WHERE recording = $recording AND after IS NOT NULL AND NOT contains(figure, '_p90')
     ORDER BY rule, figure, node_id"""
-_CLIENTS = {
-    "mark": "table",
-    "name": "By client library",
-    "note": "as clients name themselves in API_VERSIONS; who sends FETCHes and none of them is "
-    "incremental uses no sessions",
-    "query": """
-        SELECT software_name AS library, software_version AS version, client_kind AS kind,
-            nodes, requests, fetches AS "FETCHes", without_session AS "request no session",
-            refused AS "get none", incremental, request_bytes + response_bytes AS bytes
-        FROM client_software WHERE recording = $recording
-        ORDER BY requests DESC, library, version, kind LIMIT 50""",
-}
 #: Nodes that are listed.
 MOST_NODES = 100
 
@@ -50,10 +38,9 @@ class Calculator:
 
 
 def blocks(database: DuckDBPyConnection, recording: str) -> list[Block]:
-    """Who is affected, by how much: nodes, and client libraries."""
+    """Which nodes are affected, by how much."""
     effects = _by_node(marks.rows(database, _EFFECTS, recording=recording))
-    clients = marks.shown(database, _CLIENTS, recording=recording)
-    return [block for block in (effects, clients) if block is not None]
+    return [effects] if effects else []
 
 
 def _by_node(found: Sequence[Mapping[str, Any]]) -> Table | None:

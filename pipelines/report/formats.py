@@ -48,6 +48,8 @@ def as_text(pages: Iterable[Page]) -> Iterator[str]:
     for page in pages:
         lines = [page.recording, *(f"  {text}" for text in page.recent)]
         lines += (f"  {'!' if is_critical else '-'} {text}" for text, is_critical in page.alerts)
+        found = [page.rates, *(row["says"] for row in page.findings)]
+        lines += (f"  {_plain(text)}" for text in found[:5])
         for card in page.cards:
             lines.append(f"  {card.rule}: {card.decision['advice']}. {_plain(card.sentence)}")
             lines += (f"    {line}" for line in map(_in_words, card.effects) if line)
@@ -64,6 +66,8 @@ def _lines(page: Page) -> Iterator[str]:
     if page.alerts:
         yield ""
         yield from (f"- **{_text(text)}**" for text, _ in page.alerts)
+    yield from ("", _text(_plain(page.rates)), "")
+    yield from (f"- {_text(_plain(row['says']))}" for row in page.findings)
     for card in page.cards:
         title = f"{card.stated['kip']}: {card.stated['title']}"
         advice = card.decision["advice"]

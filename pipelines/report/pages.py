@@ -47,6 +47,18 @@ _CLIENTS = """
             AS at_risk
     FROM (SELECT *, (client_id, principal, address) AS client FROM client_api_versions)
     GROUP BY recording"""
+_FINDINGS = "SELECT * FROM findings WHERE rank <= 5 ORDER BY recording, rank"
+#: Of FETCHes what is not waiting, for data or for records to replicate.
+_RATES = """
+    SELECT recording, format('{:,.1f} requests/s', sum(rate)) || coalesce(string_agg(
+        format('; {} p50 {:.1f} ms, p99 {:.1f} ms', name, p50, p99), '' ORDER BY name DESC), '')
+    FROM (
+        SELECT recording, count(*) / nullif(span_s, 0) AS rate, CASE api_name
+                WHEN 'FETCH' THEN 'FETCH, less waiting,' WHEN 'PRODUCE' THEN api_name END AS name,
+            percentile_lower(total_ms - if(name = 'PRODUCE', 0, remote_ms), 0.5) AS p50,
+            percentile_lower(total_ms - if(name = 'PRODUCE', 0, remote_ms), 0.99) AS p99
+        FROM requests JOIN time_buckets USING (recording) GROUP BY recording, name, span_s)
+    GROUP BY recording"""
 _AT_RISK = {
     "mark": "table",
     "name": "Requests that are refused then",
@@ -186,6 +198,10 @@ class Page:
     #: Whether releases serve the versions that clients use, and which they do not.
     upgrade: str = ""
     at_risk: Block | None = None
+    #: How the cluster does: in short, what stands out (rows of ``findings`` in words), and shown.
+    rates: str = ""
+    findings: Sequence[Row] = ()
+    overview: Sequence[Block] = ()
 
     @property
     def released(self) -> list[Card]:
@@ -208,11 +224,13 @@ class Report:
     clusters: Mapping[str, Sequence[Row]]
     recent: Mapping[str, datetime]
     clients: Mapping[str, Sequence[Row]]
+    findings: Mapping[str, Sequence[Row]]
+    rates: Mapping[str, str | None]
 
 
 @cache
-def _shared() -> Mapping[str, str]:
-    return tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
+def _shared(name: str = "reasons.toml") -> Any:
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 def read_pages(
@@ -221,12 +239,13 @@ def read_pages(
     kafka_versions: Mapping[str, str] | None = None,
     is_drawn: bool = True,
     decided: tuple[pa.Table, pa.Table] | None = None,
+    limits: Mapping[str, float] | None = None,
 ) -> list[Page]:
     """The pages of recordings, in the order given; without pictures where ``is_drawn`` is false.
 
     Details are of what the warehouse shows as recent. ``kafka_versions``: what manifests say, by
-    recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. Raises
-    UserError if a recording is not in the warehouse, or nothing was decided on it.
+    recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. ``limits``: of
+    findings. Raises UserError if a recording is not in the warehouse, or nothing was decided on it.
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
@@ -246,9 +265,10 @@ def read_pages(
         checks = warehouse.rows(PREDICTION_ACCURACY, names).to_pylist()
         of = [row for row in checks if row["recorded_in"] in names]
         checked, recent = marks.grouped(of, "recorded_in"), warehouse.recent
-        create_views(database, in_order(read_views(), TABLES))
-        clients = marks.grouped(marks.rows(database, _CLIENTS))
-        report = Report(read, decisions, headlines, checked, failures, clusters, recent, clients)
+        create_views(database, in_order(read_views(limits), TABLES))
+        clients, findings = (marks.grouped(marks.rows(database, q)) for q in (_CLIENTS, _FINDINGS))
+        more = (clients, findings, dict(database.execute(_RATES).fetchall()))
+        report = Report(read, decisions, headlines, checked, failures, clusters, recent, *more)
         return [
             _page(report, one, f"recording-{number}", database if is_drawn else None)
             for number, one in enumerate(read, start=1)
@@ -287,14 +307,33 @@ def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None
         recent,
         _clients_sentence(report, of.recording),
         marks.shown(database, _AT_RISK, recording=of.recording) if database else None,
+        report.rates.get(of.recording) or "",
+        [*map(_finding, report.findings.get(of.recording, ()))],
+        [*_overview(database, of.recording)] if database else (),
     )
+
+
+def _finding(row: Row) -> Row:
+    """A row of ``findings`` with the sentence that it ``says``."""
+    api_name, _, error = (row["detail"] or "").partition(": ")
+    values = {**row, "api_name": api_name, "error": error, "size": words.size(row["amount"])}
+    values |= {"percent": f"{100 * row['figure']:.0f} %", "wait": words.milliseconds(row["amount"])}
+    values["subject"] = words.shortened(row["subject"], 120)
+    return {**row, "says": _shared("overview.toml")["findings"][row["code"]].format(**values)}
+
+
+def _overview(database: DuckDBPyConnection, recording: str) -> Iterator[Block]:
+    stated = _shared("overview.toml")
+    yield from timelines(database, stated["timelines"], recording, ["recorded"])
+    shown = (marks.shown(database, spec, recording=recording) for spec in stated["show"])
+    yield from filter(None, shown)
 
 
 def _clients_sentence(report: Report, recording: str) -> str:
     if recording not in report.clients:
-        return _shared()["no_client"]
+        return str(_shared()["no_client"])
     [of] = report.clients[recording]
-    text = _shared()["clients_at_risk" if of["at_risk"] else "clients_served"]
+    text: str = _shared()["clients_at_risk" if of["at_risk"] else "clients_served"]
     return text.format(newest=NEWEST, **of)
 
 

@@ -138,7 +138,8 @@ def timelines(
 
     A specification: ``name``, ``note``, a ``view`` and ``where``; ``figures``: by name, SQL that
     sums up the rows of a variant and a bucket; ``is_rate``: nothing in a bucket is zero, where of
-    latencies it is no point. Lines are those of ``variants``.
+    latencies it is no point; ``y``: of what it is a rate, if not of bytes. Lines are those of
+    ``variants``.
     """
     if (buckets := _buckets(database, recording)) is None:
         return []
@@ -208,10 +209,11 @@ def _chart(spec: Spec, lines: Sequence[Line], events: Sequence[Mark], buckets: B
     width = f"a point is {words.seconds(buckets.width_s).replace('.0', '')}"
     if any(line.name.endswith("90 %") for line in lines):
         width += ", 90 % of 10 values or more"
-    wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
+    rate = words.number if "y" in spec else words.size
+    wording = words.milliseconds if is_latency else lambda value: f"{rate(value)}/s"
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
     described += f". {words.count(len(events), 'event')} of the cluster."
-    y_name, scale = ("ms", "log") if is_latency else ("bytes a second", "number")
+    y_name, scale = ("ms", "log") if is_latency else (spec.get("y", "bytes a second"), "number")
     note = f"{spec['note']}; {width}"
     return Chart(spec["name"], note, described, "UTC", y_name, lines, events, "time", scale)
 

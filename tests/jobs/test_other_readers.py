@@ -42,9 +42,10 @@ def by_spark(spark: SparkSession, finished: Warehouse) -> SparkSession:
 def produced(
     spark: SparkSession, finished: Warehouse, tmp_path_factory: pytest.TempPathFactory
 ) -> Warehouse:
-    """With PRODUCEs too, so that every view has rows; opened by Spark."""
+    """With PRODUCEs and consumers too, so that every view has rows; opened by Spark."""
     path = shutil.copytree(finished.path, tmp_path_factory.mktemp("produced") / "warehouse")
-    assert run.main([str(folder_of("acks-not-enough")), "--warehouse", str(path)]) == 0
+    more = [str(folder_of(name)) for name in ("acks-not-enough", "sessions-on")]
+    assert run.main([*more, "--warehouse", str(path)]) == 0
     return opened(spark, Warehouse(path))
 
 

@@ -20,11 +20,16 @@ from wire_messages import fetch_request, fetch_response, int64, one_row, produce
 
 from kip_replay.replay.kafka import messages
 from kip_replay.replay.kafka.messages import request_bytes, response_bytes
+from kip_replay.replay.kafka.messages.error_names import ERROR_NAMES
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 Row = dict[str, Any]
 MILLISECOND = datetime.timedelta(milliseconds=1)
 DURATIONS = ("max_wait_ms", "timeout_ms")
+
+
+def test_error_codes_have_kafka_s_names() -> None:
+    assert {code.value: code.name.upper() for code in ErrorCode} == ERROR_NAMES
 
 
 def make(cls: Any, **fields: object) -> Any:
