@@ -111,7 +111,8 @@ class Judgement:
             files["distributions"] = _FOLDER / "distributions.sql"
         parts = {name: file for name, file in files.items() if name not in _STEPS}
         parts |= _PARTS
-        texts = {name: Text.read(file, parts, few=FEW, **constants) for name, file in files.items()}
+        values = {**constants, "few": FEW}
+        texts = {name: Text.read(file, parts, **values) for name, file in files.items()}
         stated = tomllib.loads((folder / "judgement.toml").read_text(encoding="utf-8"))
         return cls(texts, [*_tolerances(stated)], stated.get("of_controllers", False))
 
