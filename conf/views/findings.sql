@@ -11,9 +11,10 @@
 -- action: what to do
 -- statement: SQL that shows it
 WITH failing AS (
+  -- METADATA without a topic is no failure: clients request it until a new one shows
   SELECT recording, api_name || ': ' || coalesce(error_name, CAST(error_code AS STRING)) AS detail,
     coalesce(client_id, '(no client id)') AS client_id, sum(requests) AS failed, max(of_requests) AS sent
-  FROM request_errors WHERE is_client GROUP BY recording, api_name, error_name, error_code, client_id
+  FROM request_errors WHERE is_client AND api_name <> 'METADATA' GROUP BY recording, api_name, error_name, error_code, client_id
   HAVING sum(requests) >= $count_min AND sum(requests) / max(of_requests) >= $failing_share_min
 ),
 fetching AS (
