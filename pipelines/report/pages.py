@@ -428,7 +428,7 @@ def _missed(report: Report, recording: str, cards: Sequence[Card]) -> Iterator[t
             if row["rule"] == card.rule and row["passed"] is False
             if row["kind"] == "bound" or row["metric"] in names
         }
-        if missed and card.decision["advice"] not in (Advice.NOT_ENOUGH, Advice.WITHHELD):
+        if missed and card.decision["advice"] in (Advice.DO, Advice.DONT, Advice.NO_RELEASE):
             what = ", ".join(card.stated["metrics"].get(name, name) for name in sorted(missed))
             kip = card.stated["kip"]
             yield f"{kip}: figures that its advice rests on failed their checks: {what}", True
