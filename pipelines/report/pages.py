@@ -244,8 +244,8 @@ def read_pages(
     """The pages of recordings, in the order given; without pictures where ``is_drawn`` is false.
 
     Details are of what the warehouse shows as recent. ``kafka_versions``: what manifests say, by
-    recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. ``limits``: of
-    findings. Raises UserError if a recording is not in the warehouse, or nothing was decided on it.
+    recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. ``limits``:
+    of findings. Raises UserError for a recording that is not there, or without decisions.
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
