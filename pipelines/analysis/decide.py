@@ -322,6 +322,7 @@ class _Doubts:
         is_damage = why.get("unknown_reason") in _DAMAGED
         if share > self.limits["unknown_share_max"] and not is_damage:
             why["unknown_percent"] = f"{100 * share:.1f}"
+            why["unknown_most"] = f"{100 * self.limits['unknown_share_max']:.0f}"
             return Weighed(Advice.WITHHELD, "unknown", why)
         share = self._share_damaged(name, rule.name)
         if share > self.limits["damaged_share_max"]:
@@ -335,7 +336,9 @@ class _Doubts:
         is_used = weighed.reason not in ("in_use", "too_little_data")
         errors = (row["self_check_error"] for row in found if row["role"] == "gain" and is_used)
         if (error := max(filter(None, errors), default=0.0)) > self.limits["self_check_error_max"]:
-            return Weighed(Advice.WITHHELD, "self_check", {"error_percent": f"{100 * error:.0f}"})
+            most = self.limits["self_check_error_max"]
+            percent = {"error_percent": f"{100 * error:.0f}", "most_percent": f"{100 * most:.0f}"}
+            return Weighed(Advice.WITHHELD, "self_check", percent)
         return None
 
     def _share_damaged(self, name: str, rule: str) -> float:

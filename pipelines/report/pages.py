@@ -388,6 +388,8 @@ def _sentence(decision: Row, stated: Mapping[str, Any], facts: Mapping[str, Any]
         texts.append(stated["reasons"]["without_session"])
     if "unknown_reason" in facts:
         texts.append(_shared()["unknown_reason"])
+    if "unknown_most" in facts:
+        texts.append(_shared()["unknown_most"])
     if decision["advice"] == Advice.DO and "then" in stated:
         texts.append(stated["then"])
         if facts.get("at_risk") and "at_risk" in stated:
