@@ -11,6 +11,20 @@ from kip_replay.pipelines.report.pages import Card, Effect, Page
 _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
 
 
+#: What JSON has of a row of ``findings``.
+_FINDING = (
+    "code",
+    "subject",
+    "detail",
+    "count",
+    "population",
+    "figure",
+    "says",
+    "action",
+    "statement",
+)
+
+
 def as_json(pages: Sequence[Page]) -> str:
     """The pages as one JSON object, which report.schema.json describes."""
     return json.dumps({"recordings": [_page(page) for page in pages]}, indent=1) + "\n"
@@ -21,6 +35,11 @@ def _page(page: Page) -> dict[str, Any]:
         "recording": page.recording,
         "facts": [*map(_plain, page.facts)],
         "alerts": [{"text": text, "is_critical": is_critical} for text, is_critical in page.alerts],
+        "rates": _plain(page.rates),
+        "findings": [
+            {name: row[name] for name in _FINDING} | {"says": _plain(row["says"])}
+            for row in page.findings
+        ],
         "accuracy": page.accuracy,
         "rules": {card.rule: _card(card) for card in page.cards},
     }
