@@ -115,7 +115,9 @@ def page(number: int, name: str, text: str, shown: Sequence[Block]) -> Page:
     cards = [card(rule, text, shown) for rule in rule_pages()]
     alerts = [(of, True) for of in logs.warnings] + [(text, False)]
     id, table = f"recording-{number}", _table(text)
-    finding = dict.fromkeys(("says", "action", "statement"), text)
+    finding: dict[str, Any] = dict.fromkeys(("code", "subject", "detail"), text)
+    finding |= dict.fromkeys(("says", "action", "statement"), text)
+    finding |= dict.fromkeys(("count", "population", "figure"), 1)
     overview = {"rates": text, "findings": [finding] * 5, "overview": [shown[0], table]}
     basis = (name, id, logs.facts, alerts, cards, text, text, logs)
     return Page(*basis, at_risk=table, **overview)  # type: ignore[arg-type]
