@@ -14,7 +14,7 @@ from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
 from kip_replay.pipelines.replaying.rule_texts import HELD, NAMES_OF_TOPICS
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
-from kip_replay.replay.log_tables import HELD_TABLES, INGESTED_FILES
+from kip_replay.replay.log_tables import HELD_TABLES, INGESTED_FILES, UNCERTAINTIES
 from kip_replay.replay.table import Table
 
 STEP = "held"
@@ -45,20 +45,21 @@ def account(
     engine: Engine,
     voters: Mapping[str, Collection[int]],
     inputs: Inputs = NO_INPUTS,
+    *,
+    has_gaps: bool = True,
     **values: int,
 ) -> dict[Table, pa.Table]:
-    """Rows of the account's tables, given each recording's voters."""
+    """Rows of the account's tables, given each recording's voters; ``has_gaps``: any has."""
     given = {**inputs, "voters": voters_table(voters)}
-    texts = (Text.read(file, NAMES_OF_TOPICS, **_VALUES, **values) for file in HELD)
-    found = {
-        table: engine.rows(text, voters, given)
-        for table, text in zip(HELD_TABLES, texts, strict=True)
-    }
-    schemas = {table: table.arrow_schema for table in found}
-    return {
-        table: rows.select(schemas[table].names).cast(schemas[table])
-        for table, rows in found.items()
-    }
+    rows = {}
+    for table, file in zip(HELD_TABLES, HELD, strict=True):
+        # Without a gap nothing is uncertain.
+        if table is UNCERTAINTIES and not has_gaps:
+            rows[table] = table.arrow_schema.empty_table()
+            continue
+        found = engine.rows(Text.read(file, NAMES_OF_TOPICS, **_VALUES, **values), voters, given)
+        rows[table] = found.select(table.arrow_schema.names).cast(table.arrow_schema)
+    return rows
 
 
 def find_what_held(engine: Engine, voters: Mapping[str, Collection[int]], evidence_us: int) -> None:
@@ -76,5 +77,6 @@ def find_what_held(engine: Engine, voters: Mapping[str, Collection[int]], eviden
     }
     stale = {name: of for name, of in wanted.items() if lineage.get((name, STEP)) != of}
     if stale:
-        rows = account(engine, {name: voters[name] for name in stale}, evidence_us=evidence_us)
+        of, has_gaps = {name: voters[name] for name in stale}, bool(stale.keys() & gaps.keys())
+        rows = account(engine, of, has_gaps=has_gaps, evidence_us=evidence_us)
         warehouse.replace(STEP, stale, rows)
