@@ -1,8 +1,8 @@
 -- Values of the steady phase for latency_summary. high_watermark_lag: of each advance and replica that
--- was not away; of_changes: of those that are certainly more than a NoOpRecord. fetch_parked: of each FETCH that was parked. high_watermark_lag_at_any_moment: of a
--- change committed at any moment, each 47 ms (no part of the 500 ms between NoOpRecords, so that they
--- lie everywhere between these). A replica learns of it when it next learns of any advance; under
--- KIP-1166 as late as of that.
+-- was not away; of_changes: of those that are certainly more than a NoOpRecord. fetch_parked: of each
+-- FETCH that was parked. high_watermark_lag_at_any_moment: of a change committed at any moment, each
+-- 47 ms (no part of the 500 ms between NoOpRecords, so that they lie everywhere between these). A
+-- replica learns of it when it next learns of any advance; under KIP-1166 as late as of that.
 WITH lags AS (
     SELECT *, unix_micros(leader_at) AS leader_us, [
         {'kind': 'all', 'value': 'all'},

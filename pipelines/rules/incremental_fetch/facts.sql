@@ -9,12 +9,10 @@ WITH sent AS (
 ),
 -- Clients that request no session, and their share of the bytes besides records.
 of_clients AS (
-    SELECT f.recording, coalesce(f.client_id, '') AS client_id, max(f.session_epoch) < 0 AS has_none,
-        CAST(sum(o.request_bytes + o.response_bytes - o.record_bytes) AS BIGINT) AS overhead_bytes
-    FROM fetches AS f JOIN fetch_session_outcomes AS o
-    ON o.recording = f.recording AND o.request_id = f.request_id
-    WHERE o.variant = 'recorded' AND o.parameter = 'none'
-    GROUP BY f.recording, coalesce(f.client_id, '')
+    SELECT recording, coalesce(client_id, '') AS client_id, max(session_epoch) < 0 AS has_none,
+        CAST(sum(request_bytes + response_bytes - record_bytes) AS BIGINT) AS overhead_bytes
+    FROM fetch_session_outcomes WHERE variant = 'recorded' AND parameter = 'none'
+    GROUP BY recording, coalesce(client_id, '')
 ),
 without_session AS (
     SELECT recording, count(*) AS clients, count(*) FILTER (has_none) AS without,
