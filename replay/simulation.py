@@ -1,0 +1,104 @@
+"""The kernel of closed loops and estimates: events to come, and values of the log over time.
+
+Times are microseconds since the epoch. All are Structs, which a replay saves between increments,
+and forget what is over, so that memory is a span of the log.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class EventQueue(msgspec.Struct, Generic[T], array_like=True):
+    """Events to come, in the order of (time, kind, event)."""
+
+    heap: list[tuple[int, int, T]] = []
+
+    def push(self, at: int, kind: int, event: T) -> None:
+        heappush(self.heap, (at, kind, event))
+
+    def until(self, until: int) -> Iterator[tuple[int, int, T]]:
+        """Takes out what is due up to a time, inclusive, and what that brings up to then."""
+        while self.heap and self.heap[0][0] <= until:
+            yield heappop(self.heap)
+
+
+class Samples(msgspec.Struct, Generic[T], array_like=True):
+    """Values measured at points in time; the nearest one counts, so nothing is drawn."""
+
+    at: list[int] = []
+    values: list[T] = []
+
+    def add(self, at: int, value: T) -> None:
+        index = bisect_right(self.at, at)
+        self.at.insert(index, at)
+        self.values.insert(index, value)
+
+    def nearest(self, at: int) -> T | None:
+        """Returns the value nearest in time, the earlier of two as near; None if there is none."""
+        index = nearest_index(self.at, at)
+        return None if index is None else self.values[index]
+
+    def forget(self, before: int) -> None:
+        """Drops what lies before a time, all but the last."""
+        keep = max(0, bisect_left(self.at, before) - 1)
+        del self.at[:keep], self.values[:keep]
+
+
+class Timeline(Samples[T], Generic[T], array_like=True):
+    """Values that each hold from their time on, to the next."""
+
+    def add(self, at: int, value: T) -> None:
+        """Adds the next value; the log may show it late, so not in the order of time."""
+        self.at.append(at)
+        self.values.append(value)
+
+    def value(self, at: int) -> T | None:
+        index = bisect_right(self.at, at)
+        return self.values[index - 1] if index else None
+
+    def next_change(self, since: int) -> int | None:
+        index = bisect_right(self.at, since)
+        return self.at[index] if index < len(self.at) else None
+
+
+class Rising(Timeline[int], array_like=True):
+    """An offset that never falls, and the node that made it rise."""
+
+    nodes: list[int] = []
+
+    def add(self, at: int, value: int, node: int = -1) -> None:
+        """Notes that the offset is at least this from a time on, or from the last time noted."""
+        if not self.values or value > self.values[-1]:
+            self.at.append(max(at, self.at[-1]) if self.at else at)
+            self.values.append(value)
+            self.nodes.append(node)
+
+    def reached(self, value: int) -> tuple[int, int] | None:
+        """Returns when, and by which node, the offset was first at least this; None if never."""
+        index = bisect_left(self.values, value)
+        return (self.at[index], self.nodes[index]) if index < len(self.at) else None
+
+    def first_above(self, value: int, since: int) -> int | None:
+        """Returns when, from a time on, the offset is first above another."""
+        index = bisect_right(self.values, value)
+        return max(self.at[index], since) if index < len(self.at) else None
+
+    def forget(self, before: int) -> None:
+        keep = max(0, bisect_right(self.at, before) - 1)
+        del self.at[:keep], self.values[:keep], self.nodes[:keep]
+
+
+def nearest_index(times: list[int], at: int) -> int | None:
+    """Returns the index of the time nearest to another, the earlier of two as near."""
+    if not times:
+        return None
+    after = bisect_left(times, at)
+    if after and (after == len(times) or at - times[after - 1] <= times[after] - at):
+        after -= 1
+    return after
