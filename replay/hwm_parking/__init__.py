@@ -5,8 +5,9 @@ Theory of operation
 The KIP and the model: docs/rules/hwm_parking.md. A voter's FETCH at offset X shows that it has
 everything below X, which moves the high watermark when the others are parked at X already.
 
-``kip_1166`` is the rule, held against a log in two ways: ``explain`` checks whether it, or a stall,
-could have given the responses that were recorded, ``closed_loop`` starts leader and replicas anew.
+The rule is ``replay.model.raft``, held against a log in two ways: ``explain`` checks whether it, or
+a stall, could have given the responses that were recorded, ``closed_loop`` starts leader and
+replicas anew.
 What the log shows that no rule explains (when the leader appended, how long a replica takes from a
 response to its next FETCH, how fast the leader's Raft thread responds) is in ``evidence``.
 ``HwmParking`` replays one controller's log, an ``epoch`` for each that it led, a fixed span
@@ -47,10 +48,10 @@ Assumptions, and where they can fail
   has them. One that finds nobody parked does not show.
 """
 
+from ..model.raft import NOT_SENT as NOT_SENT
+from ..model.raft import UNKNOWN_OFFSET as UNKNOWN_OFFSET
+from ..model.raft import Completion as Completion
 from .explain import STAMP_SLACK_US as STAMP_SLACK_US
-from .kip_1166 import NOT_SENT as NOT_SENT
-from .kip_1166 import UNKNOWN_OFFSET as UNKNOWN_OFFSET
-from .kip_1166 import Completion as Completion
 from .metadata_log import INPUT_SCHEMA as INPUT_SCHEMA
 from .metadata_log import NO_RESPONSE as NO_RESPONSE
 from .metadata_log import RecordedFetch as RecordedFetch

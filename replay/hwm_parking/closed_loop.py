@@ -4,8 +4,8 @@ import heapq
 
 import msgspec
 
+from ..model.raft import NOT_SENT, UNKNOWN_OFFSET, Completion, Fetch, Leader, Replica, Response
 from .evidence import Evidence, ReplicaEvidence
-from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion, Fetch, Leader, Replica, Response
 from .lag import Advance, LagTracker
 from .metadata_log import RecordedFetch
 from .settling import Settling

@@ -7,6 +7,7 @@ from typing import Self
 import msgspec
 
 from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
+from ..model.raft import Completion, Leader
 from ..outcomes import RECORDED, Variant, Verdict
 from . import outcomes
 from .closed_loop import ClosedLoop, SimulatedFetch
@@ -20,7 +21,6 @@ from .explain import (
     shown,
     woken_by,
 )
-from .kip_1166 import Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
 from .outcomes import Controller, Emitted, EpochRows, Outcome, Taken

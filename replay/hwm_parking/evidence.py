@@ -12,7 +12,7 @@ import msgspec
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..log_gaps import ALWAYS_SINCE_US
-from .kip_1166 import Completion
+from ..model.raft import Completion
 from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedFetch
 from .timelines import Samples
 

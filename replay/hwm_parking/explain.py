@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from .kip_1166 import UNKNOWN_OFFSET, Completion
+from ..model.raft import UNKNOWN_OFFSET, Completion
 from .metadata_log import WAKE_SPREAD_US, RecordedFetch
 from .timelines import Timeline
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from .kip_1166 import NOT_SENT
+from ..model.raft import NOT_SENT
 
 #: First FETCH version with the field HighWatermark.
 HWM_AWARE_VERSION = 18

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..log_gaps import LOG_GAP
+from ..model.raft import NOT_SENT, Completion
 from ..outcomes import NOT_SWEPT, Variant, Verdict
 from .closed_loop import SimulatedFetch
 from .evidence import Evidence
-from .kip_1166 import NOT_SENT, Completion
 from .lag import Lag
 from .metadata_log import RecordedFetch
 from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG

@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from .kip_1166 import UNKNOWN_OFFSET
+from ..model.raft import UNKNOWN_OFFSET
 
 T = TypeVar("T")
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..model.raft import majority_offset
 from .events import NO_ANSWER, STAMP_SLACK_US, Event
 from .reasons import NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 from .timelines import Rising
@@ -80,10 +81,12 @@ class CommittedOffsets(msgspec.Struct):
         if row.leader_epoch < self.epoch or row.last_fetched_epoch != row.leader_epoch:
             return
         self.voter_offsets[row.broker_id] = row.offset
-        # A leader that votes stands first: its own offset is at or above all others.
-        rank = len(self.voters) // 2 - (row.node_id in self.voters)
-        if 0 <= rank < len(self.voter_offsets):
-            self.high_watermark.add(at, sorted(self.voter_offsets.values())[-1 - rank])
+        offsets = self.voter_offsets.values()
+        # A leader that votes has what any voter has.
+        own_offset = max(offsets) if row.node_id in self.voters else None
+        committed = majority_offset(offsets, len(self.voters), own_offset)
+        if committed is not None:
+            self.high_watermark.add(at, committed)
 
     def offsets(self, row: Event) -> Offsets | str:
         """Where a write's last record lies, or why the log leaves it open."""

@@ -11,8 +11,8 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from kip_replay.replay.hwm_parking import UNKNOWN_OFFSET, RecordedFetch
-from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from kip_replay.replay.model.raft import Completion, Fetch, Leader, Replica, Response
 
 from .recorded import EPOCH, fetched, in_order, micros
 

@@ -32,7 +32,7 @@ import re
 from typing import Any
 
 from kip_replay.replay.hwm_parking import NOT_SENT
-from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
+from kip_replay.replay.model.raft import Completion, Fetch, Leader, Replica, Response
 
 _RULES = {
     "without KIP-1166": (False,),

@@ -26,8 +26,8 @@ from kip_replay.replay.hwm_parking import (
 )
 from kip_replay.replay.hwm_parking import replay as hwm_parking
 from kip_replay.replay.hwm_parking.epoch import LeaderEpoch
-from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
+from kip_replay.replay.model.raft import Completion, Fetch, Leader, Replica, Response
 from kip_replay.replay.outcomes import RECORDED, Variant
 
 pytestmark = pytest.mark.property

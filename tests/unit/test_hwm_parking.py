@@ -27,11 +27,11 @@ from kip_replay.replay.hwm_parking.explain import (
     explain,
     woken_by,
 )
-from kip_replay.replay.hwm_parking.kip_1166 import Completion, Leader, Replica
 from kip_replay.replay.hwm_parking.lag import Advance, LagTracker, NoOps
 from kip_replay.replay.hwm_parking.metadata_log import WAKE_SPREAD_US
 from kip_replay.replay.hwm_parking.outcomes import AWAY, NOT_IN_LOG, NOT_LEADER
 from kip_replay.replay.hwm_parking.timelines import Timeline
+from kip_replay.replay.model.raft import Completion, Leader, Replica
 from kip_replay.replay.outcomes import RECORDED
 
 HANDLING_SLACK_MS, SPREAD_MS = HANDLING_SLACK_US / 1000, WAKE_SPREAD_US / 1000

@@ -12,7 +12,7 @@ from notation import check
 from notation.recorded import EPOCH
 
 from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
-from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
+from kip_replay.replay.model.raft import Completion, Fetch, Leader, Replica, Response
 
 HISTORIES = {
     "testHighWatermarkSentInFetchRequest: first -1, after the response what it carried": """

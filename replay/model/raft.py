@@ -1,10 +1,10 @@
-"""KIP-1166: when the leader completes a FETCH of the metadata log, and with which high watermark.
+"""The metadata log's leader and its replicas: ``KafkaRaftClient`` and ``LeaderState``.
 
-In the KIP's order, with its sentences in quotes. Around what it changes this is Kafka's
-``KafkaRaftClient`` and ``LeaderState``, without a clock: the caller decides when a FETCH expires.
+Which FETCH the leader completes when, and with which high watermark. The caller decides when one
+expires. KIP-1166 is the flag ``hwm_aware`` and the sentences in quotes, each with its section.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 import msgspec
@@ -48,6 +48,19 @@ class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parked: bool
     high_watermark: int
     log_end_offset: int
+
+
+def majority_offset(
+    follower_offsets: Collection[int], voter_count: int, own_offset: int | None
+) -> int | None:
+    """Returns what a majority of the voters has (``LeaderState.maybeUpdateHighWatermark``).
+
+    That is the floor(N/2)-th of their end offsets, descending; None while too few are known. The
+    leader's own comes first, since none is above it; None if it does not vote.
+    """
+    own = [] if own_offset is None else [own_offset]
+    offsets = own + sorted(follower_offsets, reverse=True)
+    return offsets[voter_count // 2] if voter_count // 2 < len(offsets) else None
 
 
 class Leader(msgspec.Struct, array_like=True):
@@ -107,17 +120,16 @@ class Leader(msgspec.Struct, array_like=True):
         return self._update_high_watermark()
 
     def _update_high_watermark(self) -> list[Response]:
-        """``maybeUpdateHighWatermark``: the floor(N/2)-th of the voters' end offsets, descending.
+        """Moves the high watermark once a majority has a record of the leader's epoch.
 
-        None is above the leader's own. Equal within a new segment is a change too. "When the
-        leader's HWM changes, the leader may complete all parked FETCH requests" ("KRaft").
+        Equal within a new segment is a change too. "When the leader's HWM changes, the leader may
+        complete all parked FETCH requests" ("KRaft").
         """
-        own = [self.log_end_offset] if self.voter_count > len(self.voters) else []
-        offsets = own + sorted(self.voter_offsets.values(), reverse=True)
-        majority = self.voter_count // 2
-        if majority >= len(offsets) or offsets[majority] <= self.epoch_start_offset:
+        own_offset = self.log_end_offset if self.voter_count > len(self.voters) else None
+        offset = majority_offset(self.voter_offsets.values(), self.voter_count, own_offset)
+        if offset is None or offset <= self.epoch_start_offset:
             return []
-        change = min(offsets[majority], self.log_end_offset), self.segment
+        change = min(offset, self.log_end_offset), self.segment
         if change <= (self.high_watermark, self.high_watermark_segment):
             return []
         self.high_watermark, self.high_watermark_segment = change
