@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..model.brokers import BrokerHeartbeatManager
 from .cadence import SLOW_US
 from .events import NOT_SENT, STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
@@ -127,7 +128,7 @@ class Applying(msgspec.Struct):
         until: int,
         evidence: BrokerEvidence,
         replicas: Replicas,
-        certain: tuple[int, str],
+        certain: tuple[BrokerHeartbeatManager, str],
         is_cut: bool,
     ) -> Iterator[Estimate]:
         """Settle what was handled up to a time; heartbeats are known well beyond it.
@@ -139,7 +140,7 @@ class Applying(msgspec.Struct):
             learned = self.waiting.pop(0)
             estimate = self._estimate(learned, replicas, evidence)
             self.settled = learned.offset
-            if estimate.shown_us is not None and learned.learned_us < certain[0]:
+            if estimate.shown_us is not None and not certain[0].is_warm(learned.learned_us):
                 estimate = learned.unknown(certain[1])
             if is_cut and evidence.signs[HEARTBEAT].has.reached(learned.offset) is None:
                 estimate = learned.unknown(LOG_GAP)

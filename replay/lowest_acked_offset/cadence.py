@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..hwm_parking.timelines import Samples, Timeline
+from ..model.brokers import Heartbeat
 from ..outcomes import RECORDED
-from .brokers import Heartbeat
+from ..simulation import Rising, Samples, Timeline
 from .events import Event
-from .timelines import Rising
 
 #: broker.heartbeat.interval.ms, Kafka's default; for a log that has no steady heartbeat.
 DEFAULT_INTERVAL_US = 2_000_000
@@ -177,7 +176,7 @@ class Recorded(msgspec.Struct):
     brokers: dict[int, BrokerRecord] = {}
     delay: ApplyDelay = msgspec.field(default_factory=ApplyDelay)
     #: Which controller is active.
-    controllers: Timeline = msgspec.field(default_factory=Timeline)
+    controllers: Timeline[int] = msgspec.field(default_factory=Timeline)
     first_gaps: list[int] = []
     steps: list[tuple[int, int, str | None]] = []
 

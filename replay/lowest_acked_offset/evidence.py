@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..simulation import Rising
 from .events import NOT_SENT, STAMP_SLACK_US, Event
-from .timelines import Lacks, Rising
 
 HEARTBEAT = "heartbeat"
 API_VERSIONS = "api_versions"
@@ -105,6 +105,30 @@ class Replicas(msgspec.Struct):
 
     def forget(self, before: int) -> None:
         self.works = [work for work in self.works if work.responded_us >= before]
+
+
+class Lacks(msgspec.Struct):
+    """Until when a broker surely had nothing from an offset on."""
+
+    offsets: list[int] = []
+    until: list[int] = []
+
+    def add(self, offset: int, until: int) -> None:
+        """Until a time the broker lacks an offset; one below the highest so far is nothing new."""
+        if not self.offsets or offset > self.offsets[-1]:
+            self.offsets.append(offset)
+            self.until.append(until)
+        elif offset == self.offsets[-1]:
+            self.until[-1] = max(self.until[-1], until)
+
+    def lacked_until(self, offset: int) -> int:
+        """The last time; 0 if none is known."""
+        index = bisect_right(self.offsets, offset)
+        return self.until[index - 1] if index else 0
+
+    def forget(self, before: int) -> None:
+        keep = max(0, bisect_right(self.until, before) - 1)
+        del self.offsets[:keep], self.until[:keep]
 
 
 class Claim(NamedTuple):

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+from ..model.brokers import BrokerHeartbeatManager, LowestAcknowledged
 from ..outcomes import Rows, Variant, Verdict
+from ..simulation import Rising
 from . import reasons
 from .cadence import DEFAULT_INTERVAL_US
-from .controller import Carried, HeartbeatManager
 from .events import NO_ANSWER, Event
 from .tables import TABLES
-from .timelines import Rising
 from .writes import Offsets, Sender
 
 RULE = "lowest_acked_offset"
@@ -97,7 +97,9 @@ class Fate(NamedTuple):
     readable_us: int | None = None
 
 
-def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = reasons.LOG_GAP) -> Row:
+def heartbeat_row(
+    row: Event, carried: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
+) -> Row:
     """A heartbeat, and what its response carries; None: it is an error, or ``uncertain``."""
     verdict: Judgement = (Verdict.REPLAYED, None)
     if row.error_code == NO_ANSWER:
@@ -110,7 +112,7 @@ def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = reasons.
         verdict, carried = (Verdict.UNKNOWN, reasons.SILENT), None
     elif carried.raw is None:
         verdict = (Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS)
-    size, carried = row.response_bytes, carried or Carried(None, None, None)
+    size = row.response_bytes
     return {
         **AS_RECORDED,
         "request_id": row.request_id,
@@ -120,9 +122,9 @@ def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = reasons.
         "built_at": row.at_us,
         "current_metadata_offset": row.offset,
         "is_fenced": row.is_fenced if row.error_code == 0 else None,
-        "unfenced_brokers": carried.unfenced_brokers,
-        "lowest_acknowledged_offset": carried.lowest,
-        "lowest_acknowledged_offset_raw": carried.raw,
+        "unfenced_brokers": carried and carried.active_brokers,
+        "lowest_acknowledged_offset": carried and carried.offset,
+        "lowest_acknowledged_offset_raw": carried and carried.raw,
         "response_bytes": size,
         "replayed_response_bytes": size and size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
         "verdict": verdict[0],
@@ -140,7 +142,7 @@ class FollowedWrite(NamedTuple):
     write: Write
     sender: Sender
     variant: Variant
-    manager: HeartbeatManager
+    manager: BrokerHeartbeatManager
     unlearned: str | None
     uncertain: str
     log_end: LogEnd | None
@@ -180,15 +182,15 @@ class FollowedWrite(NamedTuple):
             # It is no protocol: nobody is informed, and who polls all brokers waits for no more.
             estimate = applied if self.unlearned is None else None
             return Fate(estimate, last_broker, readable_us=estimate)
-        known, _ = write.reached(None if via is None else manager.known_by_broker.get(via))
-        everywhere, _ = write.reached(manager.known_everywhere)
+        known, _ = write.reached(None if via is None else manager.acknowledged_by.get(via))
+        everywhere, _ = write.reached(manager.acknowledged_everywhere)
         # Who forwarded it waits for its own knowledge, a client of the controller for everybody's.
         readable = everywhere if via is None else known
         return Fate(applied, last_broker, known, everywhere, readable)
 
     def _hidden(self, fate: Fate) -> str | None:
         """Why lines that are not in the log may have decided it; None if they did not."""
-        if self.write.row.at_us < self.manager.certain_from_us:
+        if not self.manager.is_warm(self.write.row.at_us):
             return self.uncertain
         followed = [fate.applied_us]
         if self.variant.name != ESTIMATED:

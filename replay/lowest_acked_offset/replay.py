@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from ..log_gaps import LogGap
-from .brokers import Heartbeat
+from ..model.brokers import Heartbeat
 from .events import API_VERSIONS, FETCH, HEARTBEAT, HELD, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes, sender_of, wrong_lines
@@ -240,7 +240,7 @@ class LowestAckedOffset:
         state = self._state
         for broker_id, applying in sorted(state.applying.items()):
             evidence = state.evidence_of(broker_id)
-            certain = (state.recorded.certain_from_us, state.uncertain)
+            certain = (state.recorded, state.uncertain)
             for estimate in applying.estimate(until, evidence, state.replicas, certain, is_cut):
                 self._rows.applied.add(**applied_row(broker_id, estimate))
                 if estimate.shown_us is not None:

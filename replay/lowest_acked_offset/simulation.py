@@ -11,9 +11,8 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from .brokers import RESET_OFFSET, SESSION_TIMEOUT_US, Heartbeat
+from ..model.brokers import RESET_OFFSET, SESSION_TIMEOUT_US, BrokerHeartbeatManager, Heartbeat
 from .cadence import AWAY_SLACK_US, Handled, Recorded
-from .controller import HeartbeatManager
 from .evidence import CLAIM_WAIT_US
 
 
@@ -24,7 +23,7 @@ class Claimed(msgspec.Struct):
     broker, offset that it has applied by then, heartbeat). ``last``: by broker its last heartbeat.
     """
 
-    manager: HeartbeatManager
+    manager: BrokerHeartbeatManager
     events: list[tuple[int, bool, int, int, int, Heartbeat | None]] = []
     count: int = 0
     last: dict[int, Heartbeat] = {}
@@ -68,7 +67,7 @@ class Simulation(msgspec.Struct):
     """
 
     interval_us: int
-    managers: dict[str, HeartbeatManager]
+    managers: dict[str, BrokerHeartbeatManager]
     events: list[tuple[int, bool, int, int, Heartbeat | None]] = []
     due: dict[int, int | None] = {}
     #: By broker the epoch of its steady heartbeats.
@@ -122,6 +121,7 @@ class Simulation(msgspec.Struct):
         handled = record.heartbeats.nearest(at) or Handled(0, 0)
         times = at + handled.after_us, at + handled.built_after_us
         epoch, controller_id = self.steady[broker_id], recorded.controllers.value(at)
+        assert controller_id is not None
         beat = Heartbeat(controller_id, broker_id, epoch, *times, RESET_OFFSET, False, False)
         self._send(at, beat, recorded)
         self._schedule_next(broker_id, beat.built_us, recorded)

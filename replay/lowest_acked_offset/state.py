@@ -6,11 +6,10 @@ from typing import NamedTuple
 import msgspec
 
 from ..hwm_parking import WITH_KIP, WITHOUT_KIP
+from ..model.brokers import FENCED_AFTER_US, RESET_OFFSET, BrokerHeartbeatManager
 from ..outcomes import NOT_SWEPT, RECORDED, Variant
 from .applying import REPLICA_APPLY_MS, Applying, Estimate
-from .brokers import FENCED_AFTER_US, RESET_OFFSET
 from .cadence import Recorded
-from .controller import HeartbeatManager
 from .events import STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
 from .holes import SETTLING_HEARTBEATS, Active, Settling
@@ -39,7 +38,7 @@ class Settings(NamedTuple):
 
 class State(msgspec.Struct):
     committed: CommittedOffsets
-    recorded: HeartbeatManager
+    recorded: BrokerHeartbeatManager
     finest: Claimed
     estimated: Claimed
     beats: Recorded
@@ -72,7 +71,7 @@ class State(msgspec.Struct):
     fed: int = 0
     front: tuple[int, str, str] = (0, "", "")
 
-    def managers(self, settings: Settings) -> Iterator[tuple[Variant, HeartbeatManager]]:
+    def managers(self, settings: Settings) -> Iterator[tuple[Variant, BrokerHeartbeatManager]]:
         yield Variant(LOWEST_ACKED), self.recorded
         yield Variant(FINEST_EVIDENCE), self.finest.manager
         yield Variant(ESTIMATED), self.estimated.manager
@@ -112,7 +111,10 @@ class State(msgspec.Struct):
     def brokers(self) -> int:
         """How many count, for all that is known."""
         unheard = self.unheard if self.unheard and self.replicas.is_partial else {}
-        running = {*self.recorded.raw.by_node, *(b for b, needed in unheard.items() if needed == 1)}
+        running = {
+            *self.recorded.active.offsets,
+            *(b for b, needed in unheard.items() if needed == 1),
+        }
         expected = () if self.settling is None else self.settling.expected
         return max(len(running), len(expected))
 
@@ -135,7 +137,7 @@ class State(msgspec.Struct):
             self._be_certain_again(at, self.settling, settings)
             self.settling.heartbeat(broker_id)
             return
-        if self.recorded.certain_from_us == 0:
+        if self.recorded.warm_from_us == 0:
             return
         if self.first_heartbeat_us is None:
             self.first_heartbeat_us = at
@@ -150,11 +152,11 @@ class State(msgspec.Struct):
             certain = 0
         self.replicas.is_partial = certain > 0
         for _, manager in self.managers(settings):
-            manager.certain_from_us = certain
+            manager.warm_from_us = certain
             manager.floor = self.committed.first_offset if certain else RESET_OFFSET
 
     def _be_certain_again(self, at: int, settling: Settling, settings: Settings) -> None:
-        if self.recorded.certain_from_us <= at:
+        if self.recorded.is_warm(at):
             return
         sent = (b for b, signs in self.evidence.items() if signs.first_seen_us is not None)
         running = filter(self.is_broker, sent)
@@ -165,7 +167,7 @@ class State(msgspec.Struct):
                 manager.floor = self.committed.first_offset
                 # When simulated heartbeats come follows from all those before.
                 if variant.parameter_value == NOT_SWEPT:
-                    manager.certain_from_us = at
+                    manager.warm_from_us = at
 
     def unlearned(self, write: Write, variant: Variant) -> str | None:
         """Why it is not known when brokers learned of a write under a variant; None if it is."""
@@ -217,15 +219,15 @@ class State(msgspec.Struct):
 
 
 def new_state(settings: Settings) -> State:
-    def manager(*, carries_applied: bool = False) -> HeartbeatManager:
-        return HeartbeatManager(carries_applied, settings.counts_stopping)
+    def manager(*, counts_fetches: bool = False) -> BrokerHeartbeatManager:
+        return BrokerHeartbeatManager(counts_fetches, settings.counts_stopping)
 
     interval_ms = settings.recorded_interval_ms
     return State(
         committed=CommittedOffsets(frozenset(settings.voters)),
         recorded=manager(),
-        finest=Claimed(manager(carries_applied=True)),
-        estimated=Claimed(manager(carries_applied=True)),
+        finest=Claimed(manager(counts_fetches=True)),
+        estimated=Claimed(manager(counts_fetches=True)),
         beats=Recorded(None if interval_ms is None else interval_ms * 1000),
         simulations=[
             Simulation(ms * 1000, {learned: manager() for learned in LEARNED_OF.values()})
@@ -241,7 +243,10 @@ def behind_hole(state: State, settings: Settings, ends_us: int) -> State:
     """
     new = new_state(settings)
     new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
-    expected = {*state.recorded.raw.by_node, *(state.settling.expected if state.settling else ())}
+    expected = {
+        *state.recorded.active.offsets,
+        *(state.settling.expected if state.settling else ()),
+    }
     new.settling = Settling(ends_us, sorted(expected))
     new.applying = {b: applying.behind_hole() for b, applying in state.applying.items()}
     new.evidence = {b: evidence.behind_hole() for b, evidence in state.evidence.items()}

@@ -3,16 +3,16 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from ..model.brokers import FENCED_AFTER_US
 from ..outcomes import Variant, Verdict
+from ..simulation import Rising
 from .applying import Applying, Estimate
-from .brokers import FENCED_AFTER_US
 from .events import WRITE, Event
 from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, HEARTBEAT, BrokerEvidence
 from .holes import Holes
 from .outcomes import AS_RECORDED, ESTIMATED, RULE, LogEnd, Row, Write, too_late
 from .reasons import DENIED, HORIZON, LOG_GAP, NO_RESPONSE, UNKNOWN_WORK
 from .state import State
-from .timelines import Rising
 from .writes import Offsets
 
 #: Columns that say nothing where an outcome rests on lines that are missing.
@@ -31,7 +31,7 @@ def visibility_rows(
     for broker_id in sorted(state.recorded.brokers):
         signs = state.evidence_of(broker_id)
         if signs.is_seen_between(alive_since, write.until_us):
-            known_us, _ = write.reached(state.recorded.known_by_broker.get(broker_id))
+            known_us, _ = write.reached(state.recorded.acknowledged_by.get(broker_id))
             same = {"broker_id": broker_id, "known_at": known_us}
             has = signs.signs[HEARTBEAT].has
             rows = [_estimated(write, offsets, state.applying.get(broker_id), has)]
@@ -49,7 +49,7 @@ def visibility_rows(
 
 def _unless_lost(row: Row, write: Write, state: State, holes: Holes, log_end: LogEnd | None) -> Row:
     evidence, latest, hidden = state.evidence_of(row["broker_id"]), row["applied_at_latest"], None
-    if write.row.at_us < state.recorded.certain_from_us:
+    if not state.recorded.is_warm(write.row.at_us):
         hidden = state.uncertain
     elif row["evidence"] == FETCH_HIGH_WATERMARK and evidence.is_unclaimed(write.high):
         hidden = UNKNOWN_WORK

@@ -21,9 +21,9 @@ from typing import NamedTuple
 import msgspec
 
 from ..model.raft import majority_offset
+from ..simulation import Rising
 from .events import NO_ANSWER, STAMP_SLACK_US, Event
 from .reasons import NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
-from .timelines import Rising
 
 #: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
 VOTER_SILENCE_US = 1_000_000

@@ -23,9 +23,12 @@ from typing import Any, NamedTuple
 import emitted
 
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events
-from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
-from kip_replay.replay.lowest_acked_offset.controller import Carried, HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
+from kip_replay.replay.model.brokers import (
+    BrokerHeartbeatManager,
+    Heartbeat,
+    LowestAcknowledged,
+)
 
 VOTERS = (1, 2, 3)
 CONTROLLER = 2
@@ -60,7 +63,7 @@ class _Player:
     def __init__(self, counts_fetches: bool, counts_stopping: bool) -> None:
         self._reading = "FETCHes too" if counts_fetches else "heartbeats only"
         self._counts_fetches = counts_fetches
-        self._manager = HeartbeatManager(counts_fetches, counts_stopping, certain_from_us=0)
+        self._manager = BrokerHeartbeatManager(counts_fetches, counts_stopping, warm_from_us=0)
         self._at = 0
         self._controller = 1
         self._epochs: dict[int, int] = {}
@@ -79,7 +82,7 @@ class _Player:
             found = _outcome(carried)
             assert found == wanted, f"line {number}, {self._reading}: {text}\n  found: {found}"
 
-    def _cause(self, event: re.Match[str]) -> Carried | None:
+    def _cause(self, event: re.Match[str]) -> LowestAcknowledged | None:
         self._at += 10 * MS
         if event["seconds"]:
             self._at += round(float(event["seconds"]) * 1_000_000)
@@ -98,7 +101,7 @@ class _Player:
             return self._heartbeat(ord(event["broker"]), event["what"], int(event["offset"] or -1))
         return None
 
-    def _heartbeat(self, broker_id: int, what: str, offset: int) -> Carried | None:
+    def _heartbeat(self, broker_id: int, what: str, offset: int) -> LowestAcknowledged | None:
         if what == "restarts":
             self._epochs[broker_id] = self._epochs.get(broker_id, 0) + 1
         identity = (self._controller, broker_id, self._epochs.get(broker_id, 0))
@@ -108,12 +111,12 @@ class _Player:
         return self._manager.heartbeat(beat)
 
 
-def _outcome(carried: Carried | None) -> str:
+def _outcome(carried: LowestAcknowledged | None) -> str:
     assert carried is not None
     if carried.raw is None:
         return "nobody counts"
-    raw = "" if carried.raw == carried.lowest else f", raw {carried.raw}"
-    return f"lowest {carried.lowest}{raw}"
+    raw = "" if carried.raw == carried.offset else f", raw {carried.raw}"
+    return f"lowest {carried.offset}{raw}"
 
 
 # --- events --------------------------------------------------------------------------------------

@@ -28,10 +28,14 @@ from notation.heartbeats import (
 
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.brokers import SESSION_TIMEOUT_US, Heartbeat
-from kip_replay.replay.lowest_acked_offset.controller import Carried, HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US, Event
-from kip_replay.replay.lowest_acked_offset.timelines import Rising
+from kip_replay.replay.model.brokers import (
+    SESSION_TIMEOUT_US,
+    BrokerHeartbeatManager,
+    Heartbeat,
+    LowestAcknowledged,
+)
+from kip_replay.replay.simulation import Rising
 
 pytestmark = pytest.mark.property
 
@@ -45,7 +49,7 @@ class ManagerMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.manager = HeartbeatManager(certain_from_us=0)
+        self.manager = BrokerHeartbeatManager(warm_from_us=0)
         self.at = 0
         self.controller = self.active = 1
         self.applied = dict.fromkeys(BROKERS, 0)
@@ -88,7 +92,7 @@ class ManagerMachine(RuleBasedStateMachine):
             Heartbeat(*identity, self.applied[broker], is_fenced, stops)
         )
         lowest = None if raw is None else self.carried[-1]
-        assert carried == Carried(raw, lowest, len(counted), is_certain)
+        assert carried == LowestAcknowledged(raw, lowest, len(counted), is_certain)
         if before != now:
             self.raw[broker] = -1
 
@@ -114,9 +118,9 @@ class ManagerMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_broker_knows_what_no_response_carried(self) -> None:
-        for timeline in self.manager.known_by_broker.values():
+        for timeline in self.manager.acknowledged_by.values():
             assert set(timeline.values) <= set(self.carried)
-        for everywhere in (self.manager.applied_everywhere, self.manager.known_everywhere):
+        for everywhere in (self.manager.applied_everywhere, self.manager.acknowledged_everywhere):
             assert all(offset >= 0 for offset in everywhere.values)
 
 

@@ -26,11 +26,10 @@ from notation.heartbeats import (
 
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, cadence, evidence, reasons
 from kip_replay.replay.lowest_acked_offset import writes as written
-from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
-from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
-from kip_replay.replay.lowest_acked_offset.timelines import Rising
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
+from kip_replay.replay.model.brokers import BrokerHeartbeatManager, Heartbeat
+from kip_replay.replay.simulation import Rising
 
 #: Both brokers report the write with their next two heartbeats.
 REPORTS = [*beats(11, 5006, 2), *beats(12, 5106, 2)]
@@ -142,7 +141,7 @@ def test_what_wrote_nothing_is_no_write(others: dict[str, Any]) -> None:
     assert not replayed(in_order([*voters_fetch(10, 20), row])).writes
 
 
-class Controller(HeartbeatManager):
+class Controller(BrokerHeartbeatManager):
     """A manager that takes heartbeats of offset 20, times in milliseconds."""
 
     def takes(
@@ -153,14 +152,14 @@ class Controller(HeartbeatManager):
 
 
 def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
-    manager = Controller(certain_from_us=0)
+    manager = Controller(warm_from_us=0)
     manager.takes(11, 1000, 1500, epoch=5)
     manager.takes(11, 1100, 1101, epoch=6, is_fenced=True)
     manager.takes(11, 1600, 1700, epoch=6)
     # What was built at 1.5 s was for the process that had stopped by then.
-    assert manager.known.by_node == {11: -1}
+    assert manager.acknowledged.offsets == {11: -1}
     manager.advance(us(1700))
-    assert manager.known.by_node == {11: 20}
+    assert manager.acknowledged.offsets == {11: 20}
 
 
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:

@@ -1,0 +1,302 @@
+"""BrokerHeartbeatManager: brokers as the controllers of a cluster see them, one after the other.
+
+In the order of Kafka's ``BrokerHeartbeatTracker``, ``ClusterControlManager`` and
+``BrokerHeartbeatManager``, as far as requests show what these do; then the draft KIP of the lowest
+acknowledged offset, section by section, with its sentences in quotes. Times are given, in
+microseconds.
+
+No line says when a silent broker is fenced. The controller scans every eighth of
+``broker.session.timeout.ms`` for those of which it has heard nothing for that long, so it fences
+after 9 to 10.125 s. Here it does at the latest, and until then a response that depends on such a
+broker is not certain.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import takewhile
+from typing import NamedTuple
+
+import msgspec
+
+from ..simulation import EventQueue, Rising
+
+#: broker.session.timeout.ms, Kafka's default.
+SESSION_TIMEOUT_US = 9_000_000
+#: How often the controller looks for silent brokers (``maybeFenceStaleBroker``).
+SCAN_INTERVAL_US = SESSION_TIMEOUT_US // 8
+#: A silent broker is fenced after this at the latest.
+FENCED_AFTER_US = SESSION_TIMEOUT_US + SCAN_INTERVAL_US
+#: The metadata offset of a broker from which nothing came since it was reset.
+RESET_OFFSET = -1
+
+
+class BrokerControlState(StrEnum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    SHUTDOWN_NOW = "shutdown_now"
+
+    @property
+    def is_fenced(self) -> bool:
+        """A broker that may shut down now is fenced by the same record."""
+        return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
+
+
+def next_state(*, want_shut_down: bool, is_fenced: bool) -> BrokerControlState:
+    """Returns what a heartbeat makes of its broker (``calculateNextBrokerState``).
+
+    No request shows which partitions the broker leads, but the response has ``is_fenced``.
+    """
+    if want_shut_down:
+        shut_down = BrokerControlState.SHUTDOWN_NOW
+        return shut_down if is_fenced else BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.FENCED if is_fenced else BrokerControlState.UNFENCED
+
+
+class Heartbeat(NamedTuple):
+    """A BROKER_HEARTBEAT without error: taken up at ``handled_us``, its response at ``built_us``.
+
+    ``offset`` is currentMetadataOffset, ``is_fenced`` the response's.
+    """
+
+    controller_id: int
+    broker_id: int
+    broker_epoch: int
+    handled_us: int
+    built_us: int
+    offset: int
+    is_fenced: bool
+    want_shut_down: bool
+
+
+class BrokerHeartbeatTracker(msgspec.Struct):
+    """When each broker last sent a heartbeat, in that order; no session ends before ``ends_us``."""
+
+    contact_us: dict[int, int] = {}
+    ends_us: int = 0
+
+    def touch(self, at: int, broker_id: int) -> None:
+        self.contact_us.pop(broker_id, None)
+        self.contact_us[broker_id] = at
+        self.ends_us = min(self.ends_us, at + FENCED_AFTER_US)
+
+    def remove_expired(self, until: int) -> Iterator[tuple[int, int]]:
+        """Ends sessions that are over by a time (``maybeRemoveExpired``): when, and whose."""
+        if until < self.ends_us:
+            return
+        for broker_id, contact_us in list(self.contact_us.items()):
+            if contact_us + FENCED_AFTER_US > until:
+                break
+            del self.contact_us[broker_id]
+            yield contact_us + FENCED_AFTER_US, broker_id
+        self.ends_us = min(self.contact_us.values(), default=0) + FENCED_AFTER_US
+
+    def may_be_expired(self, at: int) -> Iterator[int]:
+        """Returns the brokers that a scan at this time would fence."""
+        return takewhile(lambda b: self.contact_us[b] + SESSION_TIMEOUT_US <= at, self.contact_us)
+
+
+class ActiveBrokers(msgspec.Struct):
+    """Active brokers (``active``), each with an offset. Many have the same, so it counts these."""
+
+    offsets: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    lowest: int | None = None
+
+    def add(self, broker_id: int, offset: int) -> None:
+        if self.offsets.get(broker_id) != offset:
+            self.remove(broker_id)
+            self.offsets[broker_id] = offset
+            self.counts[offset] = self.counts.get(offset, 0) + 1
+            if self.lowest is None or offset < self.lowest:
+                self.lowest = offset
+
+    def remove(self, broker_id: int) -> None:
+        offset = self.offsets.pop(broker_id, None)
+        if offset is not None:
+            self.counts[offset] -= 1
+            if not self.counts[offset]:
+                del self.counts[offset]
+                self.lowest = min(self.counts, default=None)
+
+
+class BrokerHeartbeatState(msgspec.Struct):
+    """A broker; ``acknowledged``: the highest offset that it has received since it started."""
+
+    epoch: int
+    state: BrokerControlState = BrokerControlState.FENCED
+    acknowledged: int = RESET_OFFSET
+
+
+class LowestAcknowledged(NamedTuple):
+    """What a response carries, ``raw`` as computed; offsets are None if no broker is active.
+
+    The draft does not say that the offset never falls, but what brokers rely on ("Synchrony": a
+    guarantee), so they keep the highest. Not ``is_certain``: it depends on a silent broker.
+    """
+
+    raw: int | None
+    offset: int | None
+    active_brokers: int
+    is_certain: bool = True
+
+
+class BrokerHeartbeatManager(msgspec.Struct):
+    """The brokers of a cluster; each active one has three offsets.
+
+    ``active``: what it reported, as in Kafka: -1 for all after a failover, and after a
+    registration-change record (it unfences, begins to shut down; other causes no request shows),
+    until its next heartbeat. ``applied``: what it has surely applied, without those resets.
+    ``acknowledged``: what it has received.
+    """
+
+    #: The draft's offset is the lowest ``applied``, not ``active``: FETCHes count too.
+    counts_fetches: bool = False
+    #: Brokers in controlled shutdown are active, as in "all unfenced brokers".
+    counts_stopping: bool = False
+    #: Before it (None: yet) a broker may be active that no line has shown: nothing is certain.
+    warm_from_us: int | None = None
+    #: The offset may have been as high as this before the log.
+    floor: int = RESET_OFFSET
+    tracker: BrokerHeartbeatTracker = msgspec.field(default_factory=BrokerHeartbeatTracker)
+    controller_id: int | None = None
+    brokers: dict[int, BrokerHeartbeatState] = {}
+    active: ActiveBrokers = msgspec.field(default_factory=ActiveBrokers)
+    applied: ActiveBrokers = msgspec.field(default_factory=ActiveBrokers)
+    acknowledged: ActiveBrokers = msgspec.field(default_factory=ActiveBrokers)
+    has_applied: dict[int, int] = {}
+    lowest: int | None = None
+    #: When all active brokers had applied an offset, or received one, and who was the last.
+    applied_everywhere: Rising = msgspec.field(default_factory=Rising)
+    acknowledged_everywhere: Rising = msgspec.field(default_factory=Rising)
+    acknowledged_by: dict[int, Rising] = {}
+    #: Responses on their way: (built, broker, (its epoch, offset)).
+    responses: EventQueue[tuple[int, int]] = msgspec.field(default_factory=EventQueue)
+
+    # --- ClusterControlManager -------------------------------------------------------------------
+
+    def _activate(self, at: int, controller_id: int) -> None:
+        """Lets another controller lead: it knows who is unfenced, all sessions begin anew."""
+        self.advance(at)
+        self.controller_id = controller_id
+        for broker_id in list(self.active.offsets):
+            self.active.add(broker_id, RESET_OFFSET)
+        for broker_id, broker in self.brokers.items():
+            if not broker.state.is_fenced:
+                self.tracker.touch(at, broker_id)
+
+    def _register(self, at: int, broker_id: int, epoch: int) -> BrokerHeartbeatState:
+        """Registers a broker under a new epoch, fenced."""
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            broker = self.brokers[broker_id] = BrokerHeartbeatState(epoch)
+            self.acknowledged_by.setdefault(broker_id, Rising())
+            self._deactivate(at, broker_id)
+        return broker
+
+    # --- BrokerHeartbeatManager ------------------------------------------------------------------
+
+    def heartbeat(self, beat: Heartbeat) -> LowestAcknowledged | None:
+        """Handles a heartbeat; returns None while it is not certain what its response carries."""
+        at, broker_id = beat.handled_us, beat.broker_id
+        if beat.controller_id == self.controller_id:
+            self._fence_stale(at)
+        else:
+            self._activate(at, beat.controller_id)
+        broker = self._register(at, broker_id, beat.broker_epoch)
+        before = broker.state
+        broker.state = next_state(want_shut_down=beat.want_shut_down, is_fenced=beat.is_fenced)
+        self.tracker.touch(at, broker_id)
+        self.has_applied[broker_id] = max(beat.offset, self.has_applied.get(broker_id, -1))
+        is_stopping = broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
+        is_active = self.counts_stopping if is_stopping else not broker.state.is_fenced
+        # Until the response is computed: its controlledShutdownOffset is that of the records since.
+        if is_active or (is_stopping and before is not broker.state):
+            self.active.add(broker_id, beat.offset)
+            self.applied.add(broker_id, self.has_applied[broker_id])
+            self.acknowledged.add(broker_id, broker.acknowledged)
+            self._note(at, broker_id, self.applied, self.applied_everywhere)
+        else:
+            self._deactivate(at, broker_id)
+        response = self._lowest_acknowledged_offset(at)
+        if response and response.offset is not None and response.offset > broker.acknowledged:
+            # "As part of the heartbeat response" (Proposed Changes).
+            self.responses.push(beat.built_us, broker_id, (broker.epoch, response.offset))
+        if not is_active:
+            self._deactivate(at, broker_id)
+        elif before is not broker.state:
+            # Its registration-change record is replayed after the response was computed.
+            self.active.add(broker_id, RESET_OFFSET)
+        return response
+
+    def _fence_stale(self, at: int) -> None:
+        for end_us, broker_id in self.tracker.remove_expired(at):
+            # Of two at one time the session ends before a response arrives.
+            self.advance(end_us - 1)
+            if not self.brokers[broker_id].state.is_fenced:
+                self.brokers[broker_id].state = BrokerControlState.FENCED
+                self._deactivate(end_us, broker_id)
+        self.advance(at)
+
+    def _deactivate(self, at: int, broker_id: int) -> None:
+        """Removes a broker that is fenced or stops: what it lacks holds nothing back."""
+        for offsets in (self.active, self.applied, self.acknowledged):
+            offsets.remove(broker_id)
+        self._note(at, broker_id, self.acknowledged, self.acknowledged_everywhere)
+        self._note(at, broker_id, self.applied, self.applied_everywhere)
+
+    # --- The draft: Public Interfaces ------------------------------------------------------------
+
+    def _lowest_acknowledged_offset(self, at: int) -> LowestAcknowledged | None:
+        """ "The lowest metadata offset which has been acknowledged by all unfenced brokers"."""
+        brokers = self.applied if self.counts_fetches else self.active
+        raw = brokers.lowest
+        if not self.is_warm(at) or (raw is not None and self.lowest is None and raw < self.floor):
+            return None
+        if raw is None:
+            return LowestAcknowledged(None, None, 0)
+        self.lowest = raw if self.lowest is None else max(self.lowest, raw)
+        silent = sum(brokers.offsets.get(b) == raw for b in self.tracker.may_be_expired(at))
+        certain = silent < brokers.counts[raw]
+        return LowestAcknowledged(raw, self.lowest, len(brokers.offsets), certain)
+
+    def is_warm(self, at: int) -> bool:
+        return self.warm_from_us is not None and at >= self.warm_from_us
+
+    # --- Read-after-write visibility -------------------------------------------------------------
+
+    def apply(self, at: int, broker_id: int, offset: int) -> None:
+        """ "How caught up every other broker is": one has surely applied an offset."""
+        self.advance(at)
+        if offset > self.has_applied.get(broker_id, RESET_OFFSET):
+            self.has_applied[broker_id] = offset
+            if broker_id in self.applied.offsets:
+                self.applied.add(broker_id, offset)
+                self._note(at, broker_id, self.applied, self.applied_everywhere)
+
+    # --- ApiVersions, Synchrony ------------------------------------------------------------------
+
+    def advance(self, until: int) -> None:
+        """ "There is some asynchrony": responses arrive, also of a controller that leads no more.
+
+        "A broker can wait to see a particular lowest acknowledged offset": it sees this.
+        """
+        for at, broker_id, (epoch, offset) in self.responses.until(until):
+            self.acknowledged_by[broker_id].add(at, offset)
+            broker = self.brokers[broker_id]
+            # A response to its former process is lost with that.
+            if broker.epoch == epoch and offset > broker.acknowledged:
+                broker.acknowledged = offset
+                if broker_id in self.acknowledged.offsets:
+                    self.acknowledged.add(broker_id, offset)
+                    self._note(at, broker_id, self.acknowledged, self.acknowledged_everywhere)
+
+    def _note(self, at: int, broker_id: int, brokers: ActiveBrokers, everywhere: Rising) -> None:
+        """The "guarantee that all other brokers are at least at a particular point"."""
+        if brokers.lowest is not None and brokers.lowest > RESET_OFFSET and self.is_warm(at):
+            everywhere.add(at, brokers.lowest, broker_id)
+
+    def forget(self, before: int) -> None:
+        everywhere = (self.applied_everywhere, self.acknowledged_everywhere)
+        for timeline in (*everywhere, *self.acknowledged_by.values()):
+            timeline.forget(before)
