@@ -6,6 +6,7 @@ records and emits them as Arrow batches.
 """
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -23,6 +24,11 @@ def column(arrow_type: pa.DataType, comment: str) -> Any:
     return dataclasses.field(metadata={_ARROW_TYPE: arrow_type, _COMMENT: comment})
 
 
+def nullable(arrow_type: pa.DataType, comment: str) -> Any:
+    """Declares a column that is null where a record does not say."""
+    return dataclasses.field(default=None, metadata={_ARROW_TYPE: arrow_type, _COMMENT: comment})
+
+
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """Of which variant an outcome is, and whether it could be decided; else ``reason``."""
@@ -30,6 +36,12 @@ class Outcome:
     variant: Variant
     verdict: Verdict = Verdict.REPLAYED
     reason: str | None = None
+
+    def make_unknown(self, reason: str, clears: Iterable[str] = ()) -> None:
+        """Says why it could not be decided; columns that say nothing then are null."""
+        self.verdict, self.reason = Verdict.UNKNOWN, reason
+        for name in clears:
+            setattr(self, name, None)
 
 
 Record = TypeVar("Record", bound=Outcome)
@@ -39,7 +51,8 @@ def outcome_table(
     name: str, rule: str, record: type[Outcome], key: tuple[str, ...], *, holds_on: bool = False
 ) -> Table:
     """Makes the table of a record class, whose docstring says what a row is."""
-    comment = f"{rule}: {(record.__doc__ or '').splitlines()[0].rstrip('.')}"
+    first_line = (record.__doc__ or "").splitlines()[0].rstrip(".")
+    comment = f"{rule}: {first_line[:1].lower()}{first_line[1:]}"
     columns = tuple(
         Column(
             field.name, field.metadata[_ARROW_TYPE], field.metadata[_COMMENT], _is_optional(field)
