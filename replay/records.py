@@ -1,36 +1,70 @@
 """Outcomes as record classes: the fields of one are a table's columns, and its records rows.
 
-A record class is a dataclass whose fields are ``column``s: Arrow type and comment stand beside the
-name. It states an outcome once. ``outcome_table`` makes the Delta table of it, ``Records`` collects
+The fields of a record class are ``column``s: Arrow type and comment stand beside the name. It
+states an outcome once. ``outcome_table`` makes the Delta table of it, ``Records`` collects
 records and emits them as Arrow batches.
 """
 
-import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
 
+import msgspec
 import pyarrow as pa
 
 from .outcomes import Variant, Verdict
-from .table import Column, Table
+from .table import AT, BOOL, INT, LONG, MS, TEXT, Column, Table
 
-_ARROW_TYPE, _COMMENT = "arrow_type", "comment"
+#: Nullable columns, as types of fields: with ``column`` a comment is all that is left to say.
+At = Annotated[int | None, AT]
+Bool = Annotated[bool | None, BOOL]
+Int = Annotated[int | None, INT]
+Ints = Annotated[tuple[int, ...] | None, pa.list_(INT)]
+Long = Annotated[int | None, LONG]
+Ms = Annotated[float | None, MS]
+Text = Annotated[str | None, TEXT]
+#: Those that are never null.
+RequiredInt = Annotated[int, INT]
+RequiredLong = Annotated[int, LONG]
+RequiredText = Annotated[str, TEXT]
 
 
-def column(arrow_type: pa.DataType, comment: str) -> Any:
-    """Declares a field of a record class; a field that may be None is a nullable column."""
-    return dataclasses.field(metadata={_ARROW_TYPE: arrow_type, _COMMENT: comment})
+class _Comment(NamedTuple):
+    text: str
 
 
-def nullable(arrow_type: pa.DataType, comment: str) -> Any:
-    """Declares a column that is null where a record does not say."""
-    return dataclasses.field(default=None, metadata={_ARROW_TYPE: arrow_type, _COMMENT: comment})
+def column(comment: str) -> Any:
+    """Declares a field of a record class, with the comment of its column."""
+    return _Comment(comment)
 
 
-@dataclass(slots=True, kw_only=True)
-class Outcome:
+class RecordClass(msgspec.StructMeta):
+    """The type of record classes: makes columns of the fields that have a comment."""
+
+    columns: tuple[Column, ...]
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> "RecordClass":
+        columns = []
+        for key, value in list(namespace.items()):
+            if isinstance(value, _Comment):
+                kind, arrow_type = get_args(namespace["__annotations__"][key])
+                is_nullable = type(None) in get_args(kind)
+                columns.append(Column(key, arrow_type, value.text, is_nullable))
+                del namespace[key]
+                if is_nullable:
+                    namespace[key] = None
+        record = super().__new__(cls, name, bases, namespace, **options)
+        record.columns = tuple(columns)
+        return record
+
+
+class Record(msgspec.Struct, metaclass=RecordClass, kw_only=True, gc=False):
+    """Columns that several outcomes have in common, or (``Outcome``) all of them."""
+
+
+class Outcome(Record, kw_only=True, gc=False):
     """Of which variant an outcome is, and whether it could be decided; else ``reason``."""
 
     variant: Variant
@@ -44,50 +78,94 @@ class Outcome:
             setattr(self, name, None)
 
 
-Record = TypeVar("Record", bound=Outcome)
+_WHAT_IF = ("variant", "parameter", "parameter_value")
+Row = TypeVar("Row", bound=Outcome)
 
 
 def outcome_table(
-    name: str, rule: str, record: type[Outcome], key: tuple[str, ...], *, holds_on: bool = False
+    name: str,
+    rule: str,
+    record: RecordClass,
+    key: tuple[str, ...],
+    *,
+    shared: RecordClass | None = None,
+    holds_on: bool = False,
 ) -> Table:
-    """Makes the table of a record class, whose docstring says what a row is."""
-    first_line = (record.__doc__ or "").splitlines()[0].rstrip(".")
-    comment = f"{rule}: {first_line[:1].lower()}{first_line[1:]}"
-    columns = tuple(
-        Column(
-            field.name, field.metadata[_ARROW_TYPE], field.metadata[_COMMENT], _is_optional(field)
-        )
-        for field in dataclasses.fields(record)
-        if field.metadata
-    )
+    """Makes the table of a record class, whose docstring says what a row is.
+
+    ``shared``: a record class of the columns that several outcomes have from one record.
+    """
+    paragraph = " ".join((record.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
+    comment = f"{rule}: {paragraph[:1].lower()}{paragraph[1:]}"
+    columns = (*(shared.columns if shared else ()), *record.columns)
     return Table.of_outcomes(name, comment, columns, key, holds_on=holds_on)
 
 
-def _is_optional(field: "dataclasses.Field[Any]") -> bool:
-    return type(None) in getattr(field.type, "__args__", ())
-
-
-class Records(Generic[Record]):
+class Records(Generic[Row]):
     """Records of one table that were not emitted yet; without the recording."""
 
     def __init__(self, table: Table, rule: str) -> None:
         self._schema, self._rule = table.without("recording"), rule
-        self._records: list[Record] = []
+        self._records: list[Row] = []
+        self._shared: list[Any] = []
+        self._places: list[int] = []
 
-    def add(self, record: Record) -> None:
-        self._records.append(record)
+    def add(self, *records: Row, shared: Any = None) -> None:
+        """Adds records, and what they share."""
+        self._records += records
+        if shared is not None:
+            self._places += [len(self._shared)] * len(records)
+            self._shared.append(shared)
 
     def take(self) -> pa.RecordBatch:
         """Emits the records as a batch, column by column."""
-        records, self._records = self._records, []
+        records, shared, places = self._records, self._shared, pa.array(self._places, pa.int64())
+        self._records, self._shared, self._places = [], [], []
+        variants = [record.variant for record in records]
+        columns = _columns_of(records)
+        columns |= zip(_WHAT_IF, zip(*variants, strict=True), strict=True) if variants else {}
+        of_shared = _columns_of(shared)
         arrays = []
         for field in self._schema:
-            if field.name == "rule":
-                values: list[Any] = [self._rule] * len(records)
-            elif field.name in ("variant", "parameter", "parameter_value"):
-                place = "name" if field.name == "variant" else field.name
-                values = [getattr(record.variant, place) for record in records]
+            if field.name in of_shared:
+                array = pa.array(of_shared[field.name], field.type).take(places)
+            elif field.name == "rule":
+                array = pa.repeat(self._rule, len(records))
             else:
-                values = list(map(attrgetter(field.name), records))
-            arrays.append(pa.array(values, field.type))
+                array = pa.array(columns.get(field.name, ()), field.type)
+            arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _columns_of(records: Sequence[Record]) -> dict[str, Sequence[Any]]:
+    if not records:
+        return {}
+    names = records[0].__struct_fields__
+    return dict(zip(names, zip(*map(attrgetter(*names), records), strict=True), strict=True))
+
+
+def event_schema(event: type) -> pa.Schema:
+    """Makes the Arrow schema of input events: a column for each field of a NamedTuple.
+
+    Whole numbers are INT64. A field that is a list of NamedTuples is a list of structs.
+    """
+    return pa.schema([(name, _arrow_type(kind)) for name, kind in get_type_hints(event).items()])
+
+
+_ARROW_TYPES = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bool: pa.bool_(),
+}
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    if kind in _ARROW_TYPES:
+        return _ARROW_TYPES[kind]
+    arguments = get_args(kind)
+    if type(None) in arguments:
+        return _arrow_type(arguments[0])
+    if arguments:
+        return pa.list_(_arrow_type(arguments[0]))
+    return pa.struct([pa.field(field.name, field.type) for field in event_schema(kind)])
