@@ -42,8 +42,7 @@ transaction all of whose PRODUCEs are in a gap, so that a marker counts as the l
 """
 
 from .events import INPUT_SCHEMA as INPUT_SCHEMA
-from .tables import ACKS_ALL as ACKS_ALL
-from .tables import ACKS_MIN_INSYNC_REPLICAS as ACKS_MIN_INSYNC_REPLICAS
-from .tables import ACKS_SCHEMA as ACKS_SCHEMA
-from .tables import RULE as RULE
-from .tables import variants as variants
+from .outcomes import ACKS_ALL as ACKS_ALL
+from .outcomes import ACKS_MIN_INSYNC_REPLICAS as ACKS_MIN_INSYNC_REPLICAS
+from .outcomes import RULE as RULE
+from .outcomes import variants as variants

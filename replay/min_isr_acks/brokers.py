@@ -10,21 +10,20 @@ the metadata records, with a high watermark above them. Its own FETCHes of the m
   for each of its partitions is the fencing;
 * which high watermark they carried, and that the leader sent its next FETCH: it has the response.
 
-Where it can fail: two large appends in the window of one scan (``Doubt``: the first is taken, and
-what hangs on it is unknown), a session timeout that is not Kafka's default, no controller's log
-(then a change counts from when the controller responded, and a fencing is not seen at all).
+Where it can fail: two large appends in the window of one scan (``AmbiguousFencing``: the first is
+taken, and what hangs on it is unknown), a session timeout that is not Kafka's default, no
+controller's log (then a change counts from when the controller responded, and a fencing is not seen
+at all).
 """
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from .events import SILENCE, SILENCE_US, Event
+from ..model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US, BrokerControlState, next_state
+from .events import SILENCE, Event
 
-#: broker.session.timeout.ms, and how often the controller looks (an eighth of it).
-SESSION_US, SCAN_US = SILENCE_US, 1_125_000
 #: Between the scan that is due and the response with its records: timers, fsync, Raft.
 SCAN_SLACK_US = 600_000
 #: Two derived times of one moment differ by up to this: stamps and threads.
@@ -35,21 +34,15 @@ FENCING_RECORDS_MIN = 2
 RESPONSES_KEPT_US = 30_000_000
 
 
-class Standing(StrEnum):
-    UNFENCED = "unfenced"
-    STOPPING = "stopping"
-    FENCED = "fenced"
-
-
 class Applied(NamedTuple):
-    """From ``at_us`` on the leader knows of a broker's standing."""
+    """From ``at_us`` on the leader knows of a broker's state."""
 
     at_us: int
     broker_id: int
-    standing: Standing
+    state: BrokerControlState
 
 
-class Doubt(NamedTuple):
+class AmbiguousFencing(NamedTuple):
     """A broker was fenced somewhere between two times; the first was taken."""
 
     since_us: int
@@ -57,30 +50,32 @@ class Doubt(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A response with the metadata log: received, built, between which offsets, high watermark."""
+    """A response with the metadata log: built when, between which offsets, high watermark."""
 
-    at_us: int
     built_us: int
     start: int
     end: int
     high_watermark: int
 
+    @classmethod
+    def to(cls, fetch: Event, end: int) -> "Response":
+        start, high_watermark = fetch.fetch_offset, fetch.high_watermark
+        return cls(
+            fetch.built_us or 0,
+            -1 if start is None else start,
+            end,
+            -1 if high_watermark is None else high_watermark,
+        )
 
-def _response_of(fetch: Event, at_us: int, end: int) -> Response:
-    start, high_watermark = (
-        -1 if offset is None else offset for offset in (fetch.fetch_offset, fetch.high_watermark)
-    )
-    return Response(at_us, fetch.built_us or 0, start, end, high_watermark)
 
-
-class _Pending(msgspec.Struct):
+class _Change(msgspec.Struct):
     """A change that the leader has not applied yet.
 
     ``after_us`` is when the controller had committed it, or, for a fencing (``until_us`` set), the
     window of the scan. ``offset`` is the end of its records where that is known.
     """
 
-    standing: Standing
+    state: BrokerControlState
     broker_id: int
     epoch: int
     after_us: int
@@ -89,70 +84,68 @@ class _Pending(msgspec.Struct):
 
 
 class Brokers(msgspec.Struct):
-    """Brokers' standings as one node knows them. Fed in order of time."""
+    """Brokers' states as one node knows them. Fed in order of time.
 
-    standings: dict[int, Standing] = {}
+    ``decided``: what the controller made of a broker last, applied or not, and of which epoch.
+    ``fencings``: those applied whose window is not over, and when.
+    """
+
+    states: dict[int, BrokerControlState] = {}
     epochs: dict[int, int] = {}
-    doubts: list[Doubt] = []
-    #: What the controller made of a broker last, applied or not, and of which epoch.
-    decided: dict[int, tuple[Standing, int]] = {}
-    pending: list[_Pending] = []
+    ambiguous: list[AmbiguousFencing] = []
+    decided: dict[int, tuple[BrokerControlState, int]] = {}
+    pending: list[_Change] = []
     responses: list[Response] = []
     fetch: Event | None = None
-    fencings: list[tuple[_Pending, int]] = []
+    fencings: list[tuple[_Change, int]] = []
 
     def is_active(self, broker_id: int) -> bool:
         """The controller may make it a leader: it was not decided otherwise, applied or not."""
         decided = self.decided.get(broker_id)
-        return decided is None or decided[0] is Standing.UNFENCED
+        return decided is None or decided[0] is BrokerControlState.UNFENCED
 
-    def may_join(self, broker_id: int, epoch: int) -> bool:
+    def may_join(self, broker_id: int, epoch: int | None) -> bool:
         """Whether the controller would let a broker into an ISR (``isReplicaIsrEligible``).
 
         Unfenced, not stopping, and the epoch it fetches with is its. A broker of which no heartbeat
         is in the log fetches, so it is taken for unfenced.
         """
-        standing = self.standings.get(broker_id, Standing.UNFENCED)
-        known = self.epochs.get(broker_id)
-        return standing is Standing.UNFENCED and (epoch < 0 or known is None or epoch == known)
+        state = self.states.get(broker_id, BrokerControlState.UNFENCED)
+        if state is not BrokerControlState.UNFENCED:
+            return False
+        return epoch is None or self.epochs.get(broker_id, epoch) == epoch
 
     def heartbeat(self, event: Event) -> list[Applied]:
-        """Take a heartbeat (``Kind.HEARTBEAT``); ``operation`` "silence": none follows for long."""
+        """Takes a heartbeat; ``operation`` "silence": none follows for long."""
         assert event.replica_id is not None
         assert event.built_us is not None
         assert event.dequeued_us is not None
-        broker, epoch = event.replica_id, event.replica_epoch or 0
-        standing = Standing.FENCED if event.is_fenced else Standing.UNFENCED
+        broker_id, epoch, stops = event.replica_id, event.replica_epoch or 0, event.want_shut_down
         # A broker that stops at once is fenced in the response; out of the ISR it is either way.
-        if event.want_shut_down:
-            standing = Standing.STOPPING
-        self._expect(standing, broker, epoch, event.built_us)
-        if event.operation == SILENCE and standing is Standing.UNFENCED:
-            due = event.dequeued_us + SESSION_US
-            self.pending.append(
-                _Pending(Standing.FENCED, broker, epoch, due, due + SCAN_US + SCAN_SLACK_US)
-            )
-        return [] if self.fetch else self._apply_unseen()
-
-    def _expect(self, standing: Standing, broker: int, epoch: int, built_us: int) -> None:
-        fenced = any(p.broker_id == broker and p.until_us is not None for p in self.pending)
-        if self.decided.get(broker) == (standing, epoch) and not fenced:
-            return
-        self.decided[broker] = (standing, epoch)
-        self.pending.append(_Pending(standing, broker, epoch, built_us))
-
-    def _apply_unseen(self) -> list[Applied]:
-        """No responses with the metadata log are known: a change counts from its response on."""
-        known = [p for p in self.pending if p.until_us is None]
-        self.pending = [p for p in self.pending if p.until_us is not None]
-        return [self._take(p, p.after_us) for p in known]
+        is_fenced = bool(event.is_fenced) and not stops
+        state = next_state(want_shut_down=bool(stops), is_fenced=is_fenced)
+        is_due = any(p.broker_id == broker_id and p.until_us is not None for p in self.pending)
+        if self.decided.get(broker_id) != (state, epoch) or is_due:
+            self.decided[broker_id] = (state, epoch)
+            self.pending.append(_Change(state, broker_id, epoch, event.built_us))
+        if event.operation == SILENCE and state is BrokerControlState.UNFENCED:
+            due_us = event.dequeued_us + SESSION_TIMEOUT_US
+            until_us = due_us + SCAN_INTERVAL_US + SCAN_SLACK_US
+            fenced = BrokerControlState.FENCED
+            self.pending.append(_Change(fenced, broker_id, epoch, due_us, until_us))
+        if self.fetch:
+            return []
+        # No responses with the metadata log are known: a change counts from its response on.
+        changes = [change for change in self.pending if change.until_us is None]
+        self.pending = [change for change in self.pending if change.until_us is not None]
+        return [self._take(change, change.after_us) for change in changes]
 
     def miss(self, broker_id: int) -> None:
         """Lines are missing, and a broker is absent meanwhile: until it is heard of it is fenced.
 
         If it is not, it is in its ISRs; who leaves one by itself has not been caught up for long.
         """
-        self.standings[broker_id] = Standing.FENCED
+        self.states[broker_id] = BrokerControlState.FENCED
         self.decided.pop(broker_id, None)
 
     def metadata_fetch(self, event: Event, partitions_with: Callable[[int], int]) -> list[Applied]:
@@ -163,11 +156,12 @@ class Brokers(msgspec.Struct):
         fetch, self.fetch = self.fetch, event
         if fetch is None or fetch.built_us is None or event.fetch_offset is None:
             return []
-        response = _response_of(fetch, event.at_us, event.fetch_offset)
-        before = self.responses[-1].built_us if self.responses else 0
-        self._find_fencings(response, before, partitions_with)
+        response = Response.to(fetch, event.fetch_offset)
+        self._find_fencings(response, partitions_with)
         self.responses.append(response)
-        self._forget(response.built_us)
+        if response.built_us - self.responses[0].built_us > 2 * RESPONSES_KEPT_US:
+            oldest_us = response.built_us - RESPONSES_KEPT_US
+            self.responses = [kept for kept in self.responses if kept.built_us > oldest_us]
         return self._apply(response, event.at_us)
 
     def close(self) -> list[Applied]:
@@ -175,69 +169,63 @@ class Brokers(msgspec.Struct):
         fetch, self.fetch = self.fetch, None
         if fetch is None or fetch.built_us is None:
             return []
-        return self._apply(_response_of(fetch, fetch.built_us, -1), fetch.built_us)
+        return self._apply(Response.to(fetch, -1), fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
-        """The node has a response that shows a commit after a time (controller's)."""
+        """Whether the node has a response that shows a commit after a time (controller's)."""
         if not self.responses:
             return self.fetch is None
         return self._shows(self.responses[-1], after_us)
 
     def _shows(self, response: Response, after_us: int) -> bool:
-        since = after_us - COMMIT_SLACK_US
-        if response.built_us < since:
+        since_us = after_us - COMMIT_SLACK_US
+        if response.built_us < since_us:
             return False
-        known = [a.high_watermark for a in self.responses if a.built_us < since]
-        return response.high_watermark > max(known, default=-1)
+        before = [kept.high_watermark for kept in self.responses if kept.built_us < since_us]
+        return response.high_watermark > max(before, default=-1)
 
-    def _find_fencings(
-        self, response: Response, before_us: int, partitions_with: Callable[[int], int]
-    ) -> None:
-        def may_fence(broker: int) -> bool:
-            least = max(FENCING_RECORDS_MIN, 1 + partitions_with(broker))
+    def _find_fencings(self, response: Response, partitions_with: Callable[[int], int]) -> None:
+        def may_fence(broker_id: int) -> bool:
+            least = max(FENCING_RECORDS_MIN, 1 + partitions_with(broker_id))
             return response.end - response.start >= least
 
-        built_us = response.built_us
-        self.fencings = [one for one in self.fencings if (one[0].until_us or 0) >= built_us]
-        for pending, since_us in self.fencings:
+        built_us, before_us = response.built_us, 0
+        if self.responses:
+            before_us = self.responses[-1].built_us
+        self.fencings = [entry for entry in self.fencings if (entry[0].until_us or 0) >= built_us]
+        for change, since_us in self.fencings:
             # A second append as large within the window: it may have been that one.
-            if may_fence(pending.broker_id):
-                self.doubts.append(Doubt(since_us, built_us))
-        for pending in self.pending:
-            if pending.until_us is None or pending.offset is not None:
+            if may_fence(change.broker_id):
+                self.ambiguous.append(AmbiguousFencing(since_us, built_us))
+        for change in self.pending:
+            if change.until_us is None or change.offset is not None:
                 continue
-            in_window = pending.after_us <= built_us <= pending.until_us
+            in_window = change.after_us <= built_us <= change.until_us
             # Who slept through the window learns of all at once.
-            slept = before_us < pending.after_us <= built_us
-            if (in_window or slept) and may_fence(pending.broker_id):
-                pending.offset = response.end
-                self.decided[pending.broker_id] = (Standing.FENCED, pending.epoch)
+            slept = before_us < change.after_us <= built_us
+            if (in_window or slept) and may_fence(change.broker_id):
+                change.offset = response.end
+                self.decided[change.broker_id] = (BrokerControlState.FENCED, change.epoch)
 
     def _apply(self, response: Response, at_us: int) -> list[Applied]:
         applied: list[Applied] = []
-        kept: list[_Pending] = []
-        for pending in self.pending:
-            in_window = response.built_us <= (pending.until_us or 0)
-            if pending.offset is not None:
-                due = response.high_watermark >= pending.offset
+        pending: list[_Change] = []
+        for change in self.pending:
+            in_window = response.built_us <= (change.until_us or 0)
+            if change.offset is not None:
+                is_due = response.high_watermark >= change.offset
             else:
-                due = pending.until_us is None and self._shows(response, pending.after_us)
-            if due:
+                is_due = change.until_us is None and self._shows(response, change.after_us)
+            if is_due:
                 if in_window:
-                    self.fencings.append((pending, response.built_us))
-                applied.append(self._take(pending, at_us))
-            elif pending.until_us is None or pending.offset is not None or in_window:
-                kept.append(pending)
-        self.pending = kept
+                    self.fencings.append((change, response.built_us))
+                applied.append(self._take(change, at_us))
+            elif change.until_us is None or change.offset is not None or in_window:
+                pending.append(change)
+        self.pending = pending
         return applied
 
-    def _take(self, pending: _Pending, at_us: int) -> Applied:
-        self.standings[pending.broker_id] = pending.standing
-        self.epochs[pending.broker_id] = pending.epoch
-        return Applied(at_us, pending.broker_id, pending.standing)
-
-    def _forget(self, built_us: int) -> None:
-        if built_us - self.responses[0].built_us > 2 * RESPONSES_KEPT_US:
-            self.responses = [
-                a for a in self.responses if built_us - a.built_us < RESPONSES_KEPT_US
-            ]
+    def _take(self, change: _Change, at_us: int) -> Applied:
+        self.states[change.broker_id] = change.state
+        self.epochs[change.broker_id] = change.epoch
+        return Applied(at_us, change.broker_id, change.state)

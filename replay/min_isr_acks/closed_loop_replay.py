@@ -11,65 +11,53 @@ then.
 """
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ..outcomes import Variant, Verdict, batch_of, made_unknown
-from . import tables
-from .closed_loop import LOOPS, OWN_US, Alone, ClosedLoop, Group, Logged, LoopState, Produce, Sent
-from .events import NEVER, Kind
+from ..model.partition import Acks, Errors
+from ..outcomes import Variant, Verdict
+from ..records import Records
+from .closed_loop import OWN_US, ClosedLoop, Group, LoopState, OfLog, Produce, Sent, Waits
+from .events import Event, Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from .reasons import ACKS_0, COLD, LOG_ENDED, NONE, REQUEST_TIMED_OUT
+from .outcomes import (
+    ACKS_ALL,
+    ACKS_MIN_INSYNC_REPLICAS,
+    PRODUCE_CLOSED_LOOP_OUTCOMES,
+    RULE,
+    ProduceClosedLoopOutcome,
+    Produced,
+)
 from .replay import MinIsrAcks
+from .responses import LOG_ENDED
 
 #: Cycles of a follower until its leader is warm. They get shorter with their number, not with time
 #: (in clusters of seven times the load as well), steeply up to the 300th, little from the 500th on.
 WARM = 500
-_SCHEMA = tables.PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
-_VARIANTS = (tables.ACKS_ALL, tables.ACKS_MIN_INSYNC_REPLICAS)
+COLD = "the broker was cold, and may get warm where responses come sooner"
+_VARIANTS = {Acks.ALL: Variant(ACKS_ALL), Acks.MIN_ISR: Variant(ACKS_MIN_INSYNC_REPLICAS)}
 #: Errors of what was appended; with acks=0 there is none.
-_APPENDED = (None, NONE, REQUEST_TIMED_OUT)
-_WAITS = ("latency_ms", "request_recorded_latency_ms")
+_APPENDED = (None, Errors.NONE, Errors.REQUEST_TIMED_OUT)
 _PREDICTED = ("received_at", "latency_ms", "latency_sent_earliest_ms", "error_code")
-#: Starts the replay of each PRODUCE as it arrived, from what it had saved.
-OpenLoop = Callable[[bytes | None], MinIsrAcks]
-_Row = tuple[Any, ...]
-
-
-#: Columns of the replay of each partition as it arrived; times are read as microseconds.
-_READ = (
-    *("request_id", "reason", "isr", "min_insync_replicas", "appended_at"),
-    *("all_isr_acked_at", "acks_all_error", "request_acks_all_latency_ms"),
-    *("min_isr_acked_at", "min_isr_error", "request_min_isr_latency_ms"),
-)
-_OUTCOME = pa.schema(
-    tables.ACKS_SCHEMA.field(name).with_type(pa.int64())
-    if name.endswith("_at")
-    else tables.ACKS_SCHEMA.field(name)
-    for name in _READ
-)
-_Outcome = dict[str, Any]
 
 
 class _State(msgspec.Struct, array_like=True):
     """All that is carried.
 
-    ``known``: outcomes by request id. ``waiting``: PRODUCEs that have none yet. ``last``: the last
-    one of each connection. ``held``: rows of a leader that is not warm yet.
+    ``waiting``: PRODUCEs in the log's order, from the first on of which it is not known what it
+    got as it arrived. ``last``: the last one of each connection. ``held``: outcomes of a leader
+    that is not warm yet.
     """
 
     loops: list[LoopState]
     cycles: dict[int, Cycles] = {}
     last: dict[str, int] = {}
-    waiting: list[int] = []
-    known: dict[str, list[_Outcome]] = {}
+    waiting: dict[str, int] = {}
     groups: list[Group] = []
     produces: dict[int, Produce] = {}
-    held: list[_Row] = []
+    held: list[ProduceClosedLoopOutcome] = []
     number: int = 0
     now_us: int = 0
     own_handling_us: int = 0
@@ -78,7 +66,10 @@ class _State(msgspec.Struct, array_like=True):
 
 
 class ProducersReact:
-    """The replay of one leader with producers that react, beside that of each PRODUCE alone."""
+    """The replay of one leader with producers that react, beside that of each PRODUCE alone.
+
+    ``open_loop`` starts the replay of each PRODUCE as it arrived, from what it had saved.
+    """
 
     def __init__(
         self,
@@ -87,18 +78,21 @@ class ProducersReact:
         saved: bytes | None = None,
     ) -> None:
         self._node_id = node_id
-        of_open_loop, self._state = None, _State([LoopState() for _ in LOOPS])
+        of_open_loop = None
+        self._state = _State([LoopState(acks, sent) for acks in Acks for sent in Sent])
         if saved:
             of_open_loop, self._state = msgspec.msgpack.decode(saved, type=tuple[bytes, _State])
         self._open_loop, state = open_loop(of_open_loop), self._state
-        of_log = state.produces, state.cycles, state.groups
-        self._loops = [ClosedLoop(place, *of_log, one) for place, one in enumerate(state.loops)]
+        log = OfLog(state.produces, state.cycles, state.groups)
+        self._loops = {(loop.acks, loop.sent): ClosedLoop(log, loop) for loop in state.loops}
+        self._records: Records[ProduceClosedLoopOutcome]
+        self._records = Records(PRODUCE_CLOSED_LOOP_OUTCOMES, RULE)
 
     def saved(self) -> bytes:
         return msgspec.msgpack.encode((self._open_loop.saved(), self._state))
 
     def feed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Take an increment and return the outcomes that nothing still to come can change."""
+        """Takes an increment and returns the outcomes that nothing still to come can change."""
         gc.disable()  # Nothing here is a cycle, and looking for them takes a third of the time.
         try:
             return self._feed(batch)
@@ -106,58 +100,69 @@ class ProducersReact:
             gc.enable()
 
     def _feed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        acks = self._open_loop.feed(batch)
-        self._know(acks)
-        for line in _lines_of(batch):
-            self._state.now_us = line.at_us
-            if line.replica_id is not None:
-                self._fetched(line, line.replica_id)
-            elif line.partitions:
-                self._produced(line)
-        self._add_known()
         state = self._state
-        first = (state.produces[number].line.dequeued_us for number in state.waiting[:1])
-        until_us = min([state.now_us, *first])
-        self._advance(until_us - LOOKAHEAD_US)
-        rows: list[_Row] = []
+        for events in self._open_loop.replay(batch):
+            for event, partitions in events:
+                if event.kind == Kind.FETCH:
+                    state.now_us = event.at_us
+                    self._fetched(event)
+                elif event.kind == Kind.PRODUCE:
+                    state.now_us = event.at_us
+                    if partitions:
+                        self._produced(event)
+            self._know(self._open_loop.finalized())
+        waiting = (state.produces[number].dequeued_us for number in state.waiting.values())
+        self._advance(min(state.now_us, next(waiting, state.now_us)) - LOOKAHEAD_US)
         if any(cycles.number >= WARM for cycles in state.cycles.values()):
-            rows, state.held = state.held, []
-        return acks, batch_of(rows, _SCHEMA)
+            self._emit_held()
+        return self._open_loop.rows(), self._records.take()
 
     def finish(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        acks = self._open_loop.finish()
-        self._know(acks)
-        self._add_known()
         state = self._state
+        self._know(self._open_loop.finalized(over=True))
         self._advance(state.now_us)
         for produce in state.produces.values():
-            if produce.left:
+            if not produce.is_emitted:
                 self._emit(produce)
-        rows, state.held = state.held, []
         fetches = max((cycles.number for cycles in state.cycles.values()), default=0)
-        return acks, _without_cold(batch_of(rows, _SCHEMA), fetches)
+        if fetches < WARM:
+            self._withdraw_cold(fetches)
+        self._emit_held()
+        return self._open_loop.rows(), self._records.take()
 
-    def _fetched(self, line: Logged, replica_id: int) -> None:
-        state, noted_us = self._state, line.at_us
+    def _fetched(self, event: Event) -> None:
+        state, noted_us, replica_id = self._state, event.at_us, event.replica_id or 0
         if replica_id not in state.cycles:
             state.cycles[replica_id] = Cycles()
-            for loop in self._loops:
+            for loop in self._loops.values():
                 loop.add_follower(replica_id, noted_us)
-        if line.built_us is not None:
-            burst_us = min(state.held_back_us)
-            state.cycles[replica_id].fetched(noted_us, line.handled_us, line.built_us, burst_us)
+        if event.built_us is not None:
+            times = noted_us, event.handled_us or 0, event.built_us
+            state.cycles[replica_id].fetched(*times, min(state.held_back_us))
 
-    def _produced(self, line: Logged) -> None:
+    def _produced(self, event: Event) -> None:
         state = self._state
         state.number += 1
-        handling_us = line.handled_us - line.received_us
+        dequeued_us, handled_us = event.dequeued_us or 0, event.handled_us or 0
+        handling_us = handled_us - (event.received_us or 0)
         # Loops are so far behind the log: nothing arrives before that.
-        since_us = line.dequeued_us - LOOKAHEAD_US
-        received_us = max(line.received_us, since_us)
-        produce = Produce(line, state.number, received_us, sent_us=(received_us,) * 3)
-        produce.previous = state.last.get(line.connection, 0)
+        since_us = dequeued_us - LOOKAHEAD_US
+        received_us = max(event.received_us or 0, since_us)
+        connection = event.connection or ""
+        produce = Produce(
+            state.number,
+            event.request_id,
+            event.client_id,
+            event.acks or 0,
+            received_us,
+            dequeued_us,
+            handled_us,
+            event.built_us,
+            dict.fromkeys(Sent, received_us),
+            state.last.get(connection, 0),
+        )
         last = state.produces.get(produce.previous)
-        free_us = None if last is None else last.line.built_us
+        free_us = None if last is None else last.built_us
         # Behind a response it is not handled faster than on its own.
         if last is None or free_us is None or received_us - free_us > OWN_US:
             if handling_us <= PAUSE_US:
@@ -168,70 +173,79 @@ class ProducersReact:
                 state.held_back_handling_us = handling_us
             handling_us = state.held_back_handling_us
             produce.handling_us = min(state.own_handling_us, handling_us), handling_us
-            state.held_back_us = (state.held_back_us[1], line.handled_us)
+            state.held_back_us = (state.held_back_us[1], handled_us)
             produce.is_own = False
             produce.turnaround_us = max(received_us - free_us, 0)
-            until_us = min(free_us, received_us)
-            earliest_us, sent_us, _ = (max(min(us, until_us), since_us) for us in last.sent_us)
+            until_us, before = min(free_us, received_us), last.sent_us
+            earliest_us, sent_us = (
+                max(min(before[sent], until_us), since_us)
+                for sent in (Sent.EARLIEST, Sent.ESTIMATE)
+            )
             # Spread evenly and the same in every run: multiples of the golden ratio.
             share = state.number * 2_654_435_769 % 2**32 / 2**32
             sent_us += int(max(until_us - sent_us, 0) * share)
-            produce.sent_us = earliest_us, sent_us, received_us
-        state.last[line.connection] = state.number
+            produce.sent_us |= {Sent.EARLIEST: earliest_us, Sent.ESTIMATE: sent_us}
+        state.last[connection] = state.number
         state.produces[state.number] = produce
-        state.waiting.append(state.number)
+        state.waiting[event.request_id] = state.number
 
-    def _know(self, acks: pa.RecordBatch) -> None:
-        """Outcomes of PRODUCEs as they arrived, with the min.insync.replicas in force."""
-        in_force = acks.filter(pc.equal(acks.column("parameter"), "none"))
-        for row in in_force.select(_OUTCOME.names).cast(_OUTCOME).to_pylist():
-            self._state.known.setdefault(row.pop("request_id"), []).append(row)
-
-    def _add_known(self) -> None:
-        """PRODUCEs in the log's order, up to the first whose outcome is not known yet."""
-        state, added = self._state, 0
-        for number in state.waiting:
+    def _know(self, produced: Iterable[Produced]) -> None:
+        """Takes what PRODUCEs got as they arrived; adds them in the log's order."""
+        state, added = self._state, []
+        for done in produced:
+            self._complete(state.produces[state.waiting[done.request.request_id]], done)
+        for request_id, number in state.waiting.items():
             produce = state.produces[number]
-            outcomes = state.known.get(produce.line.request_id, [])
-            if len(outcomes) < (produce.line.partitions or 0):
+            if not produce.waits:
                 break
-            added += 1
-            del state.known[produce.line.request_id]
-            self._complete(produce, outcomes)
+            added.append(request_id)
             previous = state.produces.get(produce.previous)
             if previous is not None:
-                previous.next = produce.number
-            for loop in self._loops:
-                loop.add(produce, previous)
-        del state.waiting[:added]
+                previous.next = number
+            for loop in self._loops.values():
+                loop.add(produce)
+        for request_id in added:
+            del state.waiting[request_id]
 
-    def _complete(self, produce: Produce, outcomes: Sequence[_Outcome]) -> None:
-        """What the replay of a PRODUCE alone tells of it."""
-        appended_us, produce.groups = produce.line.handled_us, ([], [])
-        # With acks=0 it is appended all the same, and wakes followers.
-        reasons = (one["reason"] for one in outcomes)
-        produce.reason = next((one for one in reasons if one not in (None, ACKS_0)), None)
-        needed = [one["isr"] for one in outcomes if one["min_isr_error"] in _APPENDED]
-        is_known = produce.reason is None and all(needed)
-        produce.is_appended = is_known
-        for one in outcomes if is_known else ():
-            isr = one["isr"] or ()
-            replicas = tuple([replica for replica in isr if replica != self._node_id])
-            produce.followers += tuple([one for one in replicas if one not in produce.followers])
-            min_isr_followers = (one["min_insync_replicas"] or 0) - 1
-            if produce.waits:
-                self._add_group((replicas, len(replicas)), produce.groups[0])
-                self._add_group((replicas, min_isr_followers), produce.groups[1])
+    def _complete(self, produce: Produce, produced: Produced) -> None:
+        """Takes what the replay of a PRODUCE alone tells, with the min.insync.replicas in force."""
+        in_force, has_response = [of[0] for of in produced.responses], produce.acks != 0
+        if has_response:  # With acks=0 it is appended all the same, and wakes followers.
+            reasons = (full.reason or early.reason for _, full, early in in_force)
+            produce.reason = next(filter(None, reasons), None)
+        groups: dict[Acks, list[int]] = {acks: [] for acks in Acks}
+        is_taken, is_known, appended_us = True, produce.reason is None, produce.handled_us
+        for batch, (under, _, early) in zip(produced.batches, in_force, strict=True):
+            replicas = tuple([member for member in batch.isr or () if member != self._node_id])
+            added = [replica for replica in replicas if replica not in produce.followers]
+            produce.followers = (*produce.followers, *added)
+            early_followers = (under.min_isr or 0) - 1
+            if produce.acks not in (0, 1):
+                self._add_group((replicas, len(replicas)), groups[Acks.ALL])
+                self._add_group((replicas, early_followers), groups[Acks.MIN_ISR])
             # Refused, or the leader was lost: no follower acknowledges it.
-            if one["min_isr_error"] not in _APPENDED or min_isr_followers > len(replicas):
-                produce.is_appended = False
-            appended_us = max(appended_us, one["appended_at"] or 0)
-        if appended_us > produce.line.handled_us:
+            is_appended = early.error in _APPENDED
+            is_known &= not is_appended or bool(batch.isr)
+            is_taken &= is_appended and early_followers <= len(replicas)
+            if has_response and batch.is_appended:
+                appended_us = max(appended_us, batch.appended_us)
+        produce.is_appended = is_known and is_taken
+        if not is_known:
+            produce.followers, groups = (), {acks: [] for acks in Acks}
+        elif appended_us > produce.handled_us:
             # Of a transaction: its coordinator is asked first, and no handler waits for that.
             produce.append_us = appended_us - produce.received_us
-        known = outcomes if is_known else []
-        all_isr = _alone(produce, known, "acks_all", "all_isr_acked_at")
-        produce.alone = all_isr, _alone(produce, known, "min_isr", "min_isr_acked_at")
+        recorded_us = (produce.built_us or produce.received_us) - produce.received_us
+        for acks, latency in zip(Acks, produced.slowest(0), strict=True):
+            produce.waits[acks] = waits = Waits(recorded_us, groups=groups[acks])
+            if latency.ms is not None and is_known:
+                responses = [of.response(acks) for of in in_force]
+                waits.latency_us = round(latency.ms * 1000)
+                waits.error = max(response.error or 0 for response in responses)
+                acked_us = [response.passed_us for response in responses]
+                if None not in acked_us:
+                    last_us = max(produce.handled_us, *(us or 0 for us in acked_us))
+                    waits.after_ack_us = max(waits.latency_us - (last_us - produce.received_us), 0)
 
     def _add_group(self, group: Group, groups: list[int]) -> None:
         known = self._state.groups
@@ -241,8 +255,8 @@ class ProducersReact:
             groups.append(known.index(group))
 
     def _advance(self, until_us: int) -> None:
-        state = self._state
-        for loop in self._loops:
+        state, loops = self._state, self._loops.values()
+        for loop in loops:
             loop.advance(until_us)
         for produce in list(state.produces.values()):
             if produce.left:
@@ -250,62 +264,63 @@ class ProducersReact:
             if not produce.is_emitted:
                 self._emit(produce)
             # What is sent from now on arrives later than that by itself, here and in the log.
-            built_us = max(produce.line.built_us or 0, *(run.built_us for run in produce.runs))
-            if built_us + OWN_US < until_us:
+            built_us = max(loop.built_us(produce.number) or 0 for loop in loops)
+            if max(produce.built_us or 0, built_us) + OWN_US < until_us:
                 del state.produces[produce.number]
+                for loop_state in state.loops:
+                    del loop_state.runs[produce.number]
         for cycles in state.cycles.values():
             cycles.forget(until_us)
         last = state.last.items()
         state.last = {connection: number for connection, number in last if number in state.produces}
 
     def _emit(self, produce: Produce) -> None:
-        produce.is_emitted, line, received_us = True, produce.line, produce.received_us
-        for variant, first in zip(_VARIANTS, (0, len(Sent)), strict=True):
-            if not produce.waits:
-                break
-            earliest, run, latest = produce.runs[first : first + len(Sent)]
-            recorded_ms = None if line.built_us is None else (line.built_us - received_us) / 1000
-            reason = produce.reason or (LOG_ENDED if run.built_us < 0 else None)
-            arrived_us, verdict = None, Verdict.UNKNOWN
-            outcome: _Row = (None,) * 4
-            if reason is None:
-                runs = (run, earliest, latest)
-                waits = (
-                    None if o.built_us < 0 else (o.built_us - o.arrived_us) / 1000 for o in runs
-                )
-                arrived_us, verdict, outcome = run.arrived_us, Verdict.REPLAYED, (*waits, run.error)
-            of_line = (line.request_id, self._node_id, line.client_id, produce.is_own, received_us)
-            what_if = Variant(variant).what_if(tables.RULE).values()
-            row = (*what_if, *of_line, arrived_us, recorded_ms, *outcome, verdict, reason)
-            self._state.held.append(row)
+        produce.is_emitted, received_us = True, produce.received_us
+        for acks, variant in _VARIANTS.items() if produce.acks not in (0, 1) else ():
+            runs = {s.sent: s.runs.get(produce.number) for s in self._state.loops if s.acks is acks}
+            waits = {
+                sent: None if run is None or run.built_us is None else run.built_us - run.arrived_us
+                for sent, run in runs.items()
+            }
+            recorded_us = None if produce.built_us is None else produce.built_us - received_us
+            record = ProduceClosedLoopOutcome(
+                variant=variant,
+                request_id=produce.request_id,
+                node_id=self._node_id,
+                client_id=produce.client_id,
+                is_own=produce.is_own,
+                recorded_received_at=received_us,
+                request_recorded_latency_ms=_ms(recorded_us),
+            )
+            run = runs[Sent.ESTIMATE]
+            if produce.reason or waits[Sent.ESTIMATE] is None or run is None:
+                record.make_unknown(produce.reason or LOG_ENDED)
+            else:
+                record.received_at, record.error_code = run.arrived_us, run.error
+                record.latency_ms = _ms(waits[Sent.ESTIMATE])
+                record.latency_sent_earliest_ms = _ms(waits[Sent.EARLIEST])
+                record.latency_sent_latest_ms = _ms(waits[Sent.LATEST])
+            self._state.held.append(record)
+
+    def _emit_held(self) -> None:
+        for record in self._state.held:
+            self._records.add(record)
+        self._state.held = []
+
+    def _withdraw_cold(self, fetches: int) -> None:
+        """Makes unknown where the leader was cold, and may have been warm."""
+        for variant in _VARIANTS.values():
+            records = [record for record in self._state.held if record.variant == variant]
+            known = [record for record in records if record.latency_ms is not None]
+            wait_ms = sum(record.latency_ms or 0 for record in known)
+            recorded_ms = sum(record.request_recorded_latency_ms or 0 for record in known)
+            if fetches * recorded_ms >= 2 * WARM * wait_ms > 0:
+                for record in records:
+                    for name in _PREDICTED:
+                        setattr(record, name, None)
+                    if record.verdict is not Verdict.UNKNOWN:
+                        record.make_unknown(COLD)
 
 
-def _lines_of(batch: pa.RecordBatch) -> Iterator[Logged]:
-    """PRODUCEs and followers' FETCHes of an increment."""
-    rows = batch.filter(pc.is_in(batch.column("kind"), pa.array([Kind.FETCH, Kind.PRODUCE])))
-    numbers = pc.list_value_length(rows.column("partitions"))
-    columns = [*(rows.column(name) for name in Logged._fields[:-1]), numbers]
-    return map(Logged._make, zip(*(column.to_pylist() for column in columns), strict=True))
-
-
-def _alone(produce: Produce, outcomes: Sequence[_Outcome], rule: str, acked_at: str) -> Alone:
-    """The response under one rule; as recorded where that is unknown."""
-    line, received_us = produce.line, produce.received_us
-    latency_ms = outcomes[0][f"request_{rule}_latency_ms"] if outcomes else None
-    if latency_ms is None:
-        return Alone((line.built_us or received_us) - received_us, None)
-    latency_us = round(latency_ms * 1000)
-    acked_us = max(line.handled_us, *(one[acked_at] or NEVER for one in outcomes))
-    error = max(one[f"{rule}_error"] or 0 for one in outcomes)
-    return Alone(latency_us, error, max(latency_us - (acked_us - received_us), 0))
-
-
-def _without_cold(rows: pa.RecordBatch, fetches: int) -> pa.RecordBatch:
-    """What is left of a leader's rows: unknown where it was cold, and may have been warm."""
-    for variant in _VARIANTS if fetches < WARM else ():
-        of_variant = pc.equal(rows.column("variant"), variant)
-        known = rows.filter(pc.and_(of_variant, pc.is_valid(rows.column("latency_ms"))))
-        wait_ms, recorded_ms = (pc.sum(known.column(name)).as_py() or 0 for name in _WAITS)
-        if fetches * recorded_ms >= 2 * WARM * wait_ms > 0:
-            rows = made_unknown(rows, of_variant, COLD, _PREDICTED)
-    return rows
+def _ms(us: int | None) -> float | None:
+    return None if us is None else us / 1000

@@ -15,7 +15,7 @@ began before the log, only what it has listed since is known.
 
 import msgspec
 
-from .events import NULL
+from .inputs import TopicPartition
 
 #: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.
@@ -29,8 +29,8 @@ SESSIONS_KEPT = 10_000
 
 
 class Session(msgspec.Struct, array_like=True):
-    partitions: set[int] = set()
-    parked_until_us: int = NULL
+    partitions: set[TopicPartition] = set()
+    parked_until_us: int = 0
 
 
 class Consumers(msgspec.Struct):
@@ -40,46 +40,49 @@ class Consumers(msgspec.Struct):
     """
 
     sessions: dict[int, Session] = {}
-    of_partition: dict[int, set[int]] = {}
-    parked_until_us: dict[int, int] = {}
+    of_partition: dict[TopicPartition, set[int]] = {}
+    parked_until_us: dict[TopicPartition, int] = {}
 
-    def is_parked(self, partition: int, since_us: int) -> bool:
-        """Whether a FETCH of a partition was parked at a time."""
-        if self.parked_until_us.get(partition, NULL) > since_us:
+    def is_parked(self, partition: TopicPartition, since_us: int) -> bool:
+        """Tells whether a FETCH of a partition was parked at a time."""
+        if self.parked_until_us.get(partition, 0) > since_us:
             return True
-        of = self.of_partition.get(partition, ())
-        return any(self.sessions[one].parked_until_us > since_us for one in of)
+        ids = self.of_partition.get(partition, ())
+        return any(self.sessions[session_id].parked_until_us > since_us for session_id in ids)
 
-    def partitions(self, at_us: int) -> set[int]:
-        """Partitions of sessions, and those that were parked without one at a time or later."""
+    def forget(self, before_us: int) -> None:
         parked = self.parked_until_us.items()
-        self.parked_until_us = {one: until_us for one, until_us in parked if until_us >= at_us}
-        return {*self.of_partition, *self.parked_until_us}
+        self.parked_until_us = {key: until_us for key, until_us in parked if until_us >= before_us}
 
     def fetch(
-        self, session_id: int, listed: set[int], forgotten: set[int], is_full: bool, until_us: int
+        self,
+        session_id: int,
+        listed: set[TopicPartition],
+        forgotten: set[TopicPartition],
+        is_full: bool,
+        until_us: int,
     ) -> None:
-        """Take which partitions a FETCH lists and forgets, and until when it is parked or NULL."""
-        if session_id in (0, NULL):
-            for partition in listed if until_us != NULL else ():
-                known_us = self.parked_until_us.get(partition, NULL)
-                self.parked_until_us[partition] = max(known_us, until_us)
+        """Takes which partitions a FETCH lists and forgets; ``until_us`` 0: it is not parked."""
+        if not session_id:
+            for partition in listed if until_us else ():
+                before_us = self.parked_until_us.get(partition, 0)
+                self.parked_until_us[partition] = max(before_us, until_us)
             return
-        known = self.sessions.pop(session_id, None) or Session()
-        self._leave(session_id, known.partitions - listed if is_full else forgotten)
-        known.partitions = listed if is_full else (known.partitions - forgotten) | listed
-        known.parked_until_us = max(known.parked_until_us, until_us)
+        session = self.sessions.pop(session_id, None) or Session()
+        self._leave(session_id, session.partitions - listed if is_full else forgotten)
+        session.partitions = listed if is_full else (session.partitions - forgotten) | listed
+        session.parked_until_us = max(session.parked_until_us, until_us)
         for partition in listed:
             self.of_partition.setdefault(partition, set()).add(session_id)
         # The last used come last.
-        self.sessions[session_id] = known
+        self.sessions[session_id] = session
         if len(self.sessions) > SESSIONS_KEPT:
             oldest = next(iter(self.sessions))
             self._leave(oldest, self.sessions.pop(oldest).partitions)
 
-    def _leave(self, session_id: int, partitions: set[int]) -> None:
+    def _leave(self, session_id: int, partitions: set[TopicPartition]) -> None:
         for partition in partitions:
-            of = self.of_partition.get(partition, set())
-            of.discard(session_id)
-            if not of:
+            ids = self.of_partition.get(partition, set())
+            ids.discard(session_id)
+            if not ids:
                 self.of_partition.pop(partition, None)

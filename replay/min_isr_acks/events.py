@@ -13,10 +13,8 @@ Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effe
 from enum import StrEnum
 from typing import NamedTuple
 
-import pyarrow as pa
+from ..records import event_schema
 
-#: An integer that is null, and a time that never comes.
-NULL, NEVER = -(1 << 63), 1 << 62
 #: Name of the config that the rule is about.
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 #: A follower's progress is noted at most this long after the handler took its FETCH.
@@ -40,8 +38,8 @@ class Kind(StrEnum):
     HEARTBEAT = "heartbeat"
     METADATA = "metadata"
     #: ALTER_PARTITION arrived at the controller, and its response was built.
-    ISR_ASKED = "isr_asked"
-    ISR_ANSWERED = "isr_answered"
+    ISR_REQUESTED = "isr_asked"
+    ISR_COMMITTED = "isr_answered"
     #: Those of this node, with the active controller's response; the next are to this node.
     METADATA_FETCH = "metadata_fetch"
     CONSUMER_FETCH = "consumer_fetch"
@@ -117,34 +115,5 @@ class Event(NamedTuple):
     partitions: list[Partition] | None = None
 
 
-_TEXTS = {
-    *("topic", "topic_id", "request_id", "kind", "client_id", "connection"),
-    *("name", "operation", "value"),
-}
-_LISTS = {"isr", "replicas"}
-_LONGS = {"record_bytes", "base_offset", "fetch_offset", "high_watermark", "replica_epoch"}
-
-
-def _type(name: str) -> pa.DataType:
-    if name in _TEXTS:
-        return pa.string()
-    if name in _LISTS:
-        return pa.list_(pa.int32())
-    if name.startswith(("is_", "want_")):
-        return pa.bool_()
-    return pa.int64() if name in _LONGS or name.endswith("_us") else pa.int32()
-
-
-PARTITION_TYPE = pa.struct([(name, _type(name)) for name in Partition._fields])
 #: Input of the replay: ``Event``, a column per field.
-INPUT_SCHEMA = pa.schema(
-    [
-        (name, pa.list_(PARTITION_TYPE) if name == "partitions" else _type(name))
-        for name in Event._fields
-    ]
-)
-
-
-def batch_of(events: list[Event]) -> pa.RecordBatch:
-    """A batch of ``INPUT_SCHEMA`` from events."""
-    return pa.RecordBatch.from_pylist([event._asdict() for event in events], schema=INPUT_SCHEMA)
+INPUT_SCHEMA = event_schema(Event)

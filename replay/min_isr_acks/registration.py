@@ -10,8 +10,8 @@ from ..other_clocks import Comparison, times_of
 from ..rule import Replay, Rule, Settings
 from .closed_loop_replay import ProducersReact
 from .events import Kind
+from .outcomes import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from .replay import MinIsrAcks
-from .tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 
 #: Columns of the closed loop.
 _REACTING = (
@@ -45,7 +45,7 @@ _REPLAYED = (
     *("min_insync_replicas", "isr", "all_isr_acked_at", "min_isr_acked_at", "visible_at"),
     *("acks_all_error", "min_isr_error", "replicas_at_min_isr_ack", "exposure_ms"),
     *("partition_acks_all_latency_ms", "partition_min_isr_latency_ms"),
-    *(name for name in min_isr_acks.ACKS_SCHEMA.names if name.startswith(_SLOWEST)),
+    *(name for name in PRODUCE_ACK_OUTCOMES.names if name.startswith(_SLOWEST)),
 )
 RULE = Rule(
     name=min_isr_acks.RULE,

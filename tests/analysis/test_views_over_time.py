@@ -20,7 +20,10 @@ from kip_replay.replay.incremental_fetch.tables import (
 from kip_replay.replay.log_tables import CONFIGS, FETCHES, REQUESTS
 from kip_replay.replay.log_tables import PRODUCES as PRODUCE_LINES
 from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
+from kip_replay.replay.min_isr_acks.outcomes import (
+    PRODUCE_ACK_OUTCOMES,
+    PRODUCE_CLOSED_LOOP_OUTCOMES,
+)
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 

@@ -8,8 +8,11 @@ from small_tables import latencies
 
 from constructed import Row, at, row, rule_steps
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.outcomes import (
+    PRODUCE_ACK_OUTCOMES,
+    PRODUCE_CLOSED_LOOP_OUTCOMES,
+)
 from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LATENCY_SUMMARY

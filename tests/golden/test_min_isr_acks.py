@@ -15,15 +15,9 @@ import pytest
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.replay.min_isr_acks.closed_loop_replay import COLD
-from kip_replay.replay.min_isr_acks.reasons import (
-    DECIDED,
-    LOG_ENDED,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    REFUSED_AS_RECORDED,
-)
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
+from kip_replay.replay.min_isr_acks.outcomes import PRODUCE_ACK_OUTCOMES
+from kip_replay.replay.min_isr_acks.responses import DECIDED, LOG_ENDED, REFUSED_AS_RECORDED
+from kip_replay.replay.model.partition import Errors
 
 from . import some_of
 from .recorded import STEPS, Row, events_by, events_of, fed, found
@@ -90,15 +84,17 @@ def waited(recording: str, having: str) -> list[tuple[Any, ...]]:
 
 def test_each_not_enough_replicas_was_foreseen() -> None:
     """acks-not-enough: brokers 13 and 12 stop. No ALTER_PARTITION shows it, the heartbeats do."""
-    rows = waited("acks-not-enough", f"{NOT_ENOUGH_REPLICAS} IN (recorded_error, acks_all_error)")
-    assert rows == [(*[NOT_ENOUGH_REPLICAS] * 3, 119)]
+    rows = waited(
+        "acks-not-enough", f"{Errors.NOT_ENOUGH_REPLICAS} IN (recorded_error, acks_all_error)"
+    )
+    assert rows == [(*[Errors.NOT_ENOUGH_REPLICAS] * 3, 119)]
 
 
 def late_ms(recording: str, longer_than_ms: int) -> list[float]:
     """How much later than replayed the responses were that took so long."""
     query = f"""
         SELECT request_recorded_latency_ms - request_acks_all_latency_ms {WAITED}
-        AND request_recorded_latency_ms > {longer_than_ms} AND acks_all_error = {NONE}"""
+        AND request_recorded_latency_ms > {longer_than_ms} AND acks_all_error = {Errors.NONE}"""
     return [late for (late,) in found(recording, "min_isr_acks", query)]
 
 
@@ -120,10 +116,11 @@ def test_frozen_broker_is_fenced_when_its_session_is_over() -> None:
 
 @pytest.mark.slow
 def test_leader_that_was_frozen_turns_its_producers_away() -> None:
-    rows = waited("mixed-4.2", f"recorded_error = {NOT_LEADER_OR_FOLLOWER}")
+    rows = waited("mixed-4.2", f"recorded_error = {Errors.NOT_LEADER_OR_FOLLOWER}")
     assert sum(count for *_, count in rows) == 15
     assert {(acks_all, early) for _, acks_all, early, _ in rows} <= {
-        (NOT_LEADER_OR_FOLLOWER, early) for early in (NOT_LEADER_OR_FOLLOWER, NONE)
+        (Errors.NOT_LEADER_OR_FOLLOWER, early)
+        for early in (Errors.NOT_LEADER_OR_FOLLOWER, Errors.NONE)
     }
 
 

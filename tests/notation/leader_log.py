@@ -12,14 +12,13 @@ from typing import Any, Self
 import pyarrow as pa
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
+from kip_replay.replay.min_isr_acks import INPUT_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
     SILENCE,
     Event,
     Kind,
     Partition,
-    batch_of,
 )
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
@@ -28,6 +27,10 @@ REPLICAS = (11, 12, 13)
 #: Beginning of the clock: stamps are never near zero.
 EPOCH_US = 1_000_000_000_000
 Row = dict[str, Any]
+
+
+def batch_of(events: list[Event]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([event._asdict() for event in events], schema=INPUT_SCHEMA)
 
 
 def at(ms: float) -> int:
@@ -166,10 +169,10 @@ class History:
     ) -> None:
         """The leader requests an ISR; ``committed_ms`` None: it is refused a millisecond later."""
         one = Partition("t", None, 0, leader_epoch=0, isr=list(requested))
-        self._add(ms, Kind.ISR_ASKED, partitions=[one])
+        self._add(ms, Kind.ISR_REQUESTED, partitions=[one])
         refused = committed_ms is None
         response = one._replace(isr=None) if refused else one
-        self._add(ms + 1 if refused else committed_ms, Kind.ISR_ANSWERED, partitions=[response])
+        self._add(ms + 1 if refused else committed_ms, Kind.ISR_COMMITTED, partitions=[response])
 
     def config(
         self,
@@ -233,7 +236,7 @@ class History:
             self._add(until_ms, Kind.METADATA, partitions=[])
         replay = MinIsrAcks(LEADER, variants(sweep), gaps=gaps)
         emitted = [replay.feed(batch_of(self.in_order())), replay.finish()]
-        rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
+        rows: list[Row] = pa.Table.from_batches(emitted).to_pylist()
         return rows
 
     def row(self, request_id: str | None = None, **options: Any) -> Row:

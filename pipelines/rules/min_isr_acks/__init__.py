@@ -5,7 +5,7 @@ from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
+from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US
 from kip_replay.replay.min_isr_acks.events import (
     MIN_INSYNC_REPLICAS,
     PENDING,
@@ -14,8 +14,9 @@ from kip_replay.replay.min_isr_acks.events import (
     SILENCE_US,
     Kind,
 )
-from kip_replay.replay.min_isr_acks.leadership import STALE_US
+from kip_replay.replay.min_isr_acks.isr import STALE_US
 from kip_replay.replay.min_isr_acks.registration import RULE
+from kip_replay.replay.model.brokers import FENCED_AFTER_US
 from kip_replay.replay.outcomes import RECORDED
 
 FOLDER = ROOT / "pipelines" / "rules" / "min_isr_acks"
@@ -28,7 +29,7 @@ STEPS = SummedRule(
         "kinds": [*map(str, Kind)],
         "min_insync_replicas": MIN_INSYNC_REPLICAS,
         "progress_us_max": PROGRESS_US_MAX,
-        "fenced_us": SESSION_US + SCAN_US + SCAN_SLACK_US,
+        "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
         "pending": PENDING,
         "silence": SILENCE,
         "silence_us": SILENCE_US,

@@ -3,17 +3,13 @@
 import pytest
 from notation.leader_log import History, Row, ms
 
-from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
-from kip_replay.replay.min_isr_acks.leadership import APPLY_US_MAX
-from kip_replay.replay.min_isr_acks.reasons import (
-    FENCED_WHEN,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-)
+from kip_replay.replay.min_isr_acks.isr import APPLY_US_MAX
+from kip_replay.replay.min_isr_acks.responses import FENCED_WHEN
+from kip_replay.replay.model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US
+from kip_replay.replay.model.partition import Errors
 
 #: When the session of a broker that was last heard of at 0 is over, milliseconds.
-DUE_MS = SESSION_US / 1000
+DUE_MS = SESSION_TIMEOUT_US / 1000
 
 
 def waiting(then: str) -> History:
@@ -70,12 +66,12 @@ def test_two_appends_that_could_be_the_fencing_leave_it_open() -> None:
     metadata_log(history, (9200, 3), (9700, 3))
     row = first(history)
     assert (row["verdict"], row["reason"]) == ("unknown", FENCED_WHEN)
-    assert row["min_isr_error"] == NONE
+    assert row["min_isr_error"] == Errors.NONE
 
 
 @pytest.mark.parametrize("beyond_ms", [0, 2_000])
 def test_broker_that_is_heard_again_without_such_an_append_was_not_fenced(beyond_ms: int) -> None:
-    scanned_ms = DUE_MS + SCAN_US / 1000
+    scanned_ms = DUE_MS + SCAN_INTERVAL_US / 1000
     history = waiting(f"13=silence@0 13=beats@{scanned_ms - 100} 13:1@15000")
     # An append after the window of the scan is somebody else's.
     others = [(scanned_ms + beyond_ms, 5)] if beyond_ms else []
@@ -93,20 +89,20 @@ def test_frozen_leader_learns_of_its_fencing_when_it_goes_on() -> None:
     waits = history.produce(13_995, 0)
     refused = history.produce(14_100, -1, error=6)
     rows = {row["request_id"]: row for row in history.rows(until_ms=90_000)}
-    assert rows[waits]["acks_all_error"] == NOT_LEADER_OR_FOLLOWER
+    assert rows[waits]["acks_all_error"] == Errors.NOT_LEADER_OR_FOLLOWER
     assert ms(rows[waits]["appended_at"]) == 13_995
     assert rows[waits]["partition_acks_all_latency_ms"] >= 0
-    assert rows[refused]["min_isr_error"] == NOT_LEADER_OR_FOLLOWER
+    assert rows[refused]["min_isr_error"] == Errors.NOT_LEADER_OR_FOLLOWER
 
 
 def test_last_of_the_isr_stays_in_it() -> None:
     row = History(isr=(11, 12)).then("12=stops@0 11=stops@10 p-@100").row()
-    assert (row["isr"], row["acks_all_error"]) == ([11], NOT_ENOUGH_REPLICAS)
+    assert (row["isr"], row["acks_all_error"]) == ([11], Errors.NOT_ENOUGH_REPLICAS)
 
 
 def test_leader_that_stops_hands_over_and_who_waits_is_told() -> None:
     row = first(History().then("12:0@-10 p0@50 11=stops@99"))
-    assert row["acks_all_error"] == NOT_LEADER_OR_FOLLOWER
+    assert row["acks_all_error"] == Errors.NOT_LEADER_OR_FOLLOWER
     assert row["partition_acks_all_latency_ms"] == 51
     bounds = [row[f"request_acks_all_latency_{bound}_ms"] for bound in ("earliest", "latest")]
     assert bounds == [49, 53 + APPLY_US_MAX / 1000]
@@ -117,12 +113,12 @@ def test_node_that_gained_the_lead_looks_at_the_isr() -> None:
     """Partition led by 12 until 12 stops: node 11 refuses for the ISR, not for the lead."""
     history = History(isr=None)
     history.metadata(-1000, (11, 12), leader=12, node=13)
-    assert history.then("12=stops@0 p-@10").row()["acks_all_error"] == NOT_ENOUGH_REPLICAS
+    assert history.then("12=stops@0 p-@10").row()["acks_all_error"] == Errors.NOT_ENOUGH_REPLICAS
 
 
 def test_batch_taken_before_the_leader_followed_a_smaller_isr_was_not_refused() -> None:
     """acks=all and a base offset: the leader's ISR was large enough, whatever was committed."""
     history = History(isr=(11, 12)).then("12:0@-10 12=stops@0 p0@20 isr=11,12,13@5000-5001")
     row = first(history.then("12:1@5002 13:1@5003"))
-    assert (row["isr"], row["acks_all_error"]) == ([11, 12], NONE)
+    assert (row["isr"], row["acks_all_error"]) == ([11, 12], Errors.NONE)
     assert ms(row["all_isr_acked_at"]) == 5003

@@ -10,7 +10,7 @@ import pytest
 from notation.leader_log import History, Row, ms
 
 from kip_replay.replay.min_isr_acks.consumers import AFTER_RESPONSE_US, SESSIONS_KEPT
-from kip_replay.replay.min_isr_acks.reasons import REQUEST_TIMED_OUT
+from kip_replay.replay.model.partition import Errors
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
 AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_RESPONSE_US / 1000
@@ -101,7 +101,10 @@ def test_who_times_out_before_the_consumers_are_answered_is_told_so() -> None:
     history = slow_handler(timeout_ms=70)
     parked(history)
     row = replayed(history)
-    assert (row["acks_all_error"], row["request_acks_all_latency_ms"]) == (REQUEST_TIMED_OUT, 71)
+    assert (row["acks_all_error"], row["request_acks_all_latency_ms"]) == (
+        Errors.REQUEST_TIMED_OUT,
+        71,
+    )
     assert ms(row["visible_at"]) == 60
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from notation.leader_log import EPOCH_US, REPLICAS, History, Row, ms
 
 from kip_replay.replay.min_isr_acks.events import Event
-from kip_replay.replay.min_isr_acks.reasons import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
+from kip_replay.replay.model.partition import Errors
 
 pytestmark = pytest.mark.property
 
@@ -61,7 +61,7 @@ def histories(draw: st.DrawFn, *, alters: bool = False) -> History:
             isr = draw(st.sampled_from(ISRS))
             history.alter_partition(now, isr, now + 0.5)
         elif action == "produce" and len(isr) < min_isr:
-            history.produce(now, -1, error=NOT_ENOUGH_REPLICAS)
+            history.produce(now, -1, error=Errors.NOT_ENOUGH_REPLICAS)
         else:
             blind = action == "produce_0"
             timeout = draw(st.sampled_from([20, 30_000]))
@@ -109,10 +109,10 @@ def check_verdict(row: Row, acks: int | None) -> None:
 def check_order_of_responses(row: Row) -> None:
     """Early is never after late, whatever acks a batch was sent with, and bounds are around it."""
     early, late = row["partition_min_isr_latency_ms"], row["partition_acks_all_latency_ms"]
-    if row["acks_all_error"] == NONE:
-        assert row["min_isr_error"] in (NONE, None)
+    if row["acks_all_error"] == Errors.NONE:
+        assert row["min_isr_error"] in (Errors.NONE, None)
         assert early is None or late is None or early <= late
-    if row["min_isr_error"] in (NONE, REQUEST_TIMED_OUT) and row["visible_at"]:
+    if row["min_isr_error"] in (Errors.NONE, Errors.REQUEST_TIMED_OUT) and row["visible_at"]:
         assert row["min_isr_acked_at"] <= row["visible_at"]
     assert row["exposure_ms"] is None or row["exposure_ms"] >= 0
     for name in ("acks_all", "min_isr"):
@@ -127,14 +127,14 @@ def check_timeout(row: Row, timeout_ms: float) -> None:
         latency = row[f"partition_{which}_latency_ms"]
         if latency is not None:
             assert latency <= timeout_ms + 1
-            assert row[f"{which}_error"] != REQUEST_TIMED_OUT or latency == timeout_ms + 1
+            assert row[f"{which}_error"] != Errors.REQUEST_TIMED_OUT or latency == timeout_ms + 1
 
 
 def check_copies(rows: list[Row], fetches: list[Event]) -> None:
     """Counted anew from the FETCHes: copies at the early response, the leader's own among them."""
     for row in rows:
         base, acked = row["base_offset"], row["min_isr_acked_at"]
-        if row["min_isr_error"] != NONE or base is None:
+        if row["min_isr_error"] != Errors.NONE or base is None:
             continue
         copies = {
             event.replica_id
@@ -154,9 +154,9 @@ def check_fewer_replicas_respond_sooner(rows: list[Row]) -> None:
     for of_request in by_request.values():
         for fewer, more in pairwise((1, 2, 3)):
             one, other = of_request[fewer], of_request[more]
-            if other["min_isr_error"] == NONE:
-                assert one["min_isr_error"] in (NONE, None)
-                if one["min_isr_error"] == NONE:
+            if other["min_isr_error"] == Errors.NONE:
+                assert one["min_isr_error"] in (Errors.NONE, None)
+                if one["min_isr_error"] == Errors.NONE:
                     assert one["min_isr_acked_at"] <= other["min_isr_acked_at"]
 
 
@@ -218,6 +218,9 @@ def test_when_enough_replicas_had_a_batch_is_what_a_naive_count_gives(history: H
                 if level > base and passed[request][which] is None:
                     passed[request][which] = (at_us - EPOCH_US) / 1000
     for row in replay(history, until_ms=100_000):
-        if row["request_id"] in passed and row["acks_all_error"] == row["min_isr_error"] == NONE:
+        if (
+            row["request_id"] in passed
+            and row["acks_all_error"] == row["min_isr_error"] == Errors.NONE
+        ):
             found = [ms(row["visible_at"]), ms(row["min_isr_acked_at"])]
             assert found == passed[row["request_id"]]

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from notation.leader_log import LEADER, History, at
+from notation.leader_log import LEADER, History, at, batch_of
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
-from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
+from kip_replay.replay.min_isr_acks import variants
+from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 pytestmark = pytest.mark.property
@@ -96,7 +96,7 @@ def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) 
         replicas=draw(st.sampled_from([None, [11, 12, 13], [11, 12]])),
     )
     history.metadata(now, ())
-    kind = draw(st.sampled_from([Kind.METADATA, Kind.ISR_ASKED, Kind.ISR_ANSWERED]))
+    kind = draw(st.sampled_from([Kind.METADATA, Kind.ISR_REQUESTED, Kind.ISR_COMMITTED]))
     history.events[-1] = history.events[-1]._replace(
         kind=kind.value,
         kind_order=KIND_ORDER[kind],
@@ -156,7 +156,7 @@ def increments_of(events: list[Event], cuts: Sequence[int]) -> Iterator[pa.Recor
 
 
 def table_of(emitted: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(emitted, ACKS_SCHEMA).sort_by(ORDER)
+    return pa.Table.from_batches(emitted).sort_by(ORDER)
 
 
 def rows_of(replay: MinIsrAcks, increments: Iterator[pa.RecordBatch]) -> pa.Table:

@@ -10,24 +10,22 @@ from typing import Any
 
 import pytest
 from notation.heartbeats import us
-from notation.leader_log import History
+from notation.leader_log import History, batch_of
 
 from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.closed_loop import (
-    LOOPS,
-    Alone,
     ClosedLoop,
     Group,
-    Logged,
     LoopState,
+    OfLog,
     Produce,
     Sent,
+    Waits,
 )
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
-from kip_replay.replay.min_isr_acks.events import batch_of
 from kip_replay.replay.min_isr_acks.follower_cycles import IN_A_ROW, LOOKAHEAD_US, Cycles
-from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
+from kip_replay.replay.model.partition import Acks, Errors
 
 #: A cycle of each follower, and when its first FETCH is parked.
 NEAR, FAR = {12: 10.0, 13: 60.0}, 0.0
@@ -51,81 +49,82 @@ def cycles(follower_ms: Mapping[int, float] = NEAR, end_ms: float = 5_000.0) -> 
 BOTH, ONE = ((12, 13), 2), ((12, 13), 1)
 
 
-def produce(number: int, received_ms: float, **more: Any) -> Produce:
+def produce(
+    number: int,
+    received_ms: float,
+    *,
+    all_isr: tuple[list[Group], int, int] = ([BOTH], us(60), 0),
+    early: tuple[list[Group], int, int] = ([ONE], us(10), 0),
+    error: int = Errors.NONE,
+    **more: Any,
+) -> "Produced":
     """A PRODUCE with acks=all to one partition of three replicas, two of which are enough.
 
-    ``groups``: those of acks=all and of acks=min.insync.replicas.
+    Under each acks: who must have it, its latency as it arrived, and what passes behind the last
+    acknowledgement.
     """
-    at_us = us(received_ms)
-    acks, connection = more.pop("acks", -1), more.pop("connection", "c")
-    line = Logged(
-        *(at_us, f"r{number}", at_us, at_us, us(received_ms + 1), us(received_ms + 60), None),
-        *("p", acks, connection, 1),
-    )
-    values: dict[str, Any] = {"sent_us": (at_us,) * 3, "handling_us": (1000, 1000)}
-    values |= {"is_appended": True, "followers": (12, 13), "groups": ([BOTH], [ONE])}
-    values["alone"] = (Alone(us(60), NONE), Alone(us(10), NONE))
-    return Produce(line, number, at_us, **(values | more))
+    at_us, under = us(received_ms), {Acks.ALL: all_isr, Acks.MIN_ISR: early}
+    times = at_us, at_us, us(received_ms + 1), us(received_ms + 60)
+    values: dict[str, Any] = {"sent_us": dict.fromkeys(Sent, at_us), "handling_us": (1000, 1000)}
+    values |= {"is_appended": True, "followers": (12, 13)}
+    values["waits"] = {acks: Waits(of[1], error, of[2]) for acks, of in under.items()}
+    one = Produce(number, f"r{number}", "p", -1, *times, **(values | more))
+    return one, {acks: of[0] for acks, of in under.items()}
+
+
+Produced = tuple[Produce, dict[Acks, list[Group]]]
 
 
 class Simulated:
     """A loop over some PRODUCEs, which name their groups."""
 
     def __init__(
-        self,
-        followers: Mapping[int, Cycles],
-        *,
-        waits_for_all: bool = False,
-        sent: Sent = Sent.ESTIMATE,
+        self, followers: Mapping[int, Cycles], acks: Acks = Acks.MIN_ISR, sent: Sent = Sent.ESTIMATE
     ) -> None:
-        self.place = LOOPS.index((not waits_for_all, sent))
-        self.state = LoopState()
+        self.state = LoopState(acks, sent)
         self.produces: dict[int, Produce] = {}
         self.groups: list[Group] = []
-        self.loop = ClosedLoop(self.place, self.produces, followers, self.groups, self.state)
+        self.loop = ClosedLoop(OfLog(self.produces, followers, self.groups), self.state)
         for replica_id in followers:
             self.loop.add_follower(replica_id, 0)
 
-    def add(self, one: Produce) -> None:
-        of_rules: tuple[Any, Any] = one.groups
-        self.groups += [group for groups in of_rules for group in groups]
-        places = [[self.groups.index(group) for group in groups] for groups in of_rules]
-        one.groups = places[0], places[1]
+    def add(self, produced: Produced) -> None:
+        one, groups = produced
+        for acks, of_acks in groups.items():
+            self.groups += of_acks
+            one.waits[acks].groups = [self.groups.index(group) for group in of_acks]
         self.produces[one.number] = one
         previous = self.produces.get(one.previous)
         if previous is not None:
             previous.next = one.number
-        self.loop.add(one, previous)
+        self.loop.add(one)
 
     def latencies(self, until_ms: float) -> dict[int, tuple[float, float]]:
         """Arrival and wait in ms, by number."""
         self.loop.advance(us(until_ms))
-        runs = {number: one.runs[self.place] for number, one in self.produces.items()}
         return {
             number: (run.arrived_us / 1000, (run.built_us - run.arrived_us) / 1000)
-            for number, run in runs.items()
-            if run.built_us >= 0
+            for number, run in self.state.runs.items()
+            if run.built_us is not None
         }
 
 
 def latencies(
-    produces: Sequence[Produce],
+    produces: Sequence[Produced],
     *,
-    waits_for_all: bool = False,
+    acks: Acks = Acks.MIN_ISR,
     sent: Sent = Sent.ESTIMATE,
     until_ms: float = 4_000.0,
     followers: Mapping[int, Cycles] | None = None,
 ) -> dict[int, tuple[float, float]]:
-    loop = Simulated(
-        cycles() if followers is None else followers, waits_for_all=waits_for_all, sent=sent
-    )
+    loop = Simulated(cycles() if followers is None else followers, acks, sent)
     for one in produces:
         loop.add(one)
     return loop.latencies(until_ms)
 
 
 def test_a_request_is_responded_to_with_its_slowest_partition() -> None:
-    both = produce(1, 100, groups=([], [((12,), 1), ((13,), 1)]))
+    both = produce(1, 100, early=([((12,), 1), ((13,), 1)], us(10), 0))
     assert latencies([both]) == {1: (100, WOKEN + 60)}
 
 
@@ -140,9 +139,10 @@ def test_error_before_the_append_comes_as_soon_in_either_cluster() -> None:
     ]
 
 
-def held_back(previous_ms: float, received_ms: float) -> Produce:
+def held_back(previous_ms: float, received_ms: float) -> Produced:
     """The second: it arrived when the response to the first was built."""
-    sent = us(previous_ms), us((previous_ms + received_ms) / 2), us(received_ms)
+    times_ms = previous_ms, (previous_ms + received_ms) / 2, received_ms
+    sent = dict(zip(Sent, map(us, times_ms), strict=True))
     of_first: dict[str, Any] = {"previous": 1, "turnaround_us": 0, "sent_us": sent}
     return produce(2, received_ms, is_own=False, **of_first)
 
@@ -166,23 +166,23 @@ def test_a_batch_of_a_transaction_is_appended_once_its_coordinator_has_responded
 def test_a_wait_of_more_than_a_second_ends_as_that_of_the_request_alone() -> None:
     """The far follower is gone, and the ISR shrinks after three seconds."""
     followers = cycles({12: 10.0})
-    alone = Alone(us(3_000), NONE)
-    one = produce(1, 100, alone=(alone, alone))
-    assert latencies([one], waits_for_all=True, followers=followers) == {1: (100, 3_000)}
-    lost = produce(1, 100, alone=(Alone(us(300), REQUEST_TIMED_OUT),) * 2)
-    assert latencies([lost], waits_for_all=True, followers=followers) == {1: (100, WOKEN + 1_000)}
-    assert [run.error for run in lost.runs if run.built_us >= 0] == [REQUEST_TIMED_OUT]
+    one = produce(1, 100, all_isr=([BOTH], us(3_000), 0))
+    assert latencies([one], acks=Acks.ALL, followers=followers) == {1: (100, 3_000)}
+    loop = Simulated(followers, Acks.ALL)
+    loop.add(produce(1, 100, all_isr=([BOTH], us(300), 0), error=Errors.REQUEST_TIMED_OUT))
+    assert loop.latencies(4_000) == {1: (100, WOKEN + 1_000)}
+    assert loop.state.runs[1].error == Errors.REQUEST_TIMED_OUT
 
 
 def test_consumers_that_come_first_are_before_the_producer_in_either_cluster() -> None:
-    late = Alone(us(64), NONE, after_ack_us=us(4))
-    assert latencies([produce(1, 100, alone=(late, late))]) == {1: (100, WOKEN + 10 + 4)}
+    late = produce(1, 100, early=([ONE], us(64), us(4)))
+    assert latencies([late]) == {1: (100, WOKEN + 10 + 4)}
 
 
 def test_a_follower_that_was_away_for_long_is_back_when_it_was() -> None:
     """For 14 s: longer than is looked ahead."""
     away = {12: cycles_of((10, 13), (30, 14_030), (14_031, 14_034), (14_040, 14_043))}
-    produces = [produce(1, 40), produce(2, 14_029.5, connection="d")]
+    produces = [produce(1, 40), produce(2, 14_029.5)]
     found = latencies(produces, followers=away, until_ms=14_100)
     assert found[1] == (40, 1_000 + WOKEN)
     assert found[2] == (14_029.5, pytest.approx(WOKEN + 3))

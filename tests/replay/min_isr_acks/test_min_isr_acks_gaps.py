@@ -7,11 +7,8 @@ from notation.leader_log import LEADER, History, Row, at
 
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap
 from kip_replay.replay.min_isr_acks.events import PENDING
-from kip_replay.replay.min_isr_acks.reasons import (
-    ISR_NOT_IN_LOG,
-    MIN_ISR_NOT_IN_LOG,
-    NOT_ENOUGH_REPLICAS,
-)
+from kip_replay.replay.min_isr_acks.responses import ISR_NOT_IN_LOG, MIN_ISR_NOT_IN_LOG
+from kip_replay.replay.model.partition import Errors
 
 #: A gap, milliseconds.
 GAP = 10_000, 12_000
@@ -111,8 +108,8 @@ def test_config_is_unknown_until_what_was_set_is_in_force() -> None:
 def test_refusal_is_not_foreseen_from_an_isr_that_may_have_changed() -> None:
     history = fetching(History(isr=(11,)), 12, since_ms=10_500, until_ms=30_000)
     history.uncertain(GAP[0], "metadata log", until_ms=GAP[1] + 1000)
-    history.produce(9_000, -1, error=NOT_ENOUGH_REPLICAS)
-    history.produce(13_000, -1, error=NOT_ENOUGH_REPLICAS)
+    history.produce(9_000, -1, error=Errors.NOT_ENOUGH_REPLICAS)
+    history.produce(13_000, -1, error=Errors.NOT_ENOUGH_REPLICAS)
     before, after = history.rows(until_ms=200_000)
-    assert before["acks_all_error"] == NOT_ENOUGH_REPLICAS
+    assert before["acks_all_error"] == Errors.NOT_ENOUGH_REPLICAS
     assert (after["reason"], after["acks_all_error"]) == (ISR_NOT_IN_LOG, None)

@@ -1,0 +1,234 @@
+"""What one node knows of partitions: leader, ISR, min.insync.replicas.
+
+``model.partition`` has what follows for acknowledgements; here is how far it is known.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from ..model.partition import Isr, Partition
+from .events import PENDING, Event, Kind
+
+#: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
+APPLY_US_MAX = 200_000
+#: METADATA that contradicts what is known counts if that is older.
+STALE_US = 2_000_000
+
+
+class Loss(StrEnum):
+    """Why batches that wait are not followed any more."""
+
+    LEADER = "this node does not lead any more"
+    LEADER_BEFORE = "METADATA shows that it did not lead any more before"
+    UNCERTAIN = "a gap in a log hides what acknowledgements depend on from then on"
+    CONTRADICTED = "offsets in the log contradict each other"
+
+
+class PartitionState(NamedTuple):
+    """A partition as METADATA or ALTER_PARTITION has it; ``is_active``: its node may lead."""
+
+    isr: Isr | None
+    leader_id: int | None
+    leader_epoch: int | None
+    replicas: int | None
+    is_active: bool
+
+
+class KnownPartition(msgspec.Struct, array_like=True):
+    """One partition as this node knows it. Changes return whether acknowledgements may follow.
+
+    ``leads`` is None as long as the log leaves it open. ``uncertain_us``: since when the ISR may be
+    another one behind a gap. ``absent``: followers that may be fenced or stopped. ``loss``: what a
+    change means for the batches that wait, for the caller to take.
+    """
+
+    partition: Partition
+    leads: bool | None = None
+    previous_isr: Isr | None = None
+    changed_us: int = 0
+    uncertain_us: int | None = None
+    absent: list[int] = []
+    leader_id: int | None = None
+    leader_epoch: int = -1
+    lost_epoch: int = -2
+    lost_us: int | None = None
+    loss: Loss | None = None
+
+    @property
+    def isr(self) -> Isr | None:
+        return self.partition.isr
+
+    def lead(self) -> None:
+        self.leads = True
+        self.partition.lead()
+
+    def _lose(self, at_us: int, loss: Loss) -> None:
+        """This node does not lead any more: what waits gets NOT_LEADER_OR_FOLLOWER."""
+        self.leads, self.loss = False, loss
+        self.lost_epoch, self.lost_us = self.leader_epoch, at_us
+
+    def lead_by_append(self, at_us: int) -> None:
+        """A batch was appended: this node leads."""
+        # It may not have applied everywhere yet that it does not lead any more.
+        if self.leads is None or self.lost_us is None or at_us - self.lost_us > APPLY_US_MAX:
+            self.lead()
+
+    def note_epoch(self, epoch: int) -> None:
+        """A follower's FETCH of an epoch was noted: this node leads."""
+        if not self.leads and epoch > self.lost_epoch:
+            self.lead()
+        self.leader_epoch = max(self.leader_epoch, epoch)
+
+    def take(self, at_us: int, kind: str, state: PartitionState) -> bool:
+        """Takes a request or response of ALTER_PARTITION, or what METADATA returned."""
+        self.partition.replicas = state.replicas or self.partition.replicas
+        if kind == Kind.ISR_REQUESTED:
+            # Who is new in what the leader requests counts from now on.
+            if state.isr is not None and self.isr is not None:
+                self.partition.change_isr(self.isr, state.isr)
+            return False
+        if kind == Kind.METADATA and not self._is_news(at_us, state):
+            return False
+        self._commit(at_us, state.isr)
+        return True
+
+    def _commit(self, at_us: int, isr: Isr | None) -> None:
+        """Takes a committed ISR; None: the leader's request was refused."""
+        current = self.isr
+        if isr is not None and not set(self.absent) & set(isr):
+            self.uncertain_us = None
+            if isr != current:
+                self.previous_isr, self.changed_us, current = current, at_us, isr
+        self.partition.change_isr(current)
+
+    def _is_news(self, at_us: int, state: PartitionState) -> bool:
+        """METADATA may be old: an ISR or a leader in it is not always today's."""
+        if not state.isr:
+            return False
+        if self.uncertain_us is not None:
+            return at_us - self.uncertain_us > STALE_US
+        if self.isr is None:
+            return True
+        epoch = state.leader_epoch
+        is_old = epoch is not None and epoch < self.leader_epoch
+        return state.is_active and not is_old and at_us - self.changed_us > STALE_US
+
+    def name_leader(self, at_us: int, state: PartitionState) -> None:
+        """Takes the leader that METADATA names, if it does."""
+        epoch = state.leader_epoch or 0
+        if state.leader_id is None:
+            return
+        self.leader_id = state.leader_id
+        if state.leader_id == self.partition.leader_id:
+            if not self.leads and epoch > self.lost_epoch:
+                self.lead()
+        elif self.leads and epoch > self.leader_epoch >= 0:
+            self._lose(at_us, Loss.LEADER_BEFORE)
+        elif self.leads is None:
+            self.leads = False
+        self.leader_epoch = max(self.leader_epoch, epoch)
+
+    def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> bool:
+        """A controller fenced a broker or lets it stop; the last one of an ISR stays in it."""
+        isr, own_id = self.isr or (), self.partition.leader_id
+        has_heir = set(isr) - {own_id} - inactive
+        if broker_id == own_id and self.leads and has_heir:
+            self._lose(at_us, Loss.LEADER)
+        self._succeed(broker_id)
+        if broker_id in isr and len(isr) > 1:
+            self._commit(at_us, tuple(member for member in isr if member != broker_id))
+        return True
+
+    def _succeed(self, broker_id: int) -> None:
+        """Of a leader that is gone: somebody else of the ISR leads now, maybe this node."""
+        if self.leader_id == broker_id != self.partition.leader_id:
+            self.leader_id = None
+            self.may_lead(0)
+
+    def may_lead(self, _: int) -> bool:
+        """Who does not lead may lead by now."""
+        if self.leads is False:
+            self.leads = None
+        return False
+
+    def forget_isr(self, at_us: int) -> bool:
+        """The ISR may be another one by now."""
+        self.uncertain_us = at_us
+        self.partition.change_isr(None)
+        return self.forget_waiting(at_us)
+
+    def forget_waiting(self, _: int) -> bool:
+        """What waits may have been completed otherwise."""
+        self.loss = Loss.UNCERTAIN
+        return True
+
+    def depends_on(self, broker_id: int) -> bool:
+        """Whether it matters that a broker may have stopped."""
+        partition = self.partition
+        members = (partition.followers, partition.isr or (), self.previous_isr or ())
+        return any(broker_id in ids for ids in members) or self.leader_id == broker_id
+
+    def may_add(self, broker_id: int) -> bool:
+        """Whether a broker that fetches may be in the ISR by now."""
+        isr = self.isr or ()
+        return bool(isr) and broker_id not in isr and len(isr) != self.partition.replicas
+
+    def miss(self, at_us: int, follower: int) -> bool:
+        """A follower is absent, maybe fenced or stopped."""
+        self.absent = [*self.absent, follower]
+        if follower in (self.isr or ()):
+            self.forget_isr(at_us)
+        self._succeed(follower)
+        return self.forget_waiting(at_us)
+
+    def find(self, _: int, follower: int) -> bool:
+        """A follower that was absent is back."""
+        self.absent = [broker_id for broker_id in self.absent if broker_id != follower]
+        return False
+
+    def hold(self, at_us: int, broker_id: int) -> bool:
+        """A broker that stops or is fenced may have been taken out before, or an heir be none."""
+        if broker_id == self.partition.leader_id:
+            self.forget_isr(at_us)
+        elif broker_id in (self.isr or ()):
+            self.forget_waiting(at_us)
+        return True
+
+
+#: What happens to many partitions at once: a function of the partition and the time.
+Change = Callable[[KnownPartition, int], bool]
+
+
+class MinIsrConfig(msgspec.Struct):
+    """min.insync.replicas per topic, the default without a name, as set, deleted or described."""
+
+    values: dict[str, int | None]
+    #: Topics of which it was set.
+    assigned: set[str] = set()
+
+    def take(self, event: Event) -> None:
+        name, value = event.name or "", event.value or ""
+        if event.operation == PENDING:
+            self.values[name] = None
+            self.assigned.discard(name)
+        elif event.operation == "describe":
+            # What describes a topic that was set may be older than what was set.
+            if value.isdigit() and name not in self.assigned:
+                self.values[name] = int(value)
+        elif event.operation == "set" and value.isdigit():
+            self.values[name] = int(value)
+            self.assigned |= {name} - {""}
+        elif name:
+            self.values.pop(name, None)
+            self.assigned.discard(name)
+
+    def forget(self) -> None:
+        """All of it may be another one by now."""
+        self.values, self.assigned = {}, set()
+
+    def of(self, topic: str) -> int | None:
+        """Returns the value in force for a topic, None if the log does not have it."""
+        return self.values.get(topic, self.values.get(""))

@@ -1,0 +1,251 @@
+"""Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from ..model.partition import Acks
+from ..outcomes import Variant, Verdict
+from ..records import (
+    At,
+    Bool,
+    Int,
+    Ints,
+    Long,
+    Ms,
+    Outcome,
+    Record,
+    RequiredInt,
+    RequiredText,
+    Text,
+    column,
+    outcome_table,
+)
+from ..table import NODE_ID, REQUEST_ID
+from .produces import Batch, LedPartition, Request, UnderVariant
+from .responses import ACKS_0, Evidence, Latency, Refusal, Response, refusal
+
+RULE = "min_isr_acks"
+#: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
+ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
+#: What summaries call the replay of acks=all; its columns stand in the same rows.
+ACKS_ALL = "acks_all"
+SWEPT = "min_insync_replicas"
+
+_SLOWEST = "the request's slowest partition"
+_EARLIEST = "98 % bound: the least that the log allows"
+_LATEST = "98 % bound: the most that the log allows"
+
+
+def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
+    """Returns the rule with the config in force, then with each value for all topics."""
+    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, value) for value in min_insync_replicas]
+    return [Variant(ACKS_MIN_INSYNC_REPLICAS), *swept]
+
+
+class RecordedBatch(Record, kw_only=True, gc=False):
+    """A partition of a PRODUCE as recorded: the same under all variants."""
+
+    request_id: RequiredText = column(REQUEST_ID.comment)
+    node_id: RequiredInt = column(NODE_ID.comment)
+    topic: RequiredText = column("topic name, else topic id")
+    partition: RequiredInt = column("partition index")
+    client_id: Text = column("clientId, null if the client sent none")
+    acks: Int = column("as recorded: -1 all, 0, 1")
+    is_transactional: Bool = column("has a transactionalId")
+    is_idempotent: Bool = column("null where no transactionalId or INIT_PRODUCER_ID shows it")
+    record_bytes: Long = column("records of this partition")
+    received_at: At = column("arrival of the request")
+    appended_at: At = column("the leader's log has the batch")
+    built_at: At = column("the recorded response was built")
+    base_offset: Long = column("first offset of the batch; null where the log can't tell")
+    last_offset: Long = column("last offset of the batch; null where the log can't tell")
+    isr: Ints = column("committed ISR at the append, ascending; null: not known")
+    recorded_error: Int = column("Kafka's error code in the log; null without a response")
+    partition_recorded_latency_ms: Ms = column("of a request with this partition only")
+    request_recorded_latency_ms: Ms = column("arrival until the response was built")
+
+
+class ProduceAckOutcome(Outcome, kw_only=True, gc=False):
+    """Every partition of a PRODUCE, recorded, with acks=all and with acks=min.insync.replicas."""
+
+    min_insync_replicas: Int = column("in force at the append")
+    all_isr_acked_at: At = column("the high watermark passed it: acks=all gets its response")
+    min_isr_acked_at: At = column("min.insync.replicas replicas had it")
+    visible_at: At = column("consumers can see it: the high watermark passed it")
+    acks_all_follower_id: Int = column("whose FETCH completes acks=all; null: nobody's")
+    acks_all_fetch_id: Text = column("that FETCH's key in requests")
+    min_isr_follower_id: Int = column("whose FETCH completes acks=-2; null: nobody's")
+    min_isr_fetch_id: Text = column("that FETCH's key in requests")
+    missing_followers: Ints = column("in the ISR at the append; acks=all came without")
+    acks_all_error: Int = column("error code with acks=all; null: not known")
+    min_isr_error: Int = column("error code with acks=min.insync.replicas; null: not known")
+    partition_acks_all_latency_ms: Ms = column("arrival until the response with acks=all")
+    partition_min_isr_latency_ms: Ms = column("arrival until the response with acks=-2")
+    request_acks_all_latency_ms: Ms = column(_SLOWEST)
+    request_acks_all_latency_earliest_ms: Ms = column(_EARLIEST)
+    request_acks_all_latency_latest_ms: Ms = column(_LATEST)
+    request_min_isr_latency_ms: Ms = column(_SLOWEST)
+    request_min_isr_latency_earliest_ms: Ms = column(_EARLIEST)
+    request_min_isr_latency_latest_ms: Ms = column(_LATEST)
+    replicas_at_min_isr_ack: Int = column("replicas, leader included, that had it then")
+    min_insync_replicas_at_ack: Int = column("min.insync.replicas in force at the early ack")
+    exposure_ms: Ms = column("from the early ack until the whole ISR had it")
+
+
+class ProduceClosedLoopOutcome(Outcome, kw_only=True, gc=False):
+    """Every PRODUCE that waited for all replicas in a cluster whose producers react: what comes
+    behind an earlier response is sent when it was ready.
+    """
+
+    request_id: RequiredText = column(REQUEST_ID.comment)
+    node_id: RequiredInt = column(NODE_ID.comment)
+    client_id: Text = column("clientId, null if the client sent none")
+    is_own: Bool = column("came more than 20 ms after its connection's previous response")
+    recorded_received_at: At = column("arrival in the log")
+    received_at: At = column("arrival in the other cluster, estimated")
+    request_recorded_latency_ms: Ms = column("arrival until the response was built")
+    latency_ms: Ms = column("in the other cluster: the estimate")
+    latency_sent_earliest_ms: Ms = column("if all were sent as early as the log allows")
+    latency_sent_latest_ms: Ms = column("if all were sent as late as the log allows")
+    error_code: Int = column("Kafka's error code of the response; null: not known")
+
+
+PRODUCE_ACK_OUTCOMES = outcome_table(
+    "produce_ack_outcomes",
+    RULE,
+    ProduceAckOutcome,
+    ("request_id", "topic", "partition"),
+    shared=RecordedBatch,
+)
+PRODUCE_CLOSED_LOOP_OUTCOMES = outcome_table(
+    "produce_closed_loop_outcomes", RULE, ProduceClosedLoopOutcome, ("request_id",)
+)
+
+
+class Responses(NamedTuple):
+    """A batch under one variant, and its responses under both acks."""
+
+    under: UnderVariant
+    acks_all: Response
+    acks_min_isr: Response
+
+    def response(self, acks: Acks) -> Response:
+        return self.acks_all if acks is Acks.ALL else self.acks_min_isr
+
+
+class Produced(NamedTuple):
+    """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant."""
+
+    request: Request
+    led: Sequence[LedPartition]
+    batches: Sequence[Batch]
+    responses: list[list[Responses]]
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        led: Sequence[LedPartition],
+        batches: Sequence[Batch],
+        evidence: Evidence,
+    ) -> "Produced":
+        responses = [list(_responses(request, batch, evidence)) for batch in batches]
+        return cls(request, led, batches, responses)
+
+    def slowest(self, variant: int) -> tuple[Latency, Latency]:
+        """Returns latency and bounds of the request: with its last partition, None if unknown."""
+        if len(self.responses) == 1:
+            _, acks_all, acks_min_isr = self.responses[0][variant]
+            return acks_all.latency, acks_min_isr.latency
+        of_variant = [responses[variant] for responses in self.responses]
+        all_latencies = (responses.acks_all.latency for responses in of_variant)
+        early_latencies = (responses.acks_min_isr.latency for responses in of_variant)
+        return reduce(Latency.or_slower, all_latencies), reduce(Latency.or_slower, early_latencies)
+
+
+def _responses(request: Request, batch: Batch, evidence: Evidence) -> Iterator[Responses]:
+    # Most variants have a response in common: what acknowledged it is one object then.
+    known: dict[tuple[int, Refusal | None], Response] = {}
+    for under in batch.variants:
+        refused = refusal(batch, under.min_isr)
+        both = []
+        for by in (under.acks_all, under.acks_min_isr):
+            key = id(by), refused
+            if key not in known:
+                known[key] = evidence.respond(request, batch, by, refused)
+            both.append(known[key])
+        yield Responses(under, *both)
+
+
+def ack_outcomes(
+    produced: Produced, node_id: int, variants: Sequence[Variant], evidence: Evidence
+) -> Iterator[tuple[RecordedBatch, list[ProduceAckOutcome]]]:
+    """Yields each batch of a PRODUCE, and its outcome under each variant."""
+    request, waits = produced.request, produced.request.acks != 0
+    recorded_ms = _ms(request.received_us, request.built_us)
+    slowest = [produced.slowest(variant) for variant in range(len(variants))]
+    for led, batch, responses in zip(
+        produced.led, produced.batches, produced.responses, strict=True
+    ):
+        recorded = RecordedBatch(
+            request_id=request.request_id,
+            node_id=node_id,
+            topic=led.topic,
+            partition=led.number,
+            client_id=request.client_id,
+            acks=request.acks,
+            is_transactional=request.is_transactional,
+            is_idempotent=request.is_idempotent,
+            record_bytes=batch.record_bytes,
+            received_at=request.received_us,
+            appended_at=batch.appended_us if batch.is_appended and waits else None,
+            built_at=request.built_us,
+            base_offset=None if batch.base_offset == -1 else batch.base_offset,
+            last_offset=evidence.last_offset(batch),
+            isr=batch.isr,
+            recorded_error=batch.error_code,
+            partition_recorded_latency_ms=recorded_ms if len(produced.led) == 1 else None,
+            request_recorded_latency_ms=recorded_ms,
+        )
+        outcomes = []
+        for variant, (under, full, early), (of_all, of_early) in zip(
+            variants, responses, slowest, strict=True
+        ):
+            reason = full.reason or early.reason if waits else ACKS_0
+            outcome = ProduceAckOutcome(
+                variant=variant,
+                verdict=Verdict.UNKNOWN if reason else Verdict.REPLAYED,
+                reason=reason,
+                min_insync_replicas=under.min_isr,
+                all_isr_acked_at=full.passed_us,
+                min_isr_acked_at=early.passed_us,
+                visible_at=evidence.visible_us(batch, full.enough_us),
+                acks_all_follower_id=full.follower_id,
+                acks_all_fetch_id=full.fetch_id,
+                min_isr_follower_id=early.follower_id,
+                min_isr_fetch_id=early.fetch_id,
+                missing_followers=under.missing,
+                acks_all_error=full.error,
+                min_isr_error=early.error,
+                partition_acks_all_latency_ms=full.latency.ms,
+                partition_min_isr_latency_ms=early.latency.ms,
+                request_acks_all_latency_ms=of_all.ms,
+                request_acks_all_latency_earliest_ms=of_all.earliest_ms,
+                request_acks_all_latency_latest_ms=of_all.latest_ms,
+                request_min_isr_latency_ms=of_early.ms,
+                request_min_isr_latency_earliest_ms=of_early.earliest_ms,
+                request_min_isr_latency_latest_ms=of_early.latest_ms,
+            )
+            if not waits:
+                outcome.verdict = Verdict.NOT_APPLICABLE
+            if early.is_acknowledged:
+                outcome.replicas_at_min_isr_ack = under.copies
+                outcome.min_insync_replicas_at_ack = under.needed
+                outcome.exposure_ms = _ms(early.passed_us, full.passed_us)
+            outcomes.append(outcome)
+        yield recorded, outcomes
+
+
+def _ms(since_us: int | None, until_us: int | None) -> float | None:
+    return None if since_us is None or until_us is None else (until_us - since_us) / 1000

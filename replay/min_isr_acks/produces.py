@@ -1,0 +1,220 @@
+"""PRODUCEs that are not complete yet, their batches, and when nothing can change them any more."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from ..model.partition import Acks, Copies, Isr, Partition, Requirement
+from .inputs import TopicPartition
+from .isr import KnownPartition, Loss
+
+#: After all times.
+NEVER = 1 << 62
+#: How long after its timeout a batch may still be followed, for its exposure and last offset.
+FOLLOWED_US_MAX = 60_000_000
+#: Lines so far apart may be out of order.
+REORDER_US_MAX = 5_000_000
+
+
+class Request(NamedTuple):
+    """A PRODUCE: columns of its outcomes, and its batches' numbers from ``first`` to ``end``."""
+
+    request_id: str
+    client_id: str | None
+    acks: int
+    is_transactional: bool | None
+    is_idempotent: bool | None
+    received_us: int
+    built_us: int | None
+    first: int
+    end: int
+
+
+class Acknowledgement(NamedTuple):
+    """What completed batches at ``at_us``: a follower's FETCH, or else (None).
+
+    The response is built at ``responded_us``, since consumers may be responded to first, and
+    between ``earliest_us`` and ``latest_us``.
+    """
+
+    at_us: int
+    responded_us: int
+    earliest_us: int
+    latest_us: int
+    follower_id: int | None = None
+    fetch_id: str | None = None
+
+    @classmethod
+    def at(cls, at_us: int, latest_us: int | None = None) -> "Acknowledgement":
+        """Nobody's FETCH, but a change that takes effect at ``latest_us`` at the latest."""
+        return cls(at_us, at_us, at_us, at_us if latest_us is None else latest_us)
+
+
+class UnderVariant(msgspec.Struct, array_like=True, gc=False):
+    """A batch under one min.insync.replicas, ``min_isr``, and what acknowledged it under each acks.
+
+    ``waits``: acks under which it is not complete. ``copies``: how many replicas had it at the
+    early acknowledgement, and how many were ``needed``. ``missing``: followers that did not have it
+    when acks=all was complete.
+    """
+
+    min_isr: int | None
+    acks_all: Acknowledgement | None = None
+    acks_min_isr: Acknowledgement | None = None
+    waits: list[Acks] = []
+    copies: int = 0
+    needed: int = 0
+    missing: Isr | None = None
+
+
+class Batch(msgspec.Struct, array_like=True, gc=False):
+    """A partition of a PRODUCE.
+
+    ``base_offset`` is -1 if nothing was appended, None without a response. ``carried_us``: of a
+    transaction, when a response carried it first (NEVER: none did yet); None of others.
+    ``next_us``: when what follows it was appended; ``unplaced``: how many batches without a base
+    offset came before it; ``marked_us``: when the first transaction began.
+    """
+
+    partition: TopicPartition
+    base_offset: int | None
+    record_bytes: int | None
+    error_code: int | None
+    handled_us: int
+    deadline_us: int
+    until_us: int
+    leads: bool
+    isr: Isr | None
+    variants: list[UnderVariant]
+    unplaced: int
+    marked_us: int
+    carried_us: int | None = None
+    loss: Loss | None = None
+    lost_us: int = NEVER
+    next_base_offset: int | None = None
+    next_us: int = NEVER
+    is_next_certain: bool = False
+    done_us: int = 0
+
+    @property
+    def is_appended(self) -> bool:
+        return self.leads if self.base_offset is None else self.base_offset >= 0
+
+    @property
+    def appended_us(self) -> int:
+        """When the handler was done; of a transaction, when its first FETCH shows the append."""
+        carried_us = self.carried_us
+        return (
+            self.handled_us
+            if carried_us is None or carried_us == NEVER
+            else max(self.handled_us, carried_us)
+        )
+
+    @property
+    def waits(self) -> bool:
+        return any(variant.waits for variant in self.variants)
+
+    def is_final(self, front_us: int) -> bool:
+        """Whether nothing changes it that comes after a time."""
+        if front_us >= self.until_us:
+            return True
+        if front_us < max(self.done_us, self.next_us) + REORDER_US_MAX:
+            return False
+        return not self.waits
+
+    def wait_for(self, requirements: Iterable[Requirement]) -> None:
+        for requirement in requirements:
+            under = self.variants[requirement.variant]
+            under.waits = [*under.waits, requirement.acks]
+
+    def acknowledge(
+        self, requirement: Requirement, by: Acknowledgement, copies: Copies, needed: int
+    ) -> None:
+        """Notes what completed it under a requirement, and which replicas had it then."""
+        if by.at_us > self.until_us:
+            return  # too late to be followed
+        under, self.done_us = self.variants[requirement.variant], max(self.done_us, by.at_us)
+        under.waits.remove(requirement.acks)
+        if requirement.acks is Acks.ALL:
+            under.acks_all, under.missing = by, copies.missing
+        else:
+            under.acks_min_isr, under.copies, under.needed = by, copies.replicas, needed
+
+    def copies(self, partition: Partition) -> Copies:
+        return partition.copies(self.base_offset or 0, self.isr or ())
+
+    def note_missing(self, partition: Partition) -> None:
+        """Notes who of the ISR does not have it, where acks=all is not complete."""
+        missing = self.copies(partition).missing
+        for variant in self.variants:
+            if Acks.ALL in variant.waits:
+                variant.missing = missing
+
+    def lose(self, at_us: int, loss: Loss) -> None:
+        """Stops following it: its leader was lost, or what it waits for is not known any more."""
+        if at_us <= self.until_us and self.loss is None:
+            self.lost_us, self.loss = at_us, loss
+            self.until_us = min(self.until_us, max(at_us, self.handled_us) + REORDER_US_MAX)
+            for variant in self.variants:
+                variant.waits = []
+
+    def followed_by(self, other: "Batch", is_in_order: bool) -> None:
+        """Takes a batch with a larger base offset for the next one, if it is nearer.
+
+        The order of handlers is not that of appends, but a batch that comes long after one with a
+        larger base offset is a retry, and was appended before.
+        """
+        after_us = other.handled_us - self.handled_us
+        is_next = after_us > -REORDER_US_MAX and (after_us <= REORDER_US_MAX or is_in_order)
+        offset, next_offset = other.base_offset or 0, self.next_base_offset
+        is_nearer = next_offset in (None, offset) or (
+            offset < (next_offset or 0) and other.handled_us <= self.next_us + REORDER_US_MAX
+        )
+        if is_next and is_nearer and other.handled_us <= self.until_us:
+            self.next_base_offset, self.next_us = offset, other.handled_us
+            self.is_next_certain = other.unplaced <= self.unplaced
+
+
+class LedPartition(msgspec.Struct, array_like=True, gc=False):
+    """A partition with its open batches: their numbers, and base offsets with numbers in order.
+
+    ``seen_us`` is when a line named it last. ``unplaced`` counts batches without a base offset,
+    ``marked_us`` is when the first transaction began: its marker lies between batches without a
+    PRODUCE.
+    """
+
+    topic: str
+    number: int
+    known: KnownPartition
+    seen_us: int = 0
+    batches: list[int] = []
+    base_offsets: list[tuple[int, int]] = []
+    logged_end: int = 0
+    unplaced: int = 0
+    marked_us: int = NEVER
+
+    @property
+    def model(self) -> Partition:
+        return self.known.partition
+
+    def order(self, number: int, batches: dict[int, Batch]) -> None:
+        """Finds out which batches one lies between."""
+        batch, base_offsets = batches[number], self.base_offsets
+        base_offset = batch.base_offset or 0
+        is_in_order = base_offset >= self.logged_end
+        self.logged_end = max(self.logged_end, base_offset + 1)
+        place = bisect_left(base_offsets, (base_offset, -1))
+        after = bisect_left(base_offsets, (base_offset + 1, -1))
+        for _, follower in base_offsets[after : after + 1]:
+            batch.followed_by(batches[follower], is_in_order=False)
+        begin = bisect_left(base_offsets, (base_offsets[place - 1][0], -1)) if place else 0
+        for _, before in reversed(base_offsets[begin:place]):
+            batches[before].followed_by(batch, is_in_order)
+        insort(base_offsets, (base_offset, number))
+
+    def forget(self, batches: dict[int, Batch]) -> None:
+        """Leaves out batches that are not open any more."""
+        self.batches = [number for number in self.batches if number in batches]
+        self.base_offsets = [entry for entry in self.base_offsets if entry[1] in batches]

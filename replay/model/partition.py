@@ -1,0 +1,256 @@
+"""A partition as its leader has it, and what a PRODUCE to it gets.
+
+In the order of ``kafka.cluster.Partition``, with what it uses before it (``Replica``) and after it
+(``DelayedProduce``), and without a clock: the caller says what happens and in which order. KIP-926
+is ``Acks.MIN_ISR``, with its sentences in quotes. A batch is a number. One log is followed under
+several acks and min.insync.replicas at once: what is acknowledged comes back with its
+``Requirement``.
+"""
+
+from collections.abc import Callable, Container
+from enum import IntEnum, StrEnum
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+import msgspec
+
+#: ``replica.lag.time.max.ms``: who was caught up within it may hold the high watermark.
+REPLICA_LAG_TIME_MAX_US = 30_000_000
+
+Isr = tuple[int, ...]
+#: Whether the controller would let a broker with an epoch (None: not sent) into an ISR.
+MayJoin = Callable[[int, int | None], bool]
+
+
+class Acks(StrEnum):
+    """What a PRODUCE waits for, of those acks that wait for replicas ("Public Interfaces").
+
+    ``ALL`` (-1): "the leader will wait for the full set of in-sync replicas to acknowledge the
+    record". ``MIN_ISR`` (-2): "the leader will wait for the min.insync.replicas number of replicas
+    to acknowledge the record". acks=1 gets its response at the append, acks=0 none.
+    """
+
+    ALL = "acks_all"
+    MIN_ISR = "min_isr"
+
+
+class Errors(IntEnum):
+    """Error codes of a PRODUCE's response (``org.apache.kafka.common.protocol.Errors``)."""
+
+    NONE = 0
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    NOT_ENOUGH_REPLICAS = 19
+    INVALID_REQUIRED_ACKS = 21
+
+
+class Replica(msgspec.Struct, array_like=True, gc=False):
+    """A follower as the leader knows it: it has all below an offset.
+
+    ``epoch`` (None: not sent) and ``session`` are those of its last FETCH, at ``fetched_us``.
+    """
+
+    log_end_offset: int
+    fetched_us: int
+    caught_up_us: int
+    epoch: int | None
+    session: int
+
+
+class Copies(NamedTuple):
+    """How many replicas have a batch, the leader among them, and who of its ISR does not."""
+
+    replicas: int
+    missing: Isr
+
+
+class Requirement(msgspec.Struct, array_like=True, gc=False):
+    """What a batch waits for under one kind of acks, and which do (``DelayedOperationPurgatory``).
+
+    ``min_isr`` None: it is not known. ``variant`` tells several min.insync.replicas apart. Below
+    ``offset``, which only rises, enough replicas have all. ``waiting`` is a heap of (base offset,
+    number).
+    """
+
+    acks: Acks
+    min_isr: int | None
+    variant: int = 0
+    offset: int = -1
+    waiting: list[tuple[int, int]] = []
+
+
+class Partition(msgspec.Struct, array_like=True, gc=False):
+    """A partition at its leader.
+
+    ``isr`` is the committed one, None if it is not known; ``maximal_isr`` has whom the leader has
+    requested the controller to add, too, and ``outside`` who fetches besides; all without the
+    leader. ``replicas``: how many there are, None if that is not known. The first of the
+    ``requirements`` has the min.insync.replicas in force.
+    """
+
+    leader_id: int
+    requirements: list[Requirement]
+    replicas: int | None = None
+    isr: Isr | None = None
+    in_sync: Isr = ()
+    maximal_isr: Isr = ()
+    log_end_offset: int = 0
+    followers: dict[int, Replica] = {}
+    outside: list[int] = []
+
+    def effective_min_isr(self, requirement: Requirement) -> int | None:
+        """min.insync.replicas, but no more than there are replicas (``effectiveMinIsr``)."""
+        min_isr, replicas = requirement.min_isr, self.replicas
+        return replicas if min_isr and replicas and replicas < min_isr else min_isr
+
+    def lead(self) -> None:
+        """Begins a term: followers have to show anew what they have (``makeLeader``)."""
+        self.followers, self.outside = {}, []
+        self.count_anew()
+
+    def fetch(
+        self, broker_id: int, offset: int, at_us: int, epoch: int | None = None, session: int = -1
+    ) -> None:
+        """Notes that a follower has all below an offset (``updateFollowerFetchState``)."""
+        before = self.followers.get(broker_id)
+        if before is None and broker_id not in self.maximal_isr:
+            self.outside.append(broker_id)
+        caught_up_us = before.caught_up_us if before else 0
+        if offset >= self.log_end_offset:
+            caught_up_us = at_us
+        self.followers[broker_id] = Replica(offset, at_us, caught_up_us, epoch, session)
+
+    def append(
+        self, number: int, base_offset: int, isr_size: int
+    ) -> tuple[list[Requirement], list[Requirement]]:
+        """Appends a batch; returns what it waits for, and what is met by the leader alone.
+
+        What is too few in-sync replicas for acks=all is appended all the same with acks=1, and then
+        waits for the high watermark under the min.insync.replicas in force.
+        """
+        self.log_end_offset = max(self.log_end_offset, base_offset + 1)
+        in_force = self.effective_min_isr(self.requirements[0])
+        waits: list[Requirement] = []
+        met: list[Requirement] = []
+        for requirement in self.requirements:
+            min_isr = self.effective_min_isr(requirement)
+            if min_isr is None:
+                continue
+            is_taken, is_all = has_enough_in_sync(isr_size, min_isr), requirement.acks is Acks.ALL
+            if is_taken and min_isr <= 1 and not is_all:
+                met.append(requirement)
+            elif is_taken or (is_all and min_isr == in_force):
+                heappush(requirement.waiting, (base_offset, number))
+                waits.append(requirement)
+        return waits, met
+
+    def acknowledge(self, at_us: int, may_join: MayJoin) -> list[tuple[int, Requirement]]:
+        """Completes what enough replicas have (``checkEnoughReplicasReachOffset``).
+
+        acks=all by the high watermark, and "we wait for the number of min.insync.replicas
+        acknowledge, and then respond to the producers" ("Proposed Changes"). Neither rises while
+        the ISR is smaller than min.insync.replicas. Returns numbers of batches.
+        """
+        if self.isr is None:
+            return []
+        high_watermark, log_ends = None, None
+        size, acknowledged = len(self.isr), []
+        for requirement in self.requirements:
+            if not requirement.waiting:
+                continue
+            min_isr = self.effective_min_isr(requirement)
+            if min_isr is None or not has_enough_in_sync(size, min_isr):
+                continue
+            offset = self.log_end_offset
+            if requirement.acks is Acks.ALL:
+                if high_watermark is None:
+                    high_watermark = self._high_watermark(at_us, may_join)
+                offset = high_watermark
+            elif min_isr > 1:
+                if log_ends is None:
+                    log_ends = sorted(self._log_ends(self.in_sync), reverse=True)
+                # The fastest of the followers: the leader counts as one and has everything.
+                offset = log_ends[min_isr - 2]
+            if offset > requirement.offset:
+                requirement.offset = offset
+            waiting = requirement.waiting
+            while waiting and waiting[0][0] < requirement.offset:
+                acknowledged.append((heappop(waiting)[1], requirement))
+        return acknowledged
+
+    def _high_watermark(self, at_us: int, may_join: MayJoin) -> int:
+        """Returns the least offset of all who must have a batch (``maybeIncrementLeaderHW``).
+
+        That is the maximal ISR, and who is caught up and may join it
+        (``shouldWaitForReplicaToJoinIsr``).
+        """
+        log_ends = self._log_ends(self.maximal_isr)
+        for broker_id in self.outside:
+            follower = self.followers[broker_id]
+            is_recent = at_us - follower.caught_up_us <= REPLICA_LAG_TIME_MAX_US
+            is_caught_up = is_recent or follower.log_end_offset >= self.log_end_offset
+            if is_caught_up and may_join(broker_id, follower.epoch):
+                log_ends.append(follower.log_end_offset)
+        return min(log_ends, default=self.log_end_offset)
+
+    def _log_ends(self, isr: Isr) -> list[int]:
+        followers = map(self.followers.get, isr)
+        return [follower.log_end_offset if follower else -1 for follower in followers]
+
+    def copies(self, offset: int, isr: Isr) -> Copies:
+        """Counts the replicas that have a batch, and names who of an ISR does not."""
+        followers = self.followers
+        ids = [id_ for id_, follower in followers.items() if follower.log_end_offset > offset]
+        missing = [id_ for id_ in isr if id_ != self.leader_id and id_ not in ids]
+        return Copies(1 + len(ids), tuple(missing))
+
+    def change_isr(self, isr: Isr | None, requested: Isr = ()) -> None:
+        """Takes the committed ISR, and what the leader has requested since (``PartitionState``)."""
+        self.isr = isr
+        self.in_sync = tuple(broker_id for broker_id in isr or () if broker_id != self.leader_id)
+        added = {*requested} - {self.leader_id, *self.in_sync}
+        self.maximal_isr = (*self.in_sync, *sorted(added))
+        self.outside = [follower for follower in self.followers if follower not in self.maximal_isr]
+
+    def count_anew(self) -> None:
+        """Takes back what enough replicas have: what it followed from is wrong."""
+        for requirement in self.requirements:
+            requirement.offset = -1
+
+    def forget(self, numbers: Container[int]) -> None:
+        """Stops waiting for batches that are over, whatever became of them."""
+        for requirement in self.requirements:
+            waiting = requirement.waiting
+            requirement.waiting = [entry for entry in waiting if entry[1] not in numbers]
+            heapify(requirement.waiting)
+
+
+def has_enough_in_sync(isr_size: int, min_isr: int) -> bool:
+    """Tells whether a leader appends what waits for replicas (``appendRecordsToLeader``).
+
+    "firstly check if current number of in-sync replicas is greater or equal to min.insync.replicas
+    value, if not, throw NotEnoughReplicasException" ("Proposed Changes"), "the same thing as
+    acks=all did".
+    """
+    return isr_size >= min_isr
+
+
+class Completion(NamedTuple):
+    """The response to a batch that was appended: when, and with which error."""
+
+    at_us: int
+    error: Errors
+
+
+def delayed_produce(enough_us: int | None, lost_us: int | None, deadline_us: int) -> Completion:
+    """Returns what comes first: enough replicas, the loss of the leader, the timeout.
+
+    ``DelayedProduce.tryComplete`` and ``onExpiration``. Never NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+    while the ISR is too small, the high watermark stands still, so that a producer times out.
+    """
+    end = Completion(deadline_us, Errors.REQUEST_TIMED_OUT)
+    if lost_us is not None and lost_us < deadline_us:
+        end = Completion(lost_us, Errors.NOT_LEADER_OR_FOLLOWER)
+    if enough_us is not None and enough_us <= end.at_us:
+        return Completion(enough_us, Errors.NONE)
+    return end
