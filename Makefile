@@ -48,7 +48,7 @@ run: setup ## replay the sample recordings into ./warehouse, on Spark
 	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE) --engine spark
 
 # Two halves, beside each other: what runs whole jobs, on Spark too, and the others.
-JOBS := tests/jobs tests/spark tests/engines tests/analysis tests/ingest tests/warehouse
+JOBS := tests/jobs tests/spark tests/engines tests/analysis tests/ingest tests/replaying tests/warehouse
 # $(call tests,options of pytest)
 define tests
 	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider $(1) $(JOBS) >"$$log" 2>&1 & jobs=$$!; \

@@ -3,5 +3,5 @@
 ``cluster`` simulates brokers and controllers that log requests, ``long_recording`` writes their
 logs, ``scale`` measures runs on these (each in ``processes`` of its own), and ``pages`` prints
 docs/performance.md and docs/scaling.md of the figures. None of it is a test;
-``tests/unit/test_benchmark_logs.py`` tests what is generated.
+``tests/benchmarks/test_long_recording.py`` tests what is generated.
 """

@@ -19,7 +19,7 @@ from kip_replay.jobs.main import JOBS, main
 from kip_replay.pipelines.errors import UserError
 from tools import delta_jars
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[1]
 SETUP = ConfigParser()
 SETUP.read(REPOSITORY / "setup.cfg", encoding="utf-8")
 
