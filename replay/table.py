@@ -12,6 +12,7 @@ Conventions
 * a key column is never null.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -78,7 +79,8 @@ class Table:
         """Outcomes or sums: rule and what-if come first, a ``verdict`` last."""
         judged = VERDICT if verdict else ()
         every = (*OUTCOME, *columns, *judged)
-        return cls(name, comment, every, (*WHAT_IF_KEY, *key), holds_on=holds_on)
+        what_if = tuple(column.name for column in OUTCOME)
+        return cls(name, comment, every, (*what_if, *key), holds_on=holds_on)
 
     @property
     def names(self) -> set[str]:
@@ -106,34 +108,68 @@ class Table:
 #: A column that is never null.
 Required = partial(Column, nullable=False)
 
-RECORDING = Required("recording", TEXT, "name of the recording (recording.json: name)")
-
-REQUEST_ID = Required(
-    "request_id",
-    TEXT,
-    "32 hex digits of BLAKE2b (keyed under --anonymize) over node id and line: its content, once",
-)
-
-NODE_ID = Required("node_id", INT, "node whose log holds the line")
+RECORDING_COLUMN = """
+recording text* name of the recording (recording.json: name)
+"""
 
 #: What tables begin with whose rows are of one line.
-LINE = (RECORDING, REQUEST_ID, NODE_ID)
+LINE_COLUMNS = f"""{RECORDING_COLUMN}
+request_id text* 32 hex digits of BLAKE2b (keyed under --anonymize) over node id and line: its \
+    content, once
+node_id    int!  node whose log holds the line
+"""
 
-#: What outcome, eviction and summary tables share: which rule it is of, under which what-if.
-WHAT_IF = (
-    Required("rule", TEXT, "name of the rule"),
-    Required("variant", TEXT, "recorded, or the protocol that was replayed"),
-    Required("parameter", TEXT, "what a sweep varies, or none"),
-    Required("parameter_value", LONG, "the value it took, -1 without a sweep"),
-)
+#: What outcomes and sums begin with: which rule they are of, under which what-if.
+OUTCOME_COLUMNS = f"""{RECORDING_COLUMN}
+rule            text* name of the rule
+variant         text* recorded, or the protocol that was replayed
+parameter       text* what a sweep varies, or none
+parameter_value long* the value it took, -1 without a sweep
+"""
 
-#: What those tables begin with.
-OUTCOME = (RECORDING, *WHAT_IF)
+VERDICT_COLUMNS = """
+verdict text! replayed, bounded (but its bytes), not_applicable or unknown
+reason  text  why not applicable or unknown
+"""
 
-#: What their keys begin with.
-WHAT_IF_KEY = ("recording", *(column.name for column in WHAT_IF))
+_TYPES = {"at": AT, "text": TEXT, "int": INT, "long": LONG, "ms": MS, "bool": BOOL}
+_TYPES |= {"bytes": pa.binary(), "map": pa.map_(TEXT, TEXT)}
 
-VERDICT = (
-    Required("verdict", TEXT, "replayed, bounded (but its bytes), not_applicable or unknown"),
-    Column("reason", TEXT, "why not applicable or unknown"),
-)
+
+def table(text: str, *, holds_on: bool = False) -> Table:
+    """Makes a table of its text: name and comment, then a column a line: name, type and comment.
+
+    A star behind a type is a column of the key, an exclamation mark one that is never null either.
+    Fields of a struct stand indented below it, separated by commas.
+    """
+    head, columns = text.strip().split("\n", 1)
+    name, comment = " ".join(head.split()).split(": ", 1)
+    lines = [line.split() for line in columns.splitlines() if line[:1].strip()]
+    key = tuple(words[0] for words in lines if words[1].endswith("*"))
+    return Table(name, comment, columns_of(columns), key, holds_on=holds_on)
+
+
+def columns_of(text: str) -> tuple[Column, ...]:
+    """Columns of the text of a table, or of a part of it."""
+    inner: dict[int, list[Column]] = defaultdict(list)
+    for line in reversed(text.splitlines()):
+        depth = (len(line) - len(line.lstrip())) // 2
+        below = [(column.name, column.type) for column in reversed(inner.pop(depth + 1, []))]
+        for entry in reversed(line.split(",") if depth else [line]):
+            name, type_, *comment = entry.split() or ("", "")
+            if name:
+                arrow_type = _type(type_.rstrip("*!"), below)
+                nullable = type_[-1] not in "*!"
+                inner[depth].append(Column(name, arrow_type, " ".join(comment), nullable))
+    return tuple(reversed(inner[0]))
+
+
+def _type(name: str, fields: list[tuple[str, pa.DataType]]) -> pa.DataType:
+    element = name.removeprefix("[]")
+    type_ = pa.struct(fields) if element == "struct" else _TYPES[element]
+    return type_ if name == element else pa.list_(type_)
+
+
+RECORDING, REQUEST_ID, NODE_ID = LINE = columns_of(LINE_COLUMNS)
+OUTCOME = columns_of(OUTCOME_COLUMNS)
+VERDICT = columns_of(VERDICT_COLUMNS)
