@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -143,6 +143,13 @@ class Api:
     @staticmethod
     def of(request: schemas.Schema, response: schemas.Schema) -> Api:
         return Api(request["apiKey"], Message.of(request), Message.of(response))
+
+
+@cache
+def bodies_of(text: str) -> Mapping[str, Struct]:
+    """The bodies of a text of messages, by ``request`` and ``response``."""
+    messages = map(schemas.message, re.split(r"\n(?=\w)", text.strip()))
+    return {message["type"]: _struct(message.get("fields", ()), range(0)) for message in messages}
 
 
 def field_of(schema: schemas.Schema, flexible: range = range(0)) -> Field:

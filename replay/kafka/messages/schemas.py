@@ -16,7 +16,7 @@ from typing import Any, Final
 Schema = dict[str, Any]
 
 
-def _message(text: str) -> Schema:
+def message(text: str) -> Schema:
     """A message in Kafka's form; lines without indentation are its own attributes."""
     lines = text.strip().splitlines()
     name, type_, *attributes = " ".join(line for line in lines if line[0] != " ").split()
@@ -38,7 +38,7 @@ def _attributes(words: list[str]) -> Schema:
     return given
 
 
-PRODUCE_REQUEST: Final = _message("""
+PRODUCE_REQUEST: Final = message("""
 ProduceRequest request apiKey=0 validVersions=3-13 flexibleVersions=9+ presentWith=acks
   TransactionalId string   3+    nullableVersions=3+ default=null
   Acks            int16    0+    min=-32768
@@ -51,7 +51,7 @@ ProduceRequest request apiKey=0 validVersions=3-13 flexibleVersions=9+ presentWi
       Records     records  0+    nullableVersions=0+ column=record_bytes
 """)
 
-PRODUCE_RESPONSE: Final = _message("""
+PRODUCE_RESPONSE: Final = message("""
 ProduceResponse response apiKey=0 validVersions=3-13 flexibleVersions=9+
 presentWith=has_response,partitions
   Responses                    []TopicProduceResponse 0+ column=partitions
@@ -78,7 +78,7 @@ presentWith=has_response,partitions
     Rack                       string   0+    nullableVersions=0+ default=null
 """)
 
-FETCH_REQUEST: Final = _message("""
+FETCH_REQUEST: Final = message("""
 FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=max_wait_ms
   ClusterId              string   12+   nullableVersions=12+ default=null taggedVersions=12+ tag=0
   ReplicaId              int32    0-14  default=-1 min=-2
@@ -110,7 +110,7 @@ FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWit
   RackId                 string   11+   default=
 """)
 
-FETCH_RESPONSE: Final = _message("""
+FETCH_RESPONSE: Final = message("""
 FetchResponse response apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=error_code
   ThrottleTimeMs           int32    1+    column=throttle_ms min=0
   ErrorCode                int16    7+
@@ -145,7 +145,7 @@ FetchResponse response apiKey=1 validVersions=4-18 flexibleVersions=12+ presentW
     Rack                   string   0+    nullableVersions=0+ default=null
 """)
 
-BROKER_HEARTBEAT_REQUEST: Final = _message("""
+BROKER_HEARTBEAT_REQUEST: Final = message("""
 BrokerHeartbeatRequest request apiKey=63 validVersions=0-2 flexibleVersions=0+ presentWith=broker_id
   BrokerId              int32    0+    min=0
   BrokerEpoch           int64    0+    default=-1
@@ -156,7 +156,7 @@ BrokerHeartbeatRequest request apiKey=63 validVersions=0-2 flexibleVersions=0+ p
   CordonedLogDirs       []uuid   2+    nullableVersions=2+ default=null taggedVersions=2+ tag=1
 """)
 
-BROKER_HEARTBEAT_RESPONSE: Final = _message("""
+BROKER_HEARTBEAT_RESPONSE: Final = message("""
 BrokerHeartbeatResponse response apiKey=63 validVersions=0-2 flexibleVersions=0+
 presentWith=error_code
   ThrottleTimeMs int32    0+    column=throttle_ms min=0
@@ -179,7 +179,7 @@ FETCH_RESPONSE_UUID: Final[Schema] = {"name": "Uuid", "type": "int64", "versions
 
 #: KIP-227, version 3, "Public Interfaces". Kafka had no flexible versions then. The page declares
 #: ``partition_id`` a STRING here and an INT32 in the response, likely a slip.
-INCREMENTAL_FETCH_REQUEST: Final = _message("""
+INCREMENTAL_FETCH_REQUEST: Final = message("""
 IncrementalFetchRequest request validVersions=0 flexibleVersions=none
   Uuid            int64    0+
   ReplicaId       int32    0+
@@ -195,7 +195,7 @@ IncrementalFetchRequest request validVersions=0 flexibleVersions=none
       MaxBytes    int32    0+
 """)
 
-INCREMENTAL_FETCH_RESPONSE: Final = _message("""
+INCREMENTAL_FETCH_RESPONSE: Final = message("""
 IncrementalFetchResponse response validVersions=0 flexibleVersions=none
   ThrottleTimeMs          int32    0+
   ErrorCode               int16    0+

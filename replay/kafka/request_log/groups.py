@@ -13,61 +13,27 @@ from struct import error as TooShort
 from struct import unpack_from
 from typing import Any
 
-import msgspec
-
-from .bodies import At, Body, Row, Structs, TypedRows, decode_request, decode_response
-from .envelope import Envelope, Int16, Int32
+from .bodies import Reader, Row, TypedRows
+from .envelope import Envelope
 
 _REMOTE_HOST = re.compile(r":\d+-(.*):\d+-\d+(?:-\d+)?$", re.DOTALL)
 _CONSUMER = "consumer"
-
-
-class _Topic(msgspec.Struct, rename="camel", frozen=True):
-    topic_id: str
-    topic_name: str
-    partitions: list[Int32]
-
-
-class _Assignment(msgspec.Struct, rename="camel", frozen=True):
-    topic_partitions: list[_Topic]
-
-
-_commit = Body(
-    group_id=str,
-    member_id=At("1+", str, ""),
-    topics=Structs(
-        name=At("0-9", str, None),
-        topic_id=At("10+", str, None),
-        partitions=Structs(partition_index=Int32),
-    ),
-)
-_sync = Body(group_id=str, member_id=str, protocol_type=At("5+", str | None, None))
-_synced = Body(error_code=Int16, assignment=str)
-_described = Body(
-    groups=Structs(
-        error_code=Int16,
-        group_id=str,
-        protocol_type=str,
-        members=Structs(member_id=str, client_id=str, client_host=str, member_assignment=str),
-    )
-)
-_described_consumers = Body(
-    groups=Structs(
-        error_code=Int16,
-        group_id=str,
-        members=Structs(
-            member_id=str,
-            client_id=str,
-            client_host=str,
-            assignment=_Assignment,
-        ),
-    )
-)
+#: Topic id, topic and partition.
 _Partitions = Iterable[tuple[str | None, str | None, int]]
 
+_OFFSET_COMMIT = """
+OffsetCommitRequest request
+  GroupId            string 0+
+  MemberId           string 1+
+  Topics             []OffsetCommitRequestTopic 0+
+    Name             string 0-9
+    TopicId          uuid   10+
+    Partitions       []OffsetCommitRequestPartition 0+
+      PartitionIndex int32  0+
+"""
 
-def _read_commit(envelope: Envelope) -> Iterator[Row]:
-    request = decode_request(envelope, _commit)
+
+def _commit(request: Any, _: Any, envelope: Envelope) -> Iterator[Row]:
     # Without a member, it is somebody who resets offsets.
     if request is not None and request.member_id:
         partitions = [
@@ -78,24 +44,63 @@ def _read_commit(envelope: Envelope) -> Iterator[Row]:
         yield _of_sender(envelope, request, partitions)
 
 
-def _read_sync(envelope: Envelope) -> Iterator[Row]:
-    request, response = decode_request(envelope, _sync), decode_response(envelope, _synced)
+_SYNC_GROUP = """
+SyncGroupRequest request
+  GroupId      string 0+
+  MemberId     string 0+
+  ProtocolType string 5+ nullableVersions=5+ default=null
+SyncGroupResponse response
+  ErrorCode    int16  0+
+  Assignment   bytes  0+
+"""
+
+
+def _sync(request: Any, response: Any, envelope: Envelope) -> Iterator[Row]:
     if request is None or response is None or response.error_code:
         return
     if request.protocol_type in (None, _CONSUMER):
         yield from (_of_sender(envelope, request, of) for of in _assigned(response.assignment))
 
 
-def _read_described(envelope: Envelope) -> Iterator[Row]:
-    response = decode_response(envelope, _described)
+_DESCRIBE_GROUPS = """
+DescribeGroupsResponse response
+  Groups               []DescribedGroup 0+
+    ErrorCode          int16  0+
+    GroupId            string 0+
+    ProtocolType       string 0+
+    Members            []DescribedGroupMember 0+
+      MemberId         string 0+
+      ClientId         string 0+
+      ClientHost       string 0+
+      MemberAssignment bytes  0+
+"""
+
+
+def _described(_: Any, response: Any, __: Envelope) -> Iterator[Row]:
     for group in response.groups if response else ():
         for member in group.members if group.protocol_type == _CONSUMER else ():
             for partitions in _assigned(member.member_assignment):
                 yield _described_member(group, member, partitions)
 
 
-def _read_described_consumers(envelope: Envelope) -> Iterator[Row]:
-    response = decode_response(envelope, _described_consumers)
+_CONSUMER_GROUP_DESCRIBE = """
+ConsumerGroupDescribeResponse response
+  Groups                []DescribedGroup 0+
+    ErrorCode           int16   0+
+    GroupId             string  0+
+    Members             []Member 0+
+      MemberId          string  0+
+      ClientId          string  0+
+      ClientHost        string  0+
+      Assignment        Assignment 0+
+        TopicPartitions []TopicPartitions 0+
+          TopicId       uuid    0+
+          TopicName     string  0+
+          Partitions    []int32 0+
+"""
+
+
+def _described_consumers(_: Any, response: Any, __: Envelope) -> Iterator[Row]:
     for group in response.groups if response else ():
         for member in group.members:
             partitions = [
@@ -104,21 +109,6 @@ def _read_described_consumers(envelope: Envelope) -> Iterator[Row]:
                 for partition in topic.partitions
             ]
             yield _described_member(group, member, partitions)
-
-
-_READERS: dict[int, Callable[[Envelope], Iterator[Row]]] = {
-    8: _read_commit,
-    14: _read_sync,
-    15: _read_described,
-    69: _read_described_consumers,
-}
-API_KEYS = tuple(_READERS)
-
-
-def read(envelope: Envelope) -> TypedRows:
-    rows = _READERS[envelope.request_header.request_api_key](envelope)
-    # A response may name a member twice.
-    return TypedRows(group_assignments=list({row[:2]: row for row in rows}.values()))
 
 
 def _of_sender(envelope: Envelope, request: Any, partitions: _Partitions) -> Row:
@@ -136,11 +126,11 @@ def _described_member(group: Any, member: Any, partitions: _Partitions) -> Row:
 
 def _structs(partitions: _Partitions) -> list[dict[str, Any]]:
     names = ("topic_id", "topic", "partition")
-    return [dict(zip(names, each, strict=True)) for each in partitions]
+    return [dict(zip(names, partition, strict=True)) for partition in partitions]
 
 
 def _assigned(encoded: str) -> Iterator[list[tuple[None, str, int]]]:
-    """The partitions in ``ConsumerProtocolAssignment``; nothing where it is none."""
+    """Decodes the partitions in a ``ConsumerProtocolAssignment``; nothing where it is none."""
     partitions = []
     try:
         data = b64decode(encoded)
@@ -156,3 +146,20 @@ def _assigned(encoded: str) -> Iterator[list[tuple[None, str, int]]]:
     except (TooShort, ValueError):
         return
     yield partitions
+
+
+def _reader(text: str, read: Callable[[Any, Any, Envelope], Iterator[Row]]) -> Reader:
+    def rows(request: Any, response: Any, envelope: Envelope) -> TypedRows:
+        # A response may name a member twice.
+        members = {row[:2]: row for row in read(request, response, envelope)}
+        return TypedRows(group_assignments=[*members.values()])
+
+    return Reader(text, rows)
+
+
+READERS = {
+    8: _reader(_OFFSET_COMMIT, _commit),
+    14: _reader(_SYNC_GROUP, _sync),
+    15: _reader(_DESCRIBE_GROUPS, _described),
+    69: _reader(_CONSUMER_GROUP_DESCRIBE, _described_consumers),
+}

@@ -6,94 +6,93 @@ a partition error returns ``isr: []``, which is no empty ISR: null here.
 
 from typing import Any
 
-import msgspec
+from .bodies import Reader, Row, TypedRows
+from .envelope import Envelope
 
-from .bodies import At, Body, Row, Structs, TypedRows, decode_request, decode_response
-from .envelope import Envelope, Int16, Int32
-
-ALTER_PARTITION = 56
-METADATA = 3
-
-_topic_key = {"topic_name": At("0-1", str, None), "topic_id": At("2+", str, None)}
-_alter_request = Body(
-    topics=Structs(
-        **_topic_key,
-        partitions=Structs(
-            partition_index=Int32,
-            leader_epoch=Int32,
-            new_isr=At("0-2", list[Int32], None),
-            new_isr_with_epochs=At("3+", Structs(broker_id=Int32), None),
-            partition_epoch=Int32,
-        ),
-    )
-)
-_alter_response = Body(
-    error_code=Int16,
-    topics=Structs(
-        **_topic_key,
-        partitions=Structs(
-            partition_index=Int32,
-            error_code=Int16,
-            leader_id=Int32,
-            leader_epoch=Int32,
-            isr=list[Int32],
-            partition_epoch=Int32,
-        ),
-    ),
-)
-_metadata_request = Body(topics=(list[msgspec.Raw] | None, None))
-_metadata_response = Body(
-    brokers=Structs(node_id=Int32, rack=(str | None, None)),
-    topics=Structs(
-        error_code=Int16,
-        name=(str | None, None),
-        topic_id=At("10+", str, None),
-        is_internal=(bool, False),
-        partitions=Structs(
-            error_code=Int16,
-            partition_index=Int32,
-            leader_id=Int32,
-            leader_epoch=(Int32, -1),
-            replica_nodes=list[Int32],
-            isr_nodes=list[Int32],
-        ),
-    ),
-)
-
-_Key = tuple[str, int]
-#: ``UUID.ZERO_UUID``: METADATA returns it where it knows no id.
+_ALTER_PARTITION = """
+AlterPartitionRequest request
+  Topics                []TopicData     0+
+    TopicName           string          0-1
+    TopicId             uuid            2+
+    Partitions          []PartitionData 0+
+      PartitionIndex    int32           0+
+      LeaderEpoch       int32           0+
+      NewIsr            []int32         0-2
+      NewIsrWithEpochs  []BrokerState   3+
+        BrokerId        int32           3+
+      PartitionEpoch    int32           0+
+AlterPartitionResponse response
+  ErrorCode             int16           0+
+  Topics                []TopicData     0+
+    TopicName           string          0-1
+    TopicId             uuid            2+
+    Partitions          []PartitionData 0+
+      PartitionIndex    int32           0+
+      ErrorCode         int16           0+
+      LeaderId          int32           0+
+      LeaderEpoch       int32           0+
+      Isr               []int32         0+
+      PartitionEpoch    int32           0+
+"""
+_METADATA = """
+MetadataRequest request
+  Topics                []raw           0+  nullableVersions=0+ default=null
+MetadataResponse response
+  Brokers               []Broker        0+
+    NodeId              int32           0+
+    Rack                string          0+  nullableVersions=0+ default=null
+  Topics                []Topic         0+
+    ErrorCode           int16           0+
+    Name                string          0+  nullableVersions=0+ default=null column=topic_name
+    TopicId             uuid            10+
+    IsInternal          bool            0+  default=false
+    Partitions          []Partition     0+
+      ErrorCode         int16           0+
+      PartitionIndex    int32           0+
+      LeaderId          int32           0+
+      LeaderEpoch       int32           0+  default=-1
+      ReplicaNodes      []int32         0+
+      IsrNodes          []int32         0+
+"""
+#: ``UUID.ZERO_UUID``: METADATA returns it where it has no id.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def read_alter_partition(envelope: Envelope) -> TypedRows:
-    """One row per partition requested, or returned where the log has no request."""
-    request = decode_request(envelope, _alter_request)
-    response = decode_response(envelope, _alter_response)
-    returned = {
-        (_name(topic), partition.partition_index): (topic, partition)
-        for topic in (response.topics if response else ())
-        for partition in topic.partitions
-    }
-    rows: dict[_Key, Row] = {}
-    if request is None:
-        rows = {key: _altered(topic, None, of, None) for key, (topic, of) in returned.items()}
-    error = response.error_code if response else None
-    for topic in request.topics if request else ():
-        for partition in topic.partitions:
-            key = (_name(topic), partition.partition_index)
-            _, result = returned.get(key, (None, None))
-            rows.setdefault(key, _altered(topic, partition, result, error))
-    return TypedRows(isr_changes=list(rows.values()))
+def _id(topic: Any) -> str | None:
+    return None if topic.topic_id == _NO_ID else topic.topic_id
 
 
 def _name(topic: Any) -> str:
-    return topic.topic_name or topic.topic_id or ""
+    return topic.topic_name or _id(topic) or ""
+
+
+def _partitions(body: Any) -> dict[tuple[str, int], tuple[Any, Any]]:
+    """Topic and partition by name and index; the first of those that are listed twice."""
+    partitions: dict[tuple[str, int], tuple[Any, Any]] = {}
+    for topic in body.topics if body else ():
+        for partition in topic.partitions:
+            partitions.setdefault((_name(topic), partition.partition_index), (topic, partition))
+    return partitions
+
+
+def _alter_partition(request: Any, response: Any, _: Envelope) -> TypedRows:
+    """One row per partition requested, or returned where the log has no request."""
+    requested, returned = _partitions(request), _partitions(response)
+    error = response.error_code if response else None
+    rows = []
+    for key, (topic, _) in (requested if request else returned).items():
+        before, after = (bodies.get(key, (None, None))[1] for bodies in (requested, returned))
+        rows.append(_altered(topic, before, after, error))
+    return TypedRows(isr_changes=rows)
 
 
 def _altered(topic: Any, requested: Any, returned: Any, error: int | None) -> Row:
     """The returned state where there was no error, else the requested one."""
     good = returned if returned and returned.error_code == 0 else None
     state = good or requested or returned
+    requested_isr = None
+    if requested:
+        requested_isr = [*requested.new_isr, *(b.broker_id for b in requested.new_isr_with_epochs)]
     return (
         _name(topic),
         topic.topic_id,
@@ -102,38 +101,22 @@ def _altered(topic: Any, requested: Any, returned: Any, error: int | None) -> Ro
         state.leader_epoch,
         state.partition_epoch,
         None,
-        _requested_isr(requested) if requested else None,
+        requested_isr,
         good.isr if good else None,
         returned.error_code if returned else error,
     )
 
 
-def _requested_isr(partition: Any) -> list[int]:
-    if partition.new_isr_with_epochs is not None:
-        return [state.broker_id for state in partition.new_isr_with_epochs]
-    return partition.new_isr or []
-
-
-def read_metadata(envelope: Envelope) -> TypedRows:
-    request = decode_request(envelope, _metadata_request)
-    response = decode_response(envelope, _metadata_response)
+def _metadata(request: Any, response: Any, envelope: Envelope) -> TypedRows:
     topics: dict[str, Row] = {}
-    partitions: dict[_Key, Row] = {}
     for topic in response.topics if response else ():
-        topic_id = None if topic.topic_id == _NO_ID else topic.topic_id
-        name = topic.name or topic_id or ""
-        topics.setdefault(name, _topic(topic, name, topic_id))
-        for partition in topic.partitions:
-            key = (name, partition.partition_index)
-            partitions.setdefault(key, _partition(partition, name, topic_id))
+        topics.setdefault(_name(topic), _topic(topic))
     # Null is all topics, and so is an empty list before version 1.
     is_old = envelope.request_header.request_api_version == 0
-    of_all_topics = request is not None and (
-        request.topics == [] if is_old else request.topics is None
-    )
+    of_all_topics = request is not None and request.topics == ([] if is_old else None)
     return TypedRows(
-        isr_changes=list(partitions.values()),
-        topics=list(topics.values()),
+        isr_changes=[_partition(*pair) for pair in _partitions(response).values()],
+        topics=[*topics.values()],
         brokers=[
             (broker.node_id, broker.rack, of_all_topics)
             for broker in (response.brokers if response else ())
@@ -141,10 +124,10 @@ def read_metadata(envelope: Envelope) -> TypedRows:
     )
 
 
-def _partition(partition: Any, name: str, topic_id: str | None) -> Row:
+def _partition(topic: Any, partition: Any) -> Row:
     return (
-        name,
-        topic_id,
+        _name(topic),
+        _id(topic),
         partition.partition_index,
         partition.leader_id,
         partition.leader_epoch,
@@ -156,13 +139,10 @@ def _partition(partition: Any, name: str, topic_id: str | None) -> Row:
     )
 
 
-def _topic(topic: Any, name: str, topic_id: str | None) -> Row:
-    known = bool(topic.partitions)
-    return (
-        name,
-        topic_id,
-        len(topic.partitions) if known else None,
-        len(topic.partitions[0].replica_nodes) if known else None,
-        topic.is_internal,
-        topic.error_code,
-    )
+def _topic(topic: Any) -> Row:
+    partitions = topic.partitions
+    sizes = (len(partitions), len(partitions[0].replica_nodes)) if partitions else (None, None)
+    return (_name(topic), _id(topic), *sizes, topic.is_internal, topic.error_code)
+
+
+READERS = {3: Reader(_METADATA, _metadata), 56: Reader(_ALTER_PARTITION, _alter_partition)}

@@ -11,7 +11,6 @@ Pure: no files, no clock. The same bytes give the same rows, however they are cu
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,21 +19,10 @@ import pyarrow.compute as pc
 from kip_replay.replay.table import INT, LONG, TEXT
 
 from ..messages import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, request_bytes, response_bytes
-from . import (
-    config_view,
-    fetch_view,
-    groups,
-    isr_view,
-    offset_view,
-    parsed_line,
-    produce_view,
-    topic_view,
-    write_view,
-)
+from . import fetch_view, groups, isr_view, metadata_writes, offset_view, parsed_line, produce_view
 from .anonymous import Anonymous
 from .arrow_rows import Columns, Positions, list_of, list_rows, scatter, struct_of, struct_rows
 from .bodies import Row, TypedRows
-from .envelope import Envelope
 from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .local_time import LocalTime
@@ -48,21 +36,13 @@ from .typed_bodies import Bodies, typed_bodies
 _REJECTED_LINE_BYTES = 1000
 
 #: APIs read one line at a time.
-_READERS: dict[int, Callable[[Envelope], TypedRows]] = {
-    isr_view.ALTER_PARTITION: isr_view.read_alter_partition,
-    isr_view.METADATA: isr_view.read_metadata,
-    topic_view.API_KEY: topic_view.read,
-    config_view.DESCRIBE_CONFIGS: config_view.read_describe,
-    config_view.ALTER_CONFIGS: config_view.read_alter,
-    config_view.INCREMENTAL_ALTER_CONFIGS: config_view.read_alter,
-    offset_view.BROKER_REGISTRATION: offset_view.read_broker_registration,
-    offset_view.DESCRIBE_QUORUM: offset_view.read_describe_quorum,
-    produce_view.INIT_PRODUCER_ID: produce_view.read_producer_id,
-    **dict.fromkeys(write_view.API_KEYS, write_view.read),
-    **dict.fromkeys(groups.API_KEYS, groups.read),
+_READERS = {
+    **isr_view.READERS,
+    **offset_view.READERS,
+    **produce_view.READERS,
+    **metadata_writes.READERS,
+    **groups.READERS,
 }
-
-
 _COLUMNS: dict[int, Callable[[Bodies], Columns]] = {
     FETCH.key: fetch_view.columns,
     PRODUCE.key: produce_view.columns,
@@ -100,12 +80,8 @@ class LineParser:
     ) -> None:
         self.recording = recording
         self.node_id = node_id
-        api_versions = partial(offset_view.read_api_versions, node_id=node_id)
-        self._batches = BatchReader(
-            LocalTime(zone, clock_offset_ms),
-            line_bytes_max,
-            _READERS | {offset_view.API_VERSIONS: api_versions},
-        )
+        readers = _READERS | {offset_view.API_VERSIONS: offset_view.api_versions(node_id)}
+        self._batches = BatchReader(LocalTime(zone, clock_offset_ms), line_bytes_max, readers)
         self._line_digest = line_digest(node_id, pseudonyms)
         self._anonymous = Anonymous(pseudonyms) if pseudonyms else None
 

@@ -4,19 +4,25 @@ A response need not list partitions in the order of the request, so they are mat
 index. Whether a producer is idempotent only INIT_PRODUCER_ID shows: a row of ``producer_ids``.
 """
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arrow_rows import Columns, Positions, list_of, lists_in, nulls_of
-from .bodies import Body, TypedRows, decode_request, decode_response
-from .envelope import Envelope, Int16, Int64
+from .bodies import Reader, TypedRows
+from .envelope import Envelope
 from .typed_bodies import Bodies
 
-INIT_PRODUCER_ID = 22
-
-_init_request = Body(transactional_id=(str | None, None))
-_init_response = Body(error_code=Int16, producer_id=(Int64, -1), producer_epoch=Int16)
+_INIT_PRODUCER_ID = """
+InitProducerIdRequest request
+  TransactionalId string 0+ nullableVersions=0+ default=null
+InitProducerIdResponse response
+  ErrorCode       int16  0+
+  ProducerId      int64  0+ default=-1
+  ProducerEpoch   int16  0+
+"""
 _KEY = ("topic_id", "topic", "partition")
 
 
@@ -72,12 +78,13 @@ def _keys(both: list[tuple[Positions, pa.StructArray]]) -> Positions:
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def read_producer_id(envelope: Envelope) -> TypedRows:
+def _producer_id(request: Any, response: Any, _: Envelope) -> TypedRows:
     """The row of one line; columns of a missing body are None."""
-    request = decode_request(envelope, _init_request)
-    response = decode_response(envelope, _init_response)
     transactional_id = request.transactional_id if request else None
     if response is None:
         return TypedRows(producer_id=(transactional_id, None, None, None))
     returned = (response.producer_id, response.producer_epoch, response.error_code)
     return TypedRows(producer_id=(transactional_id, *returned))
+
+
+READERS = {22: Reader(_INIT_PRODUCER_ID, _producer_id)}

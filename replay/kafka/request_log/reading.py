@@ -9,7 +9,7 @@ wrong with them; then Arrow reads bodies alone.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ..messages import APIS, PRODUCE
 from .arrow_rows import Columns, Positions
-from .bodies import TypedRows
+from .bodies import Reader, TypedRows
 from .envelope import Envelope, decode_envelope
 from .line import json_of, stamp_of
 from .local_time import LocalTime
@@ -83,7 +83,7 @@ def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> pa.StringArray
 class BatchReader:
     time: LocalTime
     line_bytes_max: int
-    readers: Mapping[int, Callable[[Envelope], TypedRows]]
+    readers: Mapping[int, Reader]
 
     def read(
         self, lines: Sequence[bytes], second_pass_from: int, rejected: Mapping[int, Unreadable]
@@ -122,7 +122,7 @@ class BatchReader:
                     version = envelope.request_header.request_api_version
                     bodies = (key, version, bytes(envelope.request), bytes(envelope.response))
                     if bodies not in known:
-                        known[bodies] = self.readers[key](envelope)
+                        known[bodies] = self.readers[key].read(envelope)
                     reading.typed[position] = known[bodies]
             except Unreadable as unreadable:
                 reading.rejected[position] = unreadable
