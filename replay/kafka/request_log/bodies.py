@@ -52,7 +52,7 @@ class Reader:
 
     def read(self, envelope: Envelope) -> TypedRows:
         """Raises ``Unreadable`` (bad_body) where a body does not fit."""
-        version = min(envelope.request_header.request_api_version, _VERSION_MAX)
+        version = min(envelope.request_header.api_version, _VERSION_MAX)
         request = _decoded(envelope.request, self.text, "request", version)
         response = _decoded(envelope.response, self.text, "response", version)
         return self.rows(request, response, envelope)

@@ -9,6 +9,7 @@ from operator import add
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import field
 
 from ..messages.layout import RANGES
 from .reasons import Reason, Unreadable
@@ -41,12 +42,12 @@ def can_be(total: Any, *others: Any) -> Any:
 
 
 class RequestHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    request_api_key: _Code
-    request_api_version: _Code
+    api_key: _Code = field(name="requestApiKey")
+    api_version: _Code = field(name="requestApiVersion")
     correlation_id: _Id
     client_id: str | None = None
-    request_api_key_name: str | None = None
-    request_api_version_deprecated: bool = False
+    api_name: str | None = field(name="requestApiKeyName", default=None)
+    is_deprecated_version: bool = field(name="requestApiVersionDeprecated", default=False)
 
 
 class ClientInformation(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -58,19 +59,22 @@ _NO_INFORMATION = ClientInformation()
 
 
 class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """One logged request. Times in milliseconds, with microseconds as decimals."""
+    """One logged request, with columns of ``requests`` under their names there.
+
+    Times in milliseconds, with microseconds as decimals.
+    """
 
     request_header: RequestHeader
     request: msgspec.Raw
     response: msgspec.Raw
     connection: str
-    total_time_ms: float
-    request_queue_time_ms: float
-    local_time_ms: float
-    remote_time_ms: float
-    response_queue_time_ms: float
-    send_time_ms: float
-    throttle_time_ms: float = 0.0
+    total_ms: float = field(name="totalTimeMs")
+    request_queue_ms: float = field(name="requestQueueTimeMs")
+    local_ms: float = field(name="localTimeMs")
+    remote_ms: float = field(name="remoteTimeMs")
+    response_queue_ms: float = field(name="responseQueueTimeMs")
+    send_ms: float = field(name="sendTimeMs")
+    throttle_ms: float = field(name="throttleTimeMs", default=0.0)
     is_forwarded: bool = False
     security_protocol: str | None = None
     principal: str | None = None
@@ -79,8 +83,7 @@ class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
     @property
     def is_absurd(self) -> bool:
-        names = (name for name in self.__struct_fields__ if name.endswith("_time_ms"))
-        return not can_be(*(getattr(self, name) for name in names))
+        return not can_be(*(getattr(self, name) for name in DURATIONS))
 
     @property
     def has_response(self) -> bool:
@@ -95,6 +98,8 @@ class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
         return b'{"request":%b,"response":%b}' % (request, response)
 
 
+#: In the order of ``can_be``.
+DURATIONS = tuple(name for name in Envelope.__struct_fields__ if name.endswith("_ms"))
 #: What Kafka writes where it has no body to show: since 4.4 the second.
 NO_BODY = (b'""', b"null")
 _BRACE = ord("{")

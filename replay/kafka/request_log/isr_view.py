@@ -112,7 +112,7 @@ def _metadata(request: Any, response: Any, envelope: Envelope) -> TypedRows:
     for topic in response.topics if response else ():
         topics.setdefault(_name(topic), _topic(topic))
     # Null is all topics, and so is an empty list before version 1.
-    is_old = envelope.request_header.request_api_version == 0
+    is_old = envelope.request_header.api_version == 0
     of_all_topics = request is not None and request.topics == ([] if is_old else None)
     return TypedRows(
         isr_changes=[_partition(*pair) for pair in _partitions(response).values()],

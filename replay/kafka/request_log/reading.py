@@ -117,9 +117,9 @@ class BatchReader:
                 envelope = decode_envelope(reading.texts[position])
                 if envelope.is_absurd:
                     raise Unreadable(Reason.absurd_times)
-                key = envelope.request_header.request_api_key
+                key = envelope.request_header.api_key
                 if key in self.readers:  # clients get the same metadata again and again
-                    version = envelope.request_header.request_api_version
+                    version = envelope.request_header.api_version
                     bodies = (key, version, bytes(envelope.request), bytes(envelope.response))
                     if bodies not in known:
                         known[bodies] = self.readers[key].read(envelope)

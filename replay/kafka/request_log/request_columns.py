@@ -7,7 +7,7 @@ added, so that equal lines give equal times everywhere.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -17,63 +17,48 @@ from numpy.typing import NDArray
 from kip_replay.replay.table import AT, BOOL, INT
 
 from .arrow_rows import Bools, Columns, Positions, one_chunk
-from .envelope import ClientInformation, Envelope, RequestHeader, can_be
+from .envelope import DURATIONS, ClientInformation, Envelope, RequestHeader, can_be
 from .parsed_line import REQUEST
 
-#: In the order of ``Envelope``.
-_DURATIONS = {
-    "totalTimeMs": "total_ms",
-    "requestQueueTimeMs": "request_queue_ms",
-    "localTimeMs": "local_ms",
-    "remoteTimeMs": "remote_ms",
-    "responseQueueTimeMs": "response_queue_ms",
-    "sendTimeMs": "send_ms",
-    "throttleTimeMs": "throttle_ms",
-}
-_HEADER = {
-    "requestApiKey": "api_key",
-    "requestApiVersion": "api_version",
-    "correlationId": "correlation_id",
-    "clientId": "client_id",
-    "requestApiKeyName": "api_name",
-}
-_CLIENT = {"softwareName": "software_name", "softwareVersion": "software_version"}
-_OTHERS = {
-    "connection": "connection",
-    "isForwarded": "is_forwarded",
-    "securityProtocol": "security_protocol",
-    "principal": "principal",
-    "listener": "listener",
-    **_DURATIONS,
-}
 _DEPRECATED = "is_deprecated_version"
-#: Columns by names in the JSON.
-_COLUMNS = {**_HEADER, "requestApiVersionDeprecated": _DEPRECATED, **_CLIENT, **_OTHERS}
 _INT16 = ("api_key", "api_version")
-_OPTIONAL = frozenset(
-    ("client_id", "api_name", "security_protocol", "principal", "listener", *_CLIENT.values())
-)
+#: The parts of an envelope, with their fields that are columns: name in the JSON and type.
+_PARTS: dict[type[msgspec.Struct], dict[str, tuple[str, pa.DataType]]] = {
+    part: {
+        field.name: (field.encode_name, REQUEST.field(field.name).type)
+        for field in msgspec.structs.fields(part)
+        if field.name in REQUEST.names
+    }
+    for part in (RequestHeader, ClientInformation, Envelope)
+}
+_OPTIONAL = {"client_id", "api_name", "security_protocol", "principal", "listener"}
+_OPTIONAL |= {*ClientInformation.__struct_fields__}
 
 
-def _types(names: dict[str, str]) -> list[tuple[str, pa.DataType]]:
-    types = {name: REQUEST.field(column).type for name, column in names.items()}
-    return [(n, pa.int16() if names[n] in _INT16 else type_) for n, type_ in types.items()]
+def _usual(part: type[msgspec.Struct]) -> list[tuple[str, pa.DataType]]:
+    return [
+        (json_name, pa.int16() if column in _INT16 else type_)
+        for column, (json_name, type_) in _PARTS[part].items()
+        if column != _DEPRECATED
+    ]
 
 
 #: Of an envelope as Kafka writes most: only deprecated versions say so.
 USUAL_ENVELOPE = pa.schema(
     [
-        ("requestHeader", pa.struct(_types(_HEADER))),
-        ("clientInformation", pa.struct(_types(_CLIENT))),
-        *_types(_OTHERS),
+        ("requestHeader", pa.struct(_usual(RequestHeader))),
+        ("clientInformation", pa.struct(_usual(ClientInformation))),
+        *_usual(Envelope),
     ]
 )
 
 
 def envelope_columns(table: pa.Table) -> Columns:
-    columns = {column: one_chunk(table.column(name)) for name, column in _OTHERS.items()}
-    for name, fields in (("requestHeader", _HEADER), ("clientInformation", _CLIENT)):
-        columns |= zip(fields.values(), one_chunk(table.column(name)).flatten(), strict=True)
+    columns = {
+        column: one_chunk(table.column(name)) for column, (name, _) in _PARTS[Envelope].items()
+    }
+    for name, part in (("requestHeader", RequestHeader), ("clientInformation", ClientInformation)):
+        columns |= zip(_PARTS[part], one_chunk(table.column(name)).flatten(), strict=False)
     columns |= {name: columns[name].cast(INT) for name in _INT16}
     columns["has_response"] = one_chunk(table.column("response")).is_valid()
     columns[_DEPRECATED] = pa.repeat(pa.scalar(False), table.num_rows)
@@ -83,17 +68,14 @@ def envelope_columns(table: pa.Table) -> Columns:
 def decoded_columns(envelopes: Sequence[Envelope]) -> Columns:
     """The same of envelopes decoded one by one."""
     columns = {"has_response": pa.array([e.has_response for e in envelopes], BOOL)}
-    structs: dict[type[msgspec.Struct], Sequence[Any]] = {
+    parts: dict[type[msgspec.Struct], Sequence[msgspec.Struct]] = {
         Envelope: envelopes,
         RequestHeader: [envelope.request_header for envelope in envelopes],
         ClientInformation: [envelope.client_information for envelope in envelopes],
     }
-    for type_, rows in structs.items():
-        fields = msgspec.structs.fields(type_)
-        values = [*zip(*map(msgspec.structs.astuple, rows), strict=True)] or [()] * len(fields)
-        for field, of_field in zip(fields, values, strict=True):
-            if column := _COLUMNS.get(field.encode_name):
-                columns[column] = pa.array(of_field, REQUEST.field(column).type)
+    for part, rows in parts.items():
+        for column, (_, type_) in _PARTS[part].items():
+            columns[column] = pa.array(map(attrgetter(column), rows), type_)
     return columns
 
 
@@ -117,8 +99,7 @@ def sound(table: pa.Table, columns: Columns, api_key: int, is_silent: bool) -> B
 
 
 def _durations(columns: Columns) -> NDArray[np.float64]:
-    names = _DURATIONS.values()
-    return np.array([columns[name].to_numpy(zero_copy_only=False) for name in names])
+    return np.array([columns[name].to_numpy(zero_copy_only=False) for name in DURATIONS])
 
 
 def with_times(columns: Columns, stamps_us: Positions) -> Columns:
