@@ -12,7 +12,7 @@ from kip_replay.pipelines.ingest.survey import Survey
 from kip_replay.replay.kafka.request_log import LineParser, Pseudonyms, Reason
 from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
-from kip_replay.replay.kafka.request_log.reasons import Unreadable
+from kip_replay.replay.kafka.request_log.line import Unreadable
 from kip_replay.replay.table import TEXT
 
 #: Lines parsed at once: what is read of them costs memory several times.

@@ -14,7 +14,7 @@ from kip_replay.pipelines.ingest.log_files import AT_ONCE, LogFile, on_disk, rea
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.kafka.request_log import LocalTime, stamp_of
 from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
-from kip_replay.replay.kafka.request_log.reasons import Unreadable
+from kip_replay.replay.kafka.request_log.line import Unreadable
 
 #: A line may be longer than a chunk: this far its end is looked for.
 _HEAD_BYTES_MAX = 16 << 20

@@ -39,9 +39,8 @@ from kip_replay.replay.kafka.request_log import (
     stamp_of,
 )
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
-from kip_replay.replay.kafka.request_log.line import LOGGER
+from kip_replay.replay.kafka.request_log.line import LOGGER, Unreadable
 from kip_replay.replay.kafka.request_log.local_time import parse_local
-from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
 RANGE_BYTES = 8 << 20
 #: Above this span of days a file is read for its fold at once instead of searching the calendar.

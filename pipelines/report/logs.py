@@ -12,7 +12,7 @@ from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.report import marks, words
 from kip_replay.pipelines.report.marks import Row, Table
-from kip_replay.replay.kafka.request_log.reasons import Reason
+from kip_replay.replay.kafka.request_log.line import Reason
 
 #: Rejected lines shown for each reason, the characters of each, and reasons at most.
 EXAMPLES, EXAMPLE_CHARACTERS, MOST_REASONS = 3, 200, 20

@@ -13,7 +13,7 @@ from recorded_logs import REPOSITORY
 from kip_replay.jobs._cli import Exit
 from kip_replay.jobs.run import PARSER
 from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES
-from kip_replay.replay.kafka.request_log.reasons import Reason
+from kip_replay.replay.kafka.request_log.line import Reason
 
 DOCS = REPOSITORY / "docs"
 _LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)]*))?\)")

@@ -4,6 +4,7 @@
 """
 
 from .anonymous import Anonymous as Anonymous
+from .line import Reason as Reason
 from .line import stamp_of as stamp_of
 from .local_time import FoldBoundary as FoldBoundary
 from .local_time import LocalTime as LocalTime
@@ -12,4 +13,3 @@ from .local_time import has_ambiguous_hour as has_ambiguous_hour
 from .parsed_line import PARSED_LINE as PARSED_LINE
 from .parser import LineParser as LineParser
 from .pseudonyms import Pseudonyms as Pseudonyms
-from .reasons import Reason as Reason

@@ -1,7 +1,7 @@
 """Bodies of the APIs that are rare: one line at a time, through typed structs.
 
 The fields that are used stand in texts of Kafka's message schemas (``messages.schemas``). As in
-``mandatory``, a field must be there in every version that has it, unless it can be null or has a
+``typed_bodies``, a field must be there in every version that has it, unless it can be null or has a
 default. In other versions it is that default, or empty.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 
 from ..messages.layout import RANGES, Field, Struct, bodies_of
 from .envelope import NO_BODY, Envelope
-from .reasons import Reason, Unreadable
+from .line import Reason, Unreadable
 
 Row = tuple[Any, ...]
 #: All higher versions are alike.

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import field
 
 from ..messages.layout import RANGES
-from .reasons import Reason, Unreadable
+from .line import Reason, Unreadable
 
 _limits = {type_: msgspec.Meta(ge=least, le=most) for type_, (least, most) in RANGES.items()}
 Int8 = Annotated[int, _limits["int8"]]

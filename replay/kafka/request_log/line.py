@@ -1,8 +1,11 @@
-"""A request line in Kafka's default layout: ``[stamp] LEVEL Completed request:{...} (logger)``.
+"""A request line in Kafka's default layout, ``[stamp] LEVEL Completed request:{...} (logger)``,
+and why one cannot be read.
 
 Source: Kafka's ``config/log4j2.yaml``, ``[%d] %p %m (%c)%n``. Whatever a line was read from, its
 content is this text (``layouts``): its id is of it, and the parser takes nothing else.
 """
+
+from enum import Enum
 
 MARKER = b"Completed request:"
 LOGGER = b"(kafka.request.logger)"
@@ -30,3 +33,35 @@ def is_text(line: bytes) -> bool:
 
 def stamp_of(line: bytes) -> bytes:
     return line[1 : STAMP_BYTES + 1]
+
+
+class Reason(Enum):
+    """``name`` is what ``rejected_lines.reason`` holds, ``value`` its sentence."""
+
+    too_long = "It is longer than the configured limit."
+    binary = "It holds NUL bytes or is not UTF-8."
+    bad_stamp = "No date and time, such as 2026-11-20 20:30:34,831, stands beside the message."
+    stamp_without_milliseconds = "Its time has no milliseconds: the pattern of log4j needs SSS."
+    stamp_out_of_range = "The stamp lies before the year 1970 or after 9996."
+    stray_stamp = "Its stamp is far from those around it, or contradicts correlation ids."
+    stamp_not_in_time_zone = "The stamp is a local time that the recording's time zone skipped."
+    truncated = "It ends within its JSON: what carried it has cut it, or its rest is elsewhere."
+    interleaved = "A second line begins inside it: it was cut, or two writers share the file."
+    bad_json = "What follows 'Completed request:' is not JSON."
+    missing_field = "The JSON lacks a field that every Kafka version writes."
+    bad_envelope = "A field of the request log itself has an unexpected type or range."
+    absurd_times = "Its times are negative, longer than a year, or contradict one another."
+    after_damage = "It follows a line that cannot be read, in a file that is damaged further on."
+    bad_body = "The request or response lacks a field of its API, or has a value that none can be."
+
+
+class Unreadable(Exception):
+    """Raised while one line is read; carries the ``Reason``, and what is known beyond it."""
+
+    def __init__(
+        self, reason: Reason, detail: str | None = None, line_bytes: int | None = None
+    ) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+        self.detail = detail
+        self.line_bytes = line_bytes

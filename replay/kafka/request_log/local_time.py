@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from .reasons import Reason, Unreadable
+from .line import Reason, Unreadable
 
 _SECOND = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times are naive until their zone is applied

@@ -19,8 +19,6 @@ from kip_replay.replay.log_tables import (
 )
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 
-from ..messages import BROKER_HEARTBEAT, FETCH, PRODUCE
-
 #: Columns that every table of the log shares: once per line, not once per struct.
 _SHARED = ("recording", "request_id", "line_id", "node_id", "source_file", "line_number")
 #: Tables with at most one row a line, by the struct of the wide row that holds their columns ...
@@ -67,5 +65,3 @@ PARSED_LINE = pa.schema(
         ),
     ]
 )
-#: Columns of the APIs that are nearly all of a busy log, by API key.
-VIEWS = {FETCH.key: "fetch", PRODUCE.key: "produce", BROKER_HEARTBEAT.key: "broker_heartbeat"}

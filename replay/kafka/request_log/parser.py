@@ -10,7 +10,7 @@ Pure: no files, no clock. The same bytes give the same rows, however they are cu
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,35 +18,31 @@ import pyarrow.compute as pc
 
 from kip_replay.replay.table import INT, LONG, TEXT
 
-from ..messages import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, request_bytes, response_bytes
-from . import fetch_view, groups, isr_view, metadata_writes, offset_view, parsed_line, produce_view
+from ..messages import APIS, request_bytes, response_bytes
+from . import frequent, groups, metadata_offsets, metadata_writes, parsed_line, partition_states
 from .anonymous import Anonymous
 from .arrow_rows import Columns, Positions, list_of, list_rows, scatter, struct_of, struct_rows
 from .bodies import Row, TypedRows
+from .frequent import VIEWS
 from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .local_time import LocalTime
-from .parsed_line import PARSED_LINE, VIEWS
+from .parsed_line import PARSED_LINE
 from .pseudonyms import Pseudonyms
 from .reading import BatchReader, Part, Reading, line_digest, line_ids
 from .request_columns import with_times
-from .typed_bodies import Bodies, typed_bodies
+from .typed_bodies import typed_bodies
 
 #: How much of a rejected line is kept.
 _REJECTED_LINE_BYTES = 1000
 
 #: APIs read one line at a time.
 _READERS = {
-    **isr_view.READERS,
-    **offset_view.READERS,
-    **produce_view.READERS,
+    **partition_states.READERS,
+    **metadata_offsets.READERS,
+    **frequent.READERS,
     **metadata_writes.READERS,
     **groups.READERS,
-}
-_COLUMNS: dict[int, Callable[[Bodies], Columns]] = {
-    FETCH.key: fetch_view.columns,
-    PRODUCE.key: produce_view.columns,
-    BROKER_HEARTBEAT.key: lambda bodies: {**bodies.request, **bodies.response},
 }
 _SIZES = ("request_bytes", "response_bytes")
 #: Lists of ``PARSED_LINE``, with the request's columns that their elements have too.
@@ -80,7 +76,7 @@ class LineParser:
     ) -> None:
         self.recording = recording
         self.node_id = node_id
-        readers = _READERS | {offset_view.API_VERSIONS: offset_view.api_versions(node_id)}
+        readers = _READERS | {metadata_offsets.API_VERSIONS: metadata_offsets.api_versions(node_id)}
         self._batches = BatchReader(LocalTime(zone, clock_offset_ms), line_bytes_max, readers)
         self._line_digest = line_digest(node_id, pseudonyms)
         self._anonymous = Anonymous(pseudonyms) if pseudonyms else None
@@ -124,13 +120,13 @@ def _rejected(read: Lines, reading: Reading, is_kept: bool) -> pa.StructArray:
 
 def _typed_columns(reading: Reading, n: int) -> Columns:
     structs = [(part.positions, _structs(part, reading.stamps_us)) for part in reading.parts]
-    views = {
+    columns = {
         name: _column(name, [(rows, of[name]) for rows, of in structs if name in of], n)
-        for name in ("request", *VIEWS.values())
+        for name in ("request", *(name for name, _ in VIEWS.values()))
     }
-    request, typed = views["request"], reading.typed
+    request, typed = columns["request"], reading.typed
     return {
-        **views,
+        **columns,
         **{name: _single(name, typed, request) for name in ("metadata_write", "producer_id")},
         **{name: _list(name, also, typed, request) for name, also in _LISTS.items()},
     }
@@ -150,9 +146,9 @@ def _structs(part: Part, stamps_us: Positions) -> dict[str, pa.StructArray]:
     if part.api_key is None or part.bodies is None:
         sizes = dict.fromkeys(_SIZES, pa.repeat(null, len(part.positions)))
         return {"request": struct_of(parsed_line.REQUEST, columns | sizes)}
-    api, name = APIS[part.api_key], VIEWS[part.api_key]
+    api, (name, of_bodies) = APIS[part.api_key], VIEWS[part.api_key]
     type_ = PARSED_LINE.field(name).type
-    body = _COLUMNS[part.api_key](typed_bodies(part.bodies, api, type_))
+    body = of_bodies(typed_bodies(part.bodies, api, type_))
     batch = pa.RecordBatch.from_pydict(columns | body)
     sizes = {
         size: pc.if_else(columns["is_forwarded"], null, of(api, batch))

@@ -20,13 +20,11 @@ from ..messages import APIS, PRODUCE
 from .arrow_rows import Columns, Positions
 from .bodies import Reader, TypedRows
 from .envelope import Envelope, decode_envelope
-from .line import json_of, stamp_of
+from .line import Reason, Unreadable, json_of, stamp_of
 from .local_time import LocalTime
-from .mandatory import misfits
 from .pseudonyms import Pseudonyms
-from .reasons import Reason, Unreadable
 from .request_columns import USUAL_ENVELOPE, decoded_columns, envelope_columns, sound
-from .typed_bodies import body_schema, read_fitting
+from .typed_bodies import body_schema, misfits, read_fitting
 
 #: Stands near the begin of a line, before the digits of the key.
 _API_KEY = b'"requestApiKey":'

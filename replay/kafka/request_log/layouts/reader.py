@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..line import LOGGER, MARKER, STAMP_BYTES, without_line_end
-from ..reasons import Reason, Unreadable
+from ..line import LOGGER, MARKER, STAMP_BYTES, Reason, Unreadable, without_line_end
 from .text import TextLayout, are_usual_and_sound, is_usual, without_stamps_of_parts
 from .wrappers import (
     STREAM,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ..reasons import Reason, Unreadable
+from ..line import Reason, Unreadable
 
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 #: 2026-11-20 20:30:34,831; T, a dot, more decimals and a zone are usual elsewhere.

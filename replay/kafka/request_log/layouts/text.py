@@ -6,8 +6,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from ..line import LOGGER, MARKER, STAMP_BYTES, is_text
-from ..reasons import Reason, Unreadable
+from ..line import LOGGER, MARKER, STAMP_BYTES, Reason, Unreadable, is_text
 from .stamps import StampReader
 
 _USUAL_BEGIN = re.compile(rb"\[.{10} .{8},.{3}\] DEBUG " + MARKER, re.DOTALL)

@@ -10,7 +10,7 @@ from kip_replay.replay.kafka.request_log import (
     fold_boundary,
     has_ambiguous_hour,
 )
-from kip_replay.replay.kafka.request_log.reasons import Reason, Unreadable
+from kip_replay.replay.kafka.request_log.line import Reason, Unreadable
 
 ZONE = "Europe/Berlin"  # 2026: forward on 29 March at 02:00, back on 25 October at 03:00
 

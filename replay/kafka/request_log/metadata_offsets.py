@@ -2,7 +2,7 @@ from typing import Any
 
 from .bodies import Reader, Row, TypedRows
 from .envelope import Envelope
-from .fetch_view import METADATA_TOPIC
+from .frequent import METADATA_TOPIC
 
 _API_VERSIONS = """
 ApiVersionsResponse response

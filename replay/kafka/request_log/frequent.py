@@ -1,32 +1,51 @@
-"""PRODUCE: request and response of a partition side by side, as the table ``produces`` has them.
+"""FETCH, PRODUCE and BROKER_HEARTBEAT: what their tables have beside the fields of the bodies.
 
-A response need not list partitions in the order of the request, so they are matched by topic and
-index. Whether a producer is idempotent only INIT_PRODUCER_ID shows: a row of ``producer_ids``.
+A response to PRODUCE need not list partitions in the order of the request, so they are matched by
+topic and index. Whether a producer is idempotent only INIT_PRODUCER_ID shows: a row of
+``producer_ids``.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..messages import BROKER_HEARTBEAT, FETCH, PRODUCE
 from .arrow_rows import Columns, Positions, list_of, lists_in, nulls_of
 from .bodies import Reader, TypedRows
 from .envelope import Envelope
 from .typed_bodies import Bodies
 
-_INIT_PRODUCER_ID = """
-InitProducerIdRequest request
-  TransactionalId string 0+ nullableVersions=0+ default=null
-InitProducerIdResponse response
-  ErrorCode       int16  0+
-  ProducerId      int64  0+ default=-1
-  ProducerEpoch   int16  0+
-"""
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+METADATA_TOPIC = "__cluster_metadata"
 _KEY = ("topic_id", "topic", "partition")
 
 
-def columns(bodies: Bodies) -> Columns:
+def _fetches(bodies: Bodies) -> Columns:
+    request = bodies.request
+    is_there = request["max_wait_ms"].is_valid()
+    not_sent = pc.if_else(is_there, pa.scalar(-1, pa.int64()), None)
+    return {
+        **request,
+        **bodies.response,
+        "replica_epoch": pc.coalesce(request["replica_epoch"], not_sent),
+        "is_cluster_metadata": pc.if_else(is_there, _fetch_metadata(request), None),
+    }
+
+
+def _fetch_metadata(request: Columns) -> pa.BooleanArray:
+    """Raft FETCHes always name their partition: they have no sessions."""
+    lengths, partitions = lists_in(request["request_partitions"])
+    by_id = pc.equal(pc.struct_field(partitions, "topic_id"), METADATA_TOPIC_ID).fill_null(False)
+    by_name = pc.equal(pc.struct_field(partitions, "topic"), METADATA_TOPIC).fill_null(False)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    found = rows[pc.or_(by_id, by_name).to_numpy(zero_copy_only=False)]
+    return pa.array(np.bincount(found, minlength=len(lengths)) > 0)
+
+
+def _produces(bodies: Bodies) -> Columns:
     requested, returned = bodies.request["partitions"], bodies.response["partitions"]
     return {
         **bodies.request,
@@ -76,6 +95,23 @@ def _keys(both: list[tuple[Positions, pa.StructArray]]) -> Positions:
     ]
     rows = np.column_stack([lines, *codes])
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+#: By API key: the column of ``PARSED_LINE``, and what it is made of.
+VIEWS: dict[int, tuple[str, Callable[[Bodies], Columns]]] = {
+    FETCH.key: ("fetch", _fetches),
+    PRODUCE.key: ("produce", _produces),
+    BROKER_HEARTBEAT.key: ("broker_heartbeat", lambda bodies: bodies.request | bodies.response),
+}
+
+_INIT_PRODUCER_ID = """
+InitProducerIdRequest request
+  TransactionalId string 0+ nullableVersions=0+ default=null
+InitProducerIdResponse response
+  ErrorCode       int16  0+
+  ProducerId      int64  0+ default=-1
+  ProducerEpoch   int16  0+
+"""
 
 
 def _producer_id(request: Any, response: Any, _: Envelope) -> TypedRows:
