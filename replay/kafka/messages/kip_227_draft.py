@@ -15,7 +15,7 @@ Source: KIP-227, version 3, "Public Interfaces".
 from typing import Final, NamedTuple
 
 from . import schemas
-from .layout import Message, field_of
+from .layout import field_of, messages_of
 from .sizes import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
 
 #: The uuid that the draft adds to an ordinary FetchResponse.
@@ -23,8 +23,7 @@ DRAFT_UUID_BYTES: Final = field_of(schemas.FETCH_RESPONSE_UUID).plain_bytes(0)
 _ARRAY_LENGTH_BYTES = 4
 _STRING_LENGTH_BYTES = 2
 _INT32_BYTES = 4
-_REQUEST = Message.of(schemas.INCREMENTAL_FETCH_REQUEST).body
-_RESPONSE = Message.of(schemas.INCREMENTAL_FETCH_RESPONSE).body
+_REQUEST, _RESPONSE = (message.body for message in messages_of(schemas.INCREMENTAL_FETCH).values())
 
 
 class DraftFetchPieces(NamedTuple):

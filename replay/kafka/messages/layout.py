@@ -6,7 +6,8 @@ Source: ``org.apache.kafka.message`` (``MessageSpec``, ``FieldSpec``, ``Versions
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -119,19 +120,11 @@ class Struct:
 
 @dataclass(frozen=True, eq=False)
 class Message:
+    key: int
     versions: range
     body: Struct
     #: Columns that are neither null nor false where the body is there.
     present_with: tuple[str, ...]
-
-    @staticmethod
-    def of(schema: schemas.Schema) -> Message:
-        flexible = versions_of(schema["flexibleVersions"])
-        return Message(
-            versions_of(schema["validVersions"]),
-            _struct(schema["fields"], flexible),
-            tuple(schema.get("presentWith", ())),
-        )
 
 
 @dataclass(frozen=True)
@@ -141,39 +134,58 @@ class Api:
     response: Message
 
     @staticmethod
-    def of(request: schemas.Schema, response: schemas.Schema) -> Api:
-        return Api(request["apiKey"], Message.of(request), Message.of(response))
+    def of(text: str) -> Api:
+        request, response = messages_of(text).values()
+        return Api(request.key, request, response)
 
 
 @cache
-def bodies_of(text: str) -> Mapping[str, Struct]:
-    """The bodies of a text of messages, by ``request`` and ``response``."""
-    messages = map(schemas.message, re.split(r"\n(?=\w)", text.strip()))
-    return {message["type"]: _struct(message.get("fields", ()), range(0)) for message in messages}
+def messages_of(text: str) -> Mapping[str, Message]:
+    """Reads a text of messages, by their types: ``request``, ``response``."""
+    messages = {}
+    for message in re.split(r"\n(?=\w+ (?:request|response)\b)", text.strip()):
+        lines = message.splitlines()
+        _, type_, *words = " ".join(line for line in lines if line[0] != " ").split()
+        attributes = {"apiKey": "-1", "validVersions": "0+", "flexibleVersions": "none"}
+        attributes |= _attributes(words)
+        flexible = versions_of(attributes["flexibleVersions"])
+        below: dict[int, list[Field]] = defaultdict(list)
+        for line in reversed([line for line in lines if line[0] == " "]):
+            depth = (len(line) - len(line.lstrip())) // 2
+            fields = tuple(reversed(below.pop(depth + 1, [])))
+            below[depth].append(field_of(line, Struct(fields, flexible) if fields else None))
+        messages[type_] = Message(
+            int(attributes["apiKey"]),
+            versions_of(attributes["validVersions"]),
+            Struct(tuple(reversed(below[1])), flexible),
+            tuple(filter(None, attributes.get("presentWith", "").split(","))),
+        )
+    return messages
 
 
-def field_of(schema: schemas.Schema, flexible: range = range(0)) -> Field:
-    """The field of an entry. ``flexible``: versions of its message that have tagged fields."""
-    name, type_ = schema["name"], schema["type"]
-    default = schema.get("default")
+def field_of(text: str, struct: Struct | None = None) -> Field:
+    """Reads the line of a field, whose own fields are ``struct``."""
+    name, type_, versions, *words = text.split()
+    attributes = _attributes(words)
+    default = attributes.get("default")
     least, largest = RANGES.get(type_.removeprefix("[]"), (0, 0))
     return Field(
         name=name,
         type=type_.removeprefix("[]"),
         is_array=type_.startswith("[]"),
-        versions=versions_of(schema["versions"]),
-        is_tagged="tag" in schema,
-        is_nullable="nullableVersions" in schema,
+        versions=versions_of(versions),
+        is_tagged="tag" in attributes,
+        is_nullable="nullableVersions" in attributes,
         default=_default(type_, default),
         has_default=default is not None,
-        column=schema.get("column", re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()),
-        struct=_struct(schema["fields"], flexible) if "fields" in schema else None,
-        limits=(int(schema.get("min", least)), largest) if largest else None,
+        column=attributes.get("column", re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()),
+        struct=struct,
+        limits=(int(attributes.get("min", least)), largest) if largest else None,
     )
 
 
-def _struct(entries: Iterable[schemas.Schema], flexible: range) -> Struct:
-    return Struct(tuple(field_of(entry, flexible) for entry in entries), flexible)
+def _attributes(words: list[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in words)
 
 
 def _default(type_: str, text: str | None) -> int | bool | str | None:
@@ -187,7 +199,6 @@ def _default(type_: str, text: str | None) -> int | bool | str | None:
     return text
 
 
-PRODUCE = Api.of(schemas.PRODUCE_REQUEST, schemas.PRODUCE_RESPONSE)
-FETCH = Api.of(schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE)
-BROKER_HEARTBEAT = Api.of(schemas.BROKER_HEARTBEAT_REQUEST, schemas.BROKER_HEARTBEAT_RESPONSE)
+PRODUCE, FETCH = Api.of(schemas.PRODUCE), Api.of(schemas.FETCH)
+BROKER_HEARTBEAT = Api.of(schemas.BROKER_HEARTBEAT)
 APIS: Mapping[int, Api] = {api.key: api for api in (PRODUCE, FETCH, BROKER_HEARTBEAT)}

@@ -11,34 +11,9 @@ be, if not that of its type (``layout.RANGES``). ``presentWith`` on a message na
 are neither null nor false where the body was logged.
 """
 
-from typing import Any, Final
+from typing import Final
 
-Schema = dict[str, Any]
-
-
-def message(text: str) -> Schema:
-    """A message in Kafka's form; lines without indentation are its own attributes."""
-    lines = text.strip().splitlines()
-    name, type_, *attributes = " ".join(line for line in lines if line[0] != " ").split()
-    structs: list[Schema] = [{"name": name, "type": type_, **_attributes(attributes)}]
-    for line in (line for line in lines if line[0] == " "):
-        name, type_, versions, *attributes = line.split()
-        field = {"name": name, "type": type_, "versions": versions, **_attributes(attributes)}
-        del structs[(len(line) - len(line.lstrip())) // 2 :]
-        structs[-1].setdefault("fields", []).append(field)
-        structs.append(field)
-    return structs[0]
-
-
-def _attributes(words: list[str]) -> Schema:
-    given: Schema = dict(word.split("=", 1) for word in words)
-    given |= {name: int(given[name]) for name in ("apiKey", "tag") if name in given}
-    if "presentWith" in given:
-        given["presentWith"] = given["presentWith"].split(",")
-    return given
-
-
-PRODUCE_REQUEST: Final = message("""
+PRODUCE: Final = """
 ProduceRequest request apiKey=0 validVersions=3-13 flexibleVersions=9+ presentWith=acks
   TransactionalId string   3+    nullableVersions=3+ default=null
   Acks            int16    0+    min=-32768
@@ -49,9 +24,6 @@ ProduceRequest request apiKey=0 validVersions=3-13 flexibleVersions=9+ presentWi
     PartitionData []PartitionProduceData 0+
       Index       int32    0+    column=partition min=0
       Records     records  0+    nullableVersions=0+ column=record_bytes
-""")
-
-PRODUCE_RESPONSE: Final = message("""
 ProduceResponse response apiKey=0 validVersions=3-13 flexibleVersions=9+
 presentWith=has_response,partitions
   Responses                    []TopicProduceResponse 0+ column=partitions
@@ -76,9 +48,9 @@ presentWith=has_response,partitions
     Host                       string   0+
     Port                       int32    0+
     Rack                       string   0+    nullableVersions=0+ default=null
-""")
+"""
 
-FETCH_REQUEST: Final = message("""
+FETCH: Final = """
 FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=max_wait_ms
   ClusterId              string   12+   nullableVersions=12+ default=null taggedVersions=12+ tag=0
   ReplicaId              int32    0-14  default=-1 min=-2
@@ -108,9 +80,6 @@ FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWit
     TopicId              uuid     13+
     Partitions           []int32  7+    column=partition
   RackId                 string   11+   default=
-""")
-
-FETCH_RESPONSE: Final = message("""
 FetchResponse response apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=error_code
   ThrottleTimeMs           int32    1+    column=throttle_ms min=0
   ErrorCode                int16    7+
@@ -143,9 +112,9 @@ FetchResponse response apiKey=1 validVersions=4-18 flexibleVersions=12+ presentW
     Host                   string   0+
     Port                   int32    0+
     Rack                   string   0+    nullableVersions=0+ default=null
-""")
+"""
 
-BROKER_HEARTBEAT_REQUEST: Final = message("""
+BROKER_HEARTBEAT: Final = """
 BrokerHeartbeatRequest request apiKey=63 validVersions=0-2 flexibleVersions=0+ presentWith=broker_id
   BrokerId              int32    0+    min=0
   BrokerEpoch           int64    0+    default=-1
@@ -154,9 +123,6 @@ BrokerHeartbeatRequest request apiKey=63 validVersions=0-2 flexibleVersions=0+ p
   WantShutDown          bool     0+
   OfflineLogDirs        []uuid   1+    taggedVersions=1+ tag=0
   CordonedLogDirs       []uuid   2+    nullableVersions=2+ default=null taggedVersions=2+ tag=1
-""")
-
-BROKER_HEARTBEAT_RESPONSE: Final = message("""
 BrokerHeartbeatResponse response apiKey=63 validVersions=0-2 flexibleVersions=0+
 presentWith=error_code
   ThrottleTimeMs int32    0+    column=throttle_ms min=0
@@ -164,22 +130,18 @@ presentWith=error_code
   IsCaughtUp     bool     0+    default=false
   IsFenced       bool     0+    default=true
   ShouldShutDown bool     0+
-""")
+"""
 
 #: Draft KIP "Lowest Acknowledged Offset", "Public Interfaces": in every BrokerHeartbeatResponse.
 #: Kafka has since taken versions 1 and 2 for other fields, of the request; it gets no tag.
-LOWEST_ACKNOWLEDGED_OFFSET: Final[Schema] = {
-    "name": "LowestAcknowledgedOffset",
-    "type": "int64",
-    "versions": "1+",
-}
+LOWEST_ACKNOWLEDGED_OFFSET: Final = "LowestAcknowledgedOffset int64 1+"
 
 #: KIP-227, version 3, "Public Interfaces": in every FetchResponse, the session's uuid.
-FETCH_RESPONSE_UUID: Final[Schema] = {"name": "Uuid", "type": "int64", "versions": "0+"}
+FETCH_RESPONSE_UUID: Final = "Uuid int64 0+"
 
 #: KIP-227, version 3, "Public Interfaces". Kafka had no flexible versions then. The page declares
 #: ``partition_id`` a STRING here and an INT32 in the response, likely a slip.
-INCREMENTAL_FETCH_REQUEST: Final = message("""
+INCREMENTAL_FETCH: Final = """
 IncrementalFetchRequest request validVersions=0 flexibleVersions=none
   Uuid            int64    0+
   ReplicaId       int32    0+
@@ -193,9 +155,6 @@ IncrementalFetchRequest request validVersions=0 flexibleVersions=none
       FetchOffset int64    0+
       StartOffset int64    0+
       MaxBytes    int32    0+
-""")
-
-INCREMENTAL_FETCH_RESPONSE: Final = message("""
 IncrementalFetchResponse response validVersions=0 flexibleVersions=none
   ThrottleTimeMs          int32    0+
   ErrorCode               int16    0+
@@ -212,4 +171,4 @@ IncrementalFetchResponse response validVersions=0 flexibleVersions=none
         ProducerKey       int64    0+
         FirstOffset       int64    0+
       Records             records  0+
-""")
+"""

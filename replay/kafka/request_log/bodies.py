@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ..messages.layout import RANGES, Field, Struct, bodies_of
+from ..messages.layout import RANGES, Field, Struct, messages_of
 from .envelope import NO_BODY, Envelope
 from .line import Reason, Unreadable
 
@@ -72,8 +72,8 @@ def _decoded(raw: msgspec.Raw, text: str, kind: str, version: int) -> Any:
 
 @cache
 def _decoder(text: str, kind: str, version: int) -> msgspec.json.Decoder[Any] | None:
-    struct = bodies_of(text).get(kind)
-    return None if struct is None else msgspec.json.Decoder(_struct(struct, version))
+    message = messages_of(text).get(kind)
+    return msgspec.json.Decoder(_struct(message.body, version)) if message else None
 
 
 def _struct(struct: Struct, version: int) -> type[msgspec.Struct]:

@@ -1,7 +1,6 @@
 """Sizes on the wire: Kafka's own counts, a version of our own, and what has no size."""
 
 import csv
-from copy import deepcopy
 from typing import Any, cast
 
 import pyarrow as pa
@@ -85,33 +84,31 @@ def parsed_fetch(version: int, added: dict[str, object]) -> dict[str, Any]:
     return dict(row["fetch"])
 
 
-TAGGED = {"type": "int32", "default": "-1", "taggedVersions": "19+", "tag": 2}
-UUID = {"name": "Id", "type": "uuid", "versions": "19+"}
+TAGGED = "int32 19+ default=-1 taggedVersions=19+ tag=2"
+UUIDS = [{"id": "AAAAAAAAAAAAAAAAAAAAAw"}]
 
 
 @pytest.mark.parametrize(
     ("entry", "value", "more_bytes"),
     [
-        ({"type": "int64"}, 7, 8),
+        ("int64 19+", 7, 8),
         (TAGGED, 7, 2 + 4),
         (TAGGED, -1, 0),
-        ({"type": "string"}, "größe", 1 + 7),
-        ({"type": "[]int32"}, [1, 2], 1 + 2 * 4),
-        ({"type": "[]Copy", "fields": [UUID]}, [{"id": "AAAAAAAAAAAAAAAAAAAAAw"}], 18),
+        ("string 19+", "größe", 1 + 7),
+        ("[]int32 19+", [1, 2], 1 + 2 * 4),
+        ("[]Copy 19+\n        Id uuid 19+", UUIDS, 18),
     ],
 )
 def test_a_new_version_is_one_entry(
-    monkeypatch: pytest.MonkeyPatch, entry: dict[str, Any], value: object, more_bytes: int
+    monkeypatch: pytest.MonkeyPatch, entry: str, value: object, more_bytes: int
 ) -> None:
     unknown = parsed_fetch(19, {"madeUp": value})
     before = parsed_fetch(18, {})
     assert (unknown["request_bytes"], unknown["response_bytes"]) == (None, None)
 
-    request, response = deepcopy((schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE))
-    request["validVersions"] = response["validVersions"] = "4-19"
-    topics = next(field for field in request["fields"] if field["name"] == "Topics")
-    topics["fields"][-1]["fields"].append({"name": "MadeUp", "versions": "19+", **entry})
-    monkeypatch.setitem(cast(dict, APIS), FETCH.key, Api.of(request, response))
+    newer = schemas.FETCH.replace("validVersions=4-18", "validVersions=4-19")
+    newer = newer.replace("  ForgottenTopicsData", f"      MadeUp {entry}\n  ForgottenTopicsData")
+    monkeypatch.setitem(cast(dict, APIS), FETCH.key, Api.of(newer))
 
     fetch = parsed_fetch(19, {"madeUp": value})
     assert fetch["request_bytes"] == before["request_bytes"] + more_bytes

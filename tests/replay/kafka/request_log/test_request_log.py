@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from parsed_lines import LINES, parsed
 
-from kip_replay.replay.kafka.messages import schemas
+from kip_replay.replay.kafka.messages import BROKER_HEARTBEAT, FETCH, PRODUCE
+from kip_replay.replay.kafka.messages.layout import Field, Struct
 from kip_replay.replay.kafka.request_log import PARSED_LINE
 from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
 
@@ -246,48 +247,45 @@ NOT_READ = {
     "response.responses.partitions.abortedTransactions.firstOffset",
     "response.responses.partitionResponses.recordErrors.batchIndex",
 }
-MESSAGES = {
-    "FETCH": (schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE),
-    "PRODUCE": (schemas.PRODUCE_REQUEST, schemas.PRODUCE_RESPONSE),
-    "BROKER_HEARTBEAT": (schemas.BROKER_HEARTBEAT_REQUEST, schemas.BROKER_HEARTBEAT_RESPONSE),
-}
+MESSAGES = {"FETCH": FETCH, "PRODUCE": PRODUCE, "BROKER_HEARTBEAT": BROKER_HEARTBEAT}
 
 
 def fields_of(
-    schema: schemas.Schema, struct: Any, place: str
-) -> Iterator[tuple[dict[str, Any], str, str, schemas.Schema]]:
-    """Each field of a body: the object that has it, its key, its path and its schema."""
-    for field in schema["fields"]:
-        key = field["name"][0].lower() + field["name"][1:]
-        key += "SizeInBytes" if field["type"] == "records" else ""
-        if key not in struct:
+    struct: Struct, body: Any, place: str
+) -> Iterator[tuple[dict[str, Any], str, str, Field]]:
+    """Yields each field of a body: the object that has it, its key, its path and its schema."""
+    for field in struct.fields:
+        key = field.name[0].lower() + field.name[1:]
+        key += "SizeInBytes" if field.type == "records" else ""
+        if key not in body:
             continue
-        yield struct, key, f"{place}.{key}", field
-        value = struct[key]
+        yield body, key, f"{place}.{key}", field
+        value = body[key]
         for inner in value[:1] if isinstance(value, list) else [value]:
-            if "fields" in field and isinstance(inner, dict):
-                yield from fields_of(field, inner, f"{place}.{key}")
+            if field.struct and isinstance(inner, dict):
+                yield from fields_of(field.struct, inner, f"{place}.{key}")
 
 
 #: Where Arrow does not say which field it is.
 NO_FORM = "a body does not have its API's form"
 ABSENT = object()
-#: The largest number of each type.
+#: The largest number of each type, and the least where it is not -1.
 LARGEST = {"int8": 127, "int16": 2**15 - 1, "int32": 2**31 - 1, "int64": 2**62 - 1}
 LARGEST["records"] = LARGEST["int32"]
+LEAST = dict.fromkeys(("partition", "partitionIndex", "index", "brokerId", "throttleTimeMs"), 0)
+LEAST |= {"recordsSizeInBytes": 0, "acks": -(2**15), "replicaId": -2}
 
 
-def cases_of(place: str, field: schemas.Schema) -> Iterator[tuple[object, str | None]]:
-    """Values of a field, and what is wrong with each."""
-    may_lack = not {"default", "tag", "nullableVersions"}.isdisjoint(field)
+def cases_of(place: str, field: Field) -> Iterator[tuple[object, str | None]]:
+    """Yields values of a field, and what is wrong with each."""
+    may_lack = field.has_default or field.is_tagged or field.is_nullable
     if not may_lack and place not in NOT_READ:
         yield from ((None, f"{place} is missing"), (ABSENT, f"{place} is missing"))
-    if largest := LARGEST.get(field["type"]):
-        least = int(field.get("min", -(field["type"] != "records")))
-        default = int(field.get("default", "0"), 0)
-        yield from ((value, None) for value in (least, default, largest))
+    if (largest := LARGEST.get(field.type)) and not field.is_array:
+        least = LEAST.get(place.rpartition(".")[2], -1)
+        yield from ((value, None) for value in (least, field.default, largest))
         yield least - 1, f"{place} is out of range"
-        yield largest + 1, NO_FORM if field["type"] == "int32" else f"{place} is out of range"
+        yield largest + 1, NO_FORM if field.type == "int32" else f"{place} is out of range"
 
 
 @pytest.mark.parametrize("api", list(MESSAGES))
@@ -297,7 +295,8 @@ def test_a_value_that_a_field_cannot_have_rejects_its_line(api: str) -> None:
     tried = set()
     for text in [line for line in LINES if quoted in line]:
         start, end = text.index(b"{"), text.rindex(b"}") + 1
-        for side, schema in zip(("request", "response"), MESSAGES[api], strict=True):
+        for side in ("request", "response"):
+            schema = getattr(MESSAGES[api], side).body
             found = [*fields_of(schema, json.loads(text[start:end])[side] or {}, side)]
             for number, (_, key, place, field) in enumerate(found):
                 for value, wrong in () if place in tried else cases_of(place, field):
