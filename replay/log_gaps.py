@@ -1,4 +1,4 @@
-"""Holes in logs, and which outcomes they touch.
+"""Gaps in logs, and which outcomes they touch.
 
 An outcome rests on the lines of some nodes over some span of time. Where lines of that span are
 missing, the log does not bear it: it is ``unknown``, with ``LOG_GAP`` as the reason. Each rule says
@@ -19,7 +19,7 @@ from .outcomes import made_unknown
 
 #: Reason of outcomes that rest on lines that are missing.
 LOG_GAP = "lines of a log that it rests on are missing"
-#: Bounds of a hole that reaches from the beginning of the log, or to its end; UTC microseconds.
+#: Bounds of a gap that reaches from the beginning of the log, or to its end; UTC microseconds.
 ALWAYS_SINCE_US, ALWAYS_UNTIL_US = -(1 << 62), 1 << 62
 
 
@@ -35,7 +35,7 @@ class LogGap(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """Which rows of a table a hole touches: those whose span overlaps it.
+    """Selects rows of a table that a gap touches: those whose span overlaps it.
 
     A row's span is from ``back_us`` before the first of its times ``since`` until ``ahead_us``
     after the last of its times ``until``; times that are null do not count, and a row without any
@@ -51,7 +51,7 @@ class Touch(NamedTuple):
     ahead_us: int = 0
 
     def marked(self, rows: pa.RecordBatch, gaps: Sequence[LogGap]) -> pa.RecordBatch:
-        """The rows; those that a hole touches are unknown. Rows that were so keep their reason."""
+        """The rows; those that a gap touches are unknown. Rows that were so keep their reason."""
         touched = pa.array(self._touched(rows, gaps))
         return made_unknown(rows, touched, LOG_GAP, self.clears)
 
@@ -69,25 +69,25 @@ class Touch(NamedTuple):
 
 
 def holes_of(node_id: int, gaps: Iterable[LogGap]) -> list[LogGap]:
-    """The holes in the log of a node, in order; those that overlap are one."""
-    holes: list[LogGap] = []
+    """Returns the gaps in the log of a node, in order; those that overlap are one."""
+    joined: list[LogGap] = []
     for gap in sorted(gap for gap in gaps if gap.node_id == node_id):
-        if holes and gap.after_us < holes[-1].before_us:
-            holes[-1] = holes[-1]._replace(before_us=max(holes[-1].before_us, gap.before_us))
+        if joined and gap.after_us < joined[-1].before_us:
+            joined[-1] = joined[-1]._replace(before_us=max(joined[-1].before_us, gap.before_us))
         else:
-            holes.append(gap)
-    return holes
+            joined.append(gap)
+    return joined
 
 
-def last_begun(holes: Sequence[LogGap], at: int) -> LogGap | None:
-    """Of a node's holes, in order, the last that begins before a time."""
-    begun = bisect_left(holes, at, key=lambda hole: hole.after_us)
-    return holes[begun - 1] if begun else None
+def last_begun(gaps: Sequence[LogGap], at: int) -> LogGap | None:
+    """Returns, of a node's gaps in order, the last that begins before a time."""
+    begun = bisect_left(gaps, at, key=lambda gap: gap.after_us)
+    return gaps[begun - 1] if begun else None
 
 
 def _times(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
     return [rows.column(name).cast(pa.int64()) for name in names]
 
 
-#: The holes of each recording.
+#: The gaps of each recording.
 Gaps = Mapping[str, Sequence[LogGap]]

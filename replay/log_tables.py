@@ -192,7 +192,7 @@ resources      []struct what was written, each response
 ISR_CHANGES = table(f"""
 isr_changes: What ALTER_PARTITION and METADATA lines say of a partition's ISR and leader
 {LINE_COLUMNS}
-built_at        at    when the response was built: the node stood by it from then on
+built_at        at    when the response was built: it held on the node from then on
 dequeued_at     at    when the request was taken up
 source          text  API that has it: ALTER_PARTITION or METADATA
 topic           text* topic name, else topic id
@@ -261,7 +261,7 @@ error_code    int   the resource's error
 )
 
 METADATA_OFFSETS = table(f"""
-metadata_offsets: Where nodes stood in the metadata log, as lines say it by the way
+metadata_offsets: How far nodes had come in the metadata log, as lines of other APIs show it
 {LINE_COLUMNS}
 built_at        at    when the response was built: the offset was reached by then
 dequeued_at     at    when the request was taken up: it was read after that
@@ -301,7 +301,7 @@ evidence        text what shows it: correlation_id or session_epoch (numbers tha
     between which an offset or an epoch falls), connection or session (used without having been \
     opened), rejected_line, begins_late (while the node ran), ends_early (while it led), no_log, \
     logger_off (an empty log of a node that ran)
-lines_missing   long at least so many; null: not known
+lines_missing   long the least that are missing; null: not known
 last_request_id text the request before it, on the same connection or session
 next_request_id text the first request that shows it
 """)

@@ -21,7 +21,7 @@ TimesOf = Callable[[pa.RecordBatch, Collection[int]], pa.Array]
 
 
 class Comparison(NamedTuple):
-    """How a rule compares times of several nodes.
+    """Describes how a rule compares times of several nodes.
 
     ``times_of``: which events have times by another node's clock. ``clears``: by name of a table,
     the columns that say nothing where an outcome rests on clocks that are apart.

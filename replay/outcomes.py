@@ -1,4 +1,4 @@
-"""What all rules say of an outcome: variant, verdict, and rows that become Arrow batches."""
+"""Defines what outcomes of all rules share: variant, verdict, rows of Arrow batches."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -16,7 +16,7 @@ NOT_SWEPT = -1
 
 
 class Verdict(StrEnum):
-    """Whether an outcome could be decided; ``UNKNOWN`` always has a reason.
+    """Tells apart outcomes that were decided or not; ``UNKNOWN`` always has a reason.
 
     ``BOUNDED``: all but its bytes, which lie between two bounds.
     """
@@ -74,7 +74,7 @@ class Rows:
 
 
 class Advice(StrEnum):
-    """What to do about a rule in a recording."""
+    """Names what to do about a rule in a recording."""
 
     DO = "do it"
     DONT = "don't"

@@ -1,4 +1,4 @@
-"""How a rule is run: by which key, in which order, on what, and which tables it fills."""
+"""Declares how a rule is run: by which key, in which order, on what, into which tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ class Replay(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the replays of all rules are given besides the log.
+    """Holds what the replays of all rules get besides the log.
 
     Facts by recording: ``voters`` (ids), ``default_min_insync_replicas`` and
     ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open),
     ``steady_phases`` (a log alone does not state its phases), ``log_gaps`` (a replay knows of a
-    hole from its beginning on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the
+    gap from its beginning on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the
     active controller's). ``options``: of each rule by name, its section of the configuration.
     """
 
@@ -62,7 +62,7 @@ class Rule:
     recording. ``facts``: fields of ``Settings`` by recording that its rows follow from. ``sweeps``:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
-    sense. ``touches``: by name of a table, which of its rows a hole in a log can touch.
+    sense. ``touches``: by name of a table, which of its rows a gap in a log can touch.
     ``comparison``: how it compares times of several nodes; None: it does not.
     """
 
@@ -84,7 +84,7 @@ class Rule:
     ) -> Replay:
         """The replay of a key; what the log does not bear is ``unknown``.
 
-        That is rows that holes of its recording touch, and all where its own clocks are apart.
+        That is rows that gaps of its recording touch, and all where its own clocks are apart.
         """
         replay, recording = self.start(settings, key, saved), str(key["recording"])
         apart = settings.clocks_apart.get(recording, ())

@@ -1,4 +1,4 @@
-"""What a Delta table of the warehouse is: name, columns, types, comments, keys.
+"""Describes Delta tables of the warehouse: name, columns, types, comments, keys.
 
 Each table is described once: those of the log in ``replay.log_tables``, a rule's in its folder,
 those of summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them.
@@ -140,7 +140,7 @@ def table(text: str, *, holds_on: bool = False) -> Table:
     """Makes a table of its text: name and comment, then a column a line: name, type and comment.
 
     A star behind a type is a column of the key, an exclamation mark one that is never null either.
-    Fields of a struct stand indented below it, separated by commas.
+    Fields of a struct are indented below it, separated by commas.
     """
     head, columns = text.strip().split("\n", 1)
     name, comment = " ".join(head.split()).split(": ", 1)

@@ -1,4 +1,4 @@
-"""What clients and brokers of a recorded cluster saw, where a recording has it: truth beside logs.
+"""Reads what clients and brokers of a recorded cluster saw: truth beside the logs.
 
 A recording's folder may hold ``client_ops.jsonl``: one operation a line, with the seconds since the
 epoch at which a client requested it, had its response, and at which clients of each broker first
@@ -111,7 +111,7 @@ class _Operation(msgspec.Struct):
 
 
 def _seen(file: Place) -> Iterator[dict[str, Any]]:
-    """Of client_observations: one per operation and broker at which it was seen."""
+    """Yields rows of client_observations: one per operation and broker that showed it."""
     if file.name != CLIENT_OPS:
         return
     for line in file.read_bytes().splitlines():

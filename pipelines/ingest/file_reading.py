@@ -61,7 +61,7 @@ class FileReading:
 
     @property
     def open_from(self) -> int | None:
-        """Where the first line begins that the last whole physical line does not end."""
+        """Finds where the first line begins that the last whole physical line does not end."""
         lines = self.end.split(b"\n")[:-1]
         reader = LineReader(self.file.timezone, self.framing)
         reader.read(lines, 1)
@@ -109,11 +109,11 @@ class Contents:
         self._seen += len(chunk)
 
     def hash_of(self, end: int) -> str:
-        """Of the bytes [0, end): all of them, or those of whole lines."""
+        """Hashes the bytes [0, end): all of them, or those of whole lines."""
         return (self._digest if end == self._seen else self._at_line_start).hexdigest()
 
     def is_known(self, end: int) -> bool:
-        """Whether all that is to be read has been."""
+        """Returns whether all that is to be read has been."""
         return self.longest == end and (end > 0 or Content(0, self.hash_of(0)) in self._known)
 
 
@@ -154,7 +154,7 @@ class Splits:
         self.bytes_seen += len(chunk)
 
     def _place(self, chunk: bytes, before: bytes, wanted: int) -> int:
-        """Where in a chunk, from a byte on, a range may begin; -1 where none may."""
+        """Finds where in a chunk, from a byte on, a range may begin; -1 where none may."""
         at = wanted - 1
         while at < len(chunk) and (at := chunk.find(b"\n", at) + 1) > 0:
             end = chunk.find(b"\n", at)
@@ -189,7 +189,7 @@ class Splits:
         )
 
     def _before(self, start: int) -> int:
-        """Lines that end before a place, or before the line end that stands there."""
+        """Lines that end before a place, or before the line end there."""
         if start in self._line_ends_before:
             return self._line_ends_before[start]
         return self._line_ends_before[max(p for p in self._line_ends_before if p < start)] + 1

@@ -32,15 +32,15 @@ def file_of(file: LogFile) -> FileKey:
 
 
 def file_key(row: Mapping[str, Any]) -> FileKey:
-    """The same of a row of ``ingested_files``."""
+    """Returns the key of a row of ``ingested_files``."""
     return row["recording"], row["node_id"], row["source_file"]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of lines; ``physical`` are those that they stood in.
+    """Counts what became of lines; ``physical`` are those that held them.
 
-    ``outside``: requests that are not of the time asked for, which were not read.
+    ``outside``: requests outside of --from and --until, which were not read.
     """
 
     requests: int = 0
@@ -60,7 +60,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Times:
-    """Of requests: first arrival, last completion, and first arrival of one that rules read.
+    """Keeps times of requests: first arrival, last completion, first arrival that rules read.
 
     Repeated ones count. UTC microseconds since 1970. ``ends_us``: completion in the first and the
     last line; ``is_stepping``: whether any of them ``has_step``.
@@ -87,7 +87,7 @@ class Times:
 
 
 def has_step(times_us: ArrayLike) -> bool:
-    """Whether times go back by more than 2 s, or ahead by more than half an hour."""
+    """Returns whether times go back by more than 2 s, or ahead by more than half an hour."""
     steps = np.diff(times_us)
     return bool(np.any((steps < _STEP_US[0]) | (steps > _STEP_US[1])))
 
@@ -98,7 +98,7 @@ def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None
 
 
 def contents_read(rows: Iterable[Mapping[str, Any]]) -> dict[Node, set[Content]]:
-    """What was read of each node, whatever files were called: by rows of ``ingested_files``."""
+    """Returns what was read of each node, whatever the files' names, by ``ingested_files``."""
     contents: dict[Node, set[Content]] = defaultdict(set)
     for row in rows:
         end = (row["first_byte"] or 0) + row["bytes_read"]
@@ -109,7 +109,7 @@ def contents_read(rows: Iterable[Mapping[str, Any]]) -> dict[Node, set[Content]]
 def balanced(
     surveys: Sequence[Survey], counts: Iterable[Mapping[FileKey, Counts]]
 ) -> dict[FileKey, Counts]:
-    """What became of each file's lines, as tasks counted. Raises IngestError if any is lost."""
+    """Adds up the lines of each file, as tasks counted. Raises IngestError if any is lost."""
     whole = {file_of(survey.file): Counts() for survey in surveys}
     for of_task in counts:
         for file, count in of_task.items():

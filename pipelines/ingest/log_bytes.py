@@ -46,7 +46,7 @@ _UNPACKED_FREE_BYTES = 1 << 20
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a part of the file can only be read through all before it."""
+    """Returns whether a part of the file can only be read through all before it."""
     return _archive_of(path) is not None or _magic(place_of(path)).startswith(tuple(_UNPACKERS))
 
 
@@ -190,7 +190,7 @@ def unpacked_size(path: str) -> int:
     with _opened(path, _SMALL_REQUEST_BYTES) as file:
         size = file.seek(0, 2)
         file.seek(max(size - 4, 0))
-        said = int.from_bytes(file.read(4), "little")
+        stated = int.from_bytes(file.read(4), "little")
         file.seek(0)
         log = LogBytes(path)
         if (chunks := log.unpacked(file)) is None:
@@ -198,12 +198,12 @@ def unpacked_size(path: str) -> int:
         for _ in chunks:
             if log.unpacked_bytes > CHUNK_BYTES:
                 guess = size * log.unpacked_bytes // file.tell()
-                return said if guess < 2 * said < 4 * guess else guess
+                return stated if guess < 2 * stated < 4 * guess else guess
         return log.unpacked_bytes
 
 
 def _between(chunks: Iterable[bytes], start: int, end: int | None) -> Iterator[bytes]:
-    """Of chunks that begin at byte 0 those of [start, end), no further than needed."""
+    """Yields [start, end) of chunks that begin at byte 0, no further than needed."""
     at = 0
     for chunk in chunks:
         if end is not None and at >= end:

@@ -1,4 +1,4 @@
-"""Which log files a recording has: the manifest's file names, globs, folders and archives, found.
+"""Finds a recording's log files by the manifest's file names, globs, folders and archives.
 
 Rotated siblings of a name are read where it is a glob or a folder. A manifest may come from anyone,
 so it names files of its own folder only, unless the user says otherwise. What is no regular file is
@@ -37,7 +37,7 @@ _FOLDER_GLOBS = ("kafka-request.log*", "*.log*")
 class LogFile:
     """A log file of a node. ``source_file`` is its name within its recording.
 
-    ``listed``: of a store, what listing it said of the file.
+    ``listed``: of a store, what its listing has of the file.
     """
 
     recording: str
@@ -58,7 +58,7 @@ class LogFile:
 
     @property
     def part(self) -> bytes:
-        """What distinguishes readings of different parts of a file; empty where all is read."""
+        """Names the part of a file that is read; empty where all is read."""
         given = (self.node_by, self.since, self.until)
         return repr(given).encode() if any(given) else b""
 

@@ -2,7 +2,7 @@
 
 A key that is not known would silently be nothing, and what was meant by it with it. So only these
 are taken: what is read (``ENTRIES``, and ``NODE_ENTRIES`` of a node), how a recording was made
-(``FACTS``, of which the jobs read scenario and seed), and whatever stands in the object ``facts``.
+(``FACTS``, of which the jobs read scenario and seed), and whatever is in the object ``facts``.
 """
 
 import difflib
@@ -128,7 +128,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(k for k in found if keys.count(k) > 1)!r} stands twice")
+        raise ValueError(f"the key {next(k for k in found if keys.count(k) > 1)!r} is there twice")
     return found
 
 
@@ -165,7 +165,7 @@ def entries_of(manifest: Mapping[str, Any]) -> Manifest:
 
 
 def node_entry(entry: Any, number: int) -> NodeEntry:
-    """What is read of a node, the one of this number from 1. Raises UserError."""
+    """Returns what is read of a node, the one of this number from 1. Raises UserError."""
     node_id = entry.get("node_id") if isinstance(entry, dict) else None
     where = f"node {node_id if is_id(node_id) else f'number {number}'} of {MANIFEST}"
     found = _converted(entry, NodeEntry, where)

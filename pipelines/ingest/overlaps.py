@@ -1,4 +1,4 @@
-"""Where in time lines can have been read twice: from spans, without looking at a line.
+"""Finds spans in which lines can have been read twice, without looking at a line.
 
 Copies of a line have one time. So two readings of a node can share lines only where their spans
 overlap, and mostly none do but at their ends.
@@ -29,12 +29,12 @@ def overlaps(
         slack = slack_us.get(node, 0)
         here = [span for reading in readings for span in _merged(reading.get(node, ()))]
         if spans := [*_overlaps(sorted(here), slack)]:
-            found[node] = _few(_merged((first - slack, last + slack) for first, last in spans))
+            found[node] = _fewer(_merged((first - slack, last + slack) for first, last in spans))
     return found
 
 
 def _overlaps(spans: Sequence[Span], slack: int) -> Iterator[Span]:
-    """Where spans, sorted, begin before those before them have ended."""
+    """Finds where spans, sorted, begin before those before them have ended."""
     reached: int | None = None
     for first, last in spans:
         if reached is not None and first <= reached + slack:
@@ -44,7 +44,7 @@ def _overlaps(spans: Sequence[Span], slack: int) -> Iterator[Span]:
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    """The same times in spans that do not touch."""
+    """Joins spans that touch."""
     merged: list[Span] = []
     for first, last in sorted(spans):
         if merged and first <= merged[-1][1] + 1:
@@ -54,7 +54,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def _few(spans: list[Span]) -> list[Span]:
+def _fewer(spans: list[Span]) -> list[Span]:
     """Takes the shortest gaps in where there are too many spans."""
     while len(spans) > _SPANS_MAX:
         gaps = [after[0] - before[1] for before, after in pairwise(spans)]

@@ -1,4 +1,4 @@
-"""What samples of a recording's logs show: nodes, spans, APIs, versions, and what is wrong already.
+"""Sums up samples of a recording's logs: nodes, spans, APIs, versions, and what is wrong.
 
 Nothing is written, and no file is read further than ``sample`` does, so that an hour's run is not
 spent on a log that lacks what was wanted of it.
@@ -72,7 +72,7 @@ class NodeOverview:
 
     @property
     def role(self) -> str:
-        """What the manifest states, else what its APIs show; empty if neither."""
+        """Returns what the manifest states, else what its APIs show; empty if neither."""
         return self.node.role or self.shown_role or ""
 
 
@@ -104,7 +104,7 @@ class Overview:
 
     @property
     def of_brokers(self) -> Span | None:
-        """When all brokers logged; controllers that are not active have little to log."""
+        """Returns when all brokers logged; controllers that are not active have little to log."""
         spans = [node.span for node in self.nodes if node.span and "broker" in node.role]
         first, last = (max(s[0] for s in spans), min(s[1] for s in spans)) if spans else (1, 0)
         return (first, last) if first <= last else None
@@ -273,17 +273,17 @@ def _other_role(each: NodeOverview) -> list[str]:
 def _of_files(each: NodeOverview, rows: pa.Table) -> list[str]:
     who = f"node {each.node.node_id}"
     empty = [s.file.source_file for s in each.samples if not s.log_bytes]
-    said = [f"{who}: empty: {some(empty)}"] if empty else []
-    said += [f"{who}: {s.file.source_file} {s.damage}" for s in each.samples if s.damage]
+    problems = [f"{who}: empty: {some(empty)}"] if empty else []
+    problems += [f"{who}: {s.file.source_file} {s.damage}" for s in each.samples if s.damage]
     rejected = pc.drop_null(rows.column("rejected"))
     if len(rejected) > _REJECTED_SHARE * len(rows):
         unread = rows.filter(rows.column("rejected").is_valid()).to_pylist()
         first = {row["rejected"]["reason"]: row for row in reversed(unread)}
         reasons = Counter(row["rejected"]["reason"] for row in unread).most_common(3)
         counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
-        said.append(f"{who}: of {len(rows):,} lines looked at cannot be read: {counted}")
-        said += [f"{who}: {unread_sentence(Unread.of(first[reason]))}" for reason, _ in reasons]
-    return said
+        problems.append(f"{who}: of {len(rows):,} lines looked at cannot be read: {counted}")
+        problems += [f"{who}: {unread_sentence(Unread.of(first[reason]))}" for reason, _ in reasons]
+    return problems
 
 
 def _between_files(each: NodeOverview) -> list[str]:

@@ -24,7 +24,7 @@ _TOGETHER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ParsedRange:
-    """What a task must know of a range: bytes [start, end) of a node's file.
+    """Describes a range to a task: bytes [start, end) of a node's file.
 
     ``strays``: lines of the file to be rejected for their stamps, each with why. Where it
     ``is_unsure``, damage may have altered them: those after ``sound_until`` are rejected for it.
@@ -48,7 +48,7 @@ class ParsedRange:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its lines are read by its node and zone alone."""
+        """Returns whether its lines are read by its node and zone alone."""
         plain = ParsedRange(self.file, self.start, self.end, self.first_line_number, None)
         return self == plain and not self.file.clock_offset_ms
 

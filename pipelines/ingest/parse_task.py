@@ -1,4 +1,4 @@
-"""What one task of ingest does: byte ranges in, Parquet files of all tables out.
+"""Runs one task of ingest: byte ranges in, Parquet files of all tables out.
 
 Rows never leave the worker but as files. What the driver gets is what it needs to commit them and
 to be sure that no line is in them twice: counts, statistics, and the span of time of each batch of
@@ -53,7 +53,7 @@ class ParseTask:
 
 @dataclass
 class Parsed:
-    """What a task has done. ``counts`` are of the lines it has read, by file.
+    """Holds what a task has done. ``counts`` are of the lines it has read, by file.
 
     ``spans``: first and last completion in each batch of requests, UTC microseconds since 1970.
     ``newer_versions`` counts requests that the message schemas do not know, by API key and version;
@@ -191,7 +191,7 @@ def _note_unread(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch) -> No
 
 
 def _rows_of_files(lines: pa.RecordBatch) -> dict[str, slice]:
-    """Where the lines of each file stand, which follow one another."""
+    """Finds the rows of each file, which follow one another."""
     runs = pc.run_end_encode(lines.column("source_file"))
     ends = runs.run_ends.to_pylist()
     starts = [0, *ends[:-1]]

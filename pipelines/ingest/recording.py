@@ -1,7 +1,7 @@
 """A recording: the request logs of one cluster over one span of time, and what they do not hold.
 
 It is described by ``recording.json`` in its folder (docs/manifest.md), by ``--node ID=PATH``
-options, or by both; then the options win. A rule asks for what it needs beside ``nodes``.
+options, or by both; then the options win. A rule states what it needs beside ``nodes``.
 """
 
 import re
@@ -37,7 +37,7 @@ class Node:
     ``timezone`` is the zone of this node's stamps, ``role`` is what the manifest says or ``None``.
     ``is_anywhere``: the log may lie outside of the recording's folder, since the user wrote so.
     ``clock_offset_ms`` is added to its stamps: it corrects a clock that was off.
-    ``node_by``: of a log of several nodes, the field (or, as (), what stands before the line) and
+    ``node_by``: of a log of several nodes, the field (or, as (), what is before the line) and
     its value that make a line this node's. ``line_field``: the field of JSON that holds the line.
     """
 
@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a recording is called, where its logs are and what the logs do not hold."""
+    """Describes a recording: its name, its logs, and what the logs do not hold."""
 
     name: str
     timezone: str
@@ -83,7 +83,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class RecordingOptions:
-    """What the command line says about a recording; every field that is set wins over the manifest.
+    """Holds options about a recording; every field that is set wins over the manifest.
 
     ``nodes`` are texts ``ID=PATH`` where PATH is a file, a glob or a folder, relative to the
     current folder. Of any number of recordings: ``allow_outside``, a manifest may name logs outside

@@ -89,7 +89,7 @@ def _inputs(
     spans: Mapping[Node, Sequence[Span]],
     done: Mapping[str, int],
 ) -> Inputs:
-    """What the texts read of a recording: files of this run and of earlier ones, and the spans."""
+    """Returns what the texts read: files of this run and of earlier ones, and the spans."""
     here = [(f, task) for (name, task), of in files.items() if name == recording for f in of]
     within = [span for (name, _), of in spans.items() if name == recording for span in of]
     inputs: dict[str, pa.Table | ParquetFiles] = {}
@@ -119,13 +119,13 @@ def _inputs(
 
 
 def span_of(file: Mapping[str, Any]) -> Span | None:
-    """When the requests of a file were completed; None where Delta's log does not say."""
+    """Returns when the requests of a file were completed; None where Delta's log does not say."""
     first, last = file.get("min.completed_at"), file.get("max.completed_at")
     return None if first is None or last is None else (microseconds(first), microseconds(last))
 
 
 def _meets(file: Mapping[str, Any], spans: Sequence[Span]) -> bool:
-    """Whether a file of requests can have a line that was completed within one of the spans."""
+    """Returns whether a file of requests can have a line completed within one of the spans."""
     if (of_file := span_of(file)) is None:
         return True
     # Delta states times to the millisecond: those after the last one may be in the file.

@@ -24,7 +24,7 @@ _TELLING, _FURTHER = re.compile(rb'requestApiKey\\*":(3|8|14|15|32|69),'), 8
 
 @dataclass(frozen=True)
 class Sample:
-    """Of one file. Bytes are on disk, and uncompressed (estimated for compressed ones); ``lines``
+    """Samples one file. Bytes are on disk, and uncompressed (estimated if compressed); ``lines``
     are those looked at, ``line_count`` estimates how many the file has.
 
     ``first_us`` and ``last_us``: UTC microseconds of its first and last stamp, None without. Where
@@ -116,7 +116,7 @@ def _of_file(path: str, size: int, sample_bytes: int) -> Iterator[list[bytes]]:
 def _of_stream(
     chunks: Iterator[bytes], size: int, sample_bytes: int, is_whole: bool
 ) -> Iterator[list[bytes]]:
-    """The same of a stream; only its head unless ``is_whole``."""
+    """Samples a stream; only its head unless ``is_whole``."""
     head, seen, middle, tail = b"", 0, b"", b""
     for chunk in chunks:
         seen += len(chunk)

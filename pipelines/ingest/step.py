@@ -91,7 +91,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class IngestSettings(SurveySettings):
-    """How logs are read; conf/defaults.toml says what each is.
+    """Configures how logs are read; conf/defaults.toml says what each is.
 
     None changes a row of a readable log.
     """
@@ -105,7 +105,7 @@ class IngestSettings(SurveySettings):
 
 @dataclass(frozen=True, kw_only=True)
 class LinesRead(Counts):
-    """What became of the lines of a recording in this run."""
+    """Counts what became of the lines of a recording in this run."""
 
     recording: str
     files_read: int
@@ -115,7 +115,7 @@ class LinesRead(Counts):
 
     @property
     def rejected_share(self) -> float:
-        """Of the lines that are requests or should be; 0 where none are."""
+        """Divides by the lines that are requests or should be; 0 where none are."""
         return self.rejected / max(self.lines - self.other, 1)
 
 
@@ -248,7 +248,7 @@ class _Ingest:
     def _ingest_files(
         self, surveys: Sequence[Survey]
     ) -> tuple[dict[FileKey, Counts], list[Parsed]]:
-        """What became of each file's lines, and what tasks found in them."""
+        """Returns what became of each file's lines, and what tasks found in them."""
         warehouse = self.engine.warehouse
         done = {name: self.done[name] for name in _names(surveys)}
         writing = warehouse.writing(STEP, done, LOG_TABLES)
@@ -305,19 +305,19 @@ class _Ingest:
 
 
 def _is_noted_anew(survey: Survey, noted: Collection[tuple[object, ...]]) -> bool:
-    """Whether all of a file is known under another name, or from before it was compressed."""
+    """Returns whether a file was read under another name, or before it was compressed."""
     is_new = (*file_of(survey.file), survey.content_hash) not in noted
     return is_new and survey.is_known and _is_read_whole(survey) and survey.end > 0
 
 
 def _is_read_whole(survey: Survey) -> bool:
-    """Whether nothing is left in a file to be read or noted."""
+    """Returns whether nothing is left in a file to be read or noted."""
     is_whole = not survey.left_bytes and survey.damage is None and not survey.framing.is_part
     return is_whole and survey.fold_is_known
 
 
 def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
-    """Where damaged files begin to give what was not in them, as far as lines show it."""
+    """Finds where damaged files begin to give what was not in them, as far as lines show it."""
     lines: dict[FileKey, int] = {}
     for file, line in (item for of in parsed for item in of.unsound.items()):
         lines[file] = min(line, lines.get(file, line))
@@ -343,20 +343,20 @@ def _names(surveys: Sequence[Survey]) -> list[str]:
 
 
 def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
-    """Where a file may be cut.
+    """Finds where a file may be cut.
 
     To read a part of a gzip stream one has to inflate all before it, which pays only as long as
     cores are idle otherwise.
     """
     ranges = [ParsedRange.of(of_file, byte_range) for byte_range in of_file.ranges]
-    piece_bytes = ceil(of_file.bytes_read / cores) + range_bytes
-    return joined(ranges, piece_bytes) if of_file.is_compressed else ranges
+    part_bytes = ceil(of_file.bytes_read / cores) + range_bytes
+    return joined(ranges, part_bytes) if of_file.is_compressed else ranges
 
 
 def _earlier_spans(
     warehouse: Warehouse, surveys: Sequence[Survey], done: Mapping[str, int]
 ) -> dict[Node, list[Span]]:
-    """When the requests were completed that the warehouse holds of these nodes, by file."""
+    """Returns when the requests were completed that the warehouse holds of these nodes, by file."""
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
     spans: dict[Node, list[Span]] = {}
     for file in kept_files(warehouse, REQUESTS, done):

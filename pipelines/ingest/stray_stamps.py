@@ -1,4 +1,4 @@
-"""Finds lines whose stamps cannot be where they stand: a digit was altered, or a line misplaced.
+"""Finds lines whose stamps cannot be where they are: a digit was altered, or a line misplaced.
 
 Kafka stamps a request when its response has been sent, so stamps rise from line to line, but for
 moments between threads. They jump, and stay, where the log was off, where clocks change or where
@@ -66,7 +66,7 @@ def stray_stamps(root: str, written: Sequence[DataFile], stepping: Collection[Fi
 def rejecting(
     tasks: Sequence[ParseTask], strays: Strays, unsound: Mapping[FileKey, int]
 ) -> list[ParseTask]:
-    """Tasks that read stray lines, told to reject them, and all behind ``unsound`` ones."""
+    """Makes tasks that read stray lines reject them, and all behind ``unsound`` ones."""
     again = []
     for task in tasks:
         ranges = tuple(
@@ -82,7 +82,7 @@ def rejecting(
 
 def stray_warnings(strays: Strays, recording: str) -> list[str]:
     return [
-        f"{name} of recording {recording!r} has stamps that cannot be where they stand, in "
+        f"{name} of recording {recording!r} has stamps that cannot be where they are, in "
         f"{len(lines):,} of its lines, first in line {min(lines):,} ({lines[min(lines)]}): they "
         "are rejected, unless ingest.accept_stray_stamps is set"
         for (of, _, name), lines in sorted(strays.items())

@@ -1,4 +1,4 @@
--- Lines whose stamps cannot be where they stand, and what shows it: stray_stamps.py has the reasons.
+-- Lines whose stamps cannot be where they are, and what shows it: stray_stamps.py has the reasons.
 -- requests: what a run has read of some files of one recording. Times are in microseconds.
 CREATE TEMP MACRO shown(us) AS strftime(make_timestamp(us), '%Y-%m-%d %H:%M:%S');
 WITH lines AS (
@@ -66,7 +66,7 @@ WITH lines AS (
 SELECT node_id, source_file, line_number, CASE WHEN by_earlier OR by_later
   THEN shown(at_us) || ' has the correlation id ' || id || ' on a connection that has '
     || if(by_earlier, earlier_id, later_id) || ' at ' || shown(if(by_earlier, earlier_us, later_us))
-  ELSE shown(at_us) || ' stands between ' || shown(before_us) || ' and ' || shown(after_us) END
+  ELSE shown(at_us) || ' is between ' || shown(before_us) || ' and ' || shown(after_us) END
   || ' UTC' AS why
 FROM contradicted
 WHERE (by_earlier OR by_later) AND greatest(behind_us, ahead_us) > greatest(2000000, usual_us)

@@ -1,4 +1,4 @@
-"""What a log file is made of, before a line of it is parsed: what is new in it, and where to cut.
+"""Surveys a log file before a line of it is parsed: what is new in it, and where to cut.
 
 A survey reads the file once, in chunks: its content hash, its number of lines (so that line
 accounting can be checked against an independent count), its first and last stamp, the line at which
@@ -53,7 +53,7 @@ _FOLD = timedelta(hours=3)
 
 @dataclass(frozen=True)
 class SurveySettings:
-    """How a survey reads; conf/defaults.toml says more. ``final``: logs do not grow any more."""
+    """Configures a survey; conf/defaults.toml says more. ``final``: logs do not grow any more."""
 
     range_bytes: int = RANGE_BYTES
     final: bool = True
@@ -62,7 +62,7 @@ class SurveySettings:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a pass over a file has learned. Bytes are uncompressed, stamps as they stand there.
+    """Holds what a pass over a file has learned. Bytes are uncompressed, stamps as logged.
 
     To be read are the bytes [first_byte, end): ``lines`` lines, in ``ranges``; what is before is
     known, what comes after is half a line. ``content_hash`` is of the bytes [0, end).
@@ -179,7 +179,7 @@ def _where(damage: Damage, end: int, line_number: int) -> str:
 
 
 def _line_end_bytes(path: str, at: int) -> int:
-    """Of a line that was read without it, the line end that has been written since."""
+    """Returns the line end that was written since a line was read without it."""
     written = b"".join(LogBytes(path, at, at + 2).chunks())
     return next((len(end) for end in (b"\r\n", b"\n") if written.startswith(end)), 0)
 

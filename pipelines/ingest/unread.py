@@ -32,7 +32,7 @@ def unread_lines(parsed: Sequence[Parsed], recording: str) -> list[str]:
 
 
 def unread_sentence(line: Unread) -> str:
-    """Where a line is, why it cannot be read, and how it begins, without what terminals obey."""
+    """Names a line, why it cannot be read, and its beginning, without what terminals obey."""
     why = Reason[line.reason].value + (f" ({line.detail})" if line.detail else "")
     begin = f" It begins: {ascii(line.text[:_SHOWN_CHARACTERS])[1:-1]}" if line.text else ""
     return f"{line.source_file} line {line.line_number:,} ({line.reason}): {why}{begin}"
@@ -49,7 +49,7 @@ def require_requests(
         if total.outside:
             raise UserError(
                 f"none of the {total.outside:,} requests of recording {recording!r} was completed "
-                "in the time asked for: correct --from and --until, or the time zone"
+                "in that time: correct --from and --until, or the time zone"
             )
         loggers = Counter[str]()
         for of in parsed:

@@ -1,8 +1,8 @@
-"""Whose is a log? Swapped ones would be replayed as if they were right.
+"""Checks whose a log is: swapped ones would be replayed as if they were right.
 
 No node replicates from itself or requests its own vote. A controller that knows no leader may send
 itself a FETCH, which fails: only successful ones count. Some APIs only brokers respond to, others
-only controllers. Where none of this decides, nothing is said.
+only controllers. Where none of this decides, no warning is printed.
 """
 
 from collections import Counter
@@ -73,7 +73,7 @@ def wrong_logs(recording: Recording, senders: Senders) -> list[str]:
 
 
 def _proof_against(node: Node, sent: _Sent) -> str | None:
-    """What a log has that this node's cannot have; None where it may be this node's."""
+    """Returns what a log has that this node's cannot have; None where it may be this node's."""
     own = Counter({key: count for key, count in sent.items() if key[1] == node.node_id})
     by_nodes = sum(count for (_, sender), count in sent.items() if sender >= 0)
     if own.total() >= max(_REQUESTS_MIN, _SHARE_MIN * by_nodes):

@@ -1,4 +1,4 @@
-"""How far the clocks of nodes are apart, by what must have come before what.
+"""Bounds how far the clocks of nodes are apart, by what must have come before what.
 
 Theory of operation
 -------------------
@@ -53,7 +53,7 @@ class Clocks(StrEnum):
 
 
 class Offset(NamedTuple):
-    """How far a node's clock is ahead of another's, microseconds; None: not bounded."""
+    """Bounds how far a node's clock is ahead of another's, microseconds; None: not bounded."""
 
     earliest_us: int | None
     latest_us: int | None
@@ -96,7 +96,7 @@ def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> di
 
 
 def off_from_all(found: Iterable[Offset]) -> Offset | None:
-    """How far all clocks are ahead of the reference's, if it is that one which is off.
+    """Returns how far all clocks are ahead of the reference's, if it is that one which is off.
 
     It is where two or more differ from it, and one offset is enough to explain all.
     """

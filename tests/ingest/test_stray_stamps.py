@@ -1,4 +1,4 @@
-"""Stamps that cannot be where they stand: found wherever they are, and nothing else is."""
+"""Stamps that cannot be where they are: found wherever they are, and nothing else is."""
 
 import random
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def test_seconds_are_enough_where_ids_contradict(
     lines[30] = lines[30].replace(b'"connection":"c"', b'"connection":"d"')
     strays = found(tmp_path, lines)
     assert [*strays] == ([31] if seconds > 30 else [])
-    assert all("stands between 2026-11-20 20:30:27 and" in why for why in strays.values())
+    assert all("is between 2026-11-20 20:30:27 and" in why for why in strays.values())
 
 
 @pytest.mark.parametrize("days", [-4, 4])

@@ -3,7 +3,7 @@
 Theory
 ------
 A request log does not have the bytes that a request took, but everything that they follow from. On
-the wire stand 4 bytes of frame, a header and a body. Since KIP-482 ("flexible versions") lengths
+the wire are 4 bytes of frame, a header and a body. Since KIP-482 ("flexible versions") lengths
 are unsigned varints and optional fields are tagged; before, lengths are int16 (strings) or int32
 (arrays, records). Source: ``MessageDataGenerator``.
 

@@ -93,7 +93,7 @@ class Nested(NamedTuple):
 
 
 def first_of_topic(partitions: Nested) -> Bools:
-    """Which elements begin a topic: the first of a row, or another topic than the one before."""
+    """Marks elements that begin a topic: the first of a row, or of another than the one before."""
     first = np.zeros(len(partitions.flat), np.bool_)
     for name in ("topic_id", "topic"):
         array = partitions.flat.array(name)

@@ -29,9 +29,9 @@ EPOCH_END_OFFSET_TAG_BYTES: Final = _RESPONSE["Responses.Partitions.SnapshotId"]
 
 
 class TopicTotals(NamedTuple):
-    """What the topics of a list of partitions take on the wire, at any FETCH version.
+    """Sums what the topics of a list of partitions take on the wire, at any FETCH version.
 
-    Adjacent partitions of one topic travel under one topic; a topic that stands in two places is
+    Adjacent partitions of one topic travel under one topic; a topic that is in two places is
     written twice (``FetchRequest.Builder``, ``FetchResponse.toMessage``). So only the *runs* of a
     list matter, through four sums: their number, the bytes of what their topics go by and of the
     varints before it, and the bytes of the varints before their partitions.

@@ -52,7 +52,7 @@ class Field:
 
     @cached_property
     def json_name(self) -> str:
-        """The field's name in the request log, where of records only the size stands."""
+        """The field's name in the request log, where of records only the size is."""
         name = self.name[0].lower() + self.name[1:]
         return f"{name}SizeInBytes" if self.type == "records" else name
 
@@ -70,7 +70,7 @@ class Field:
 
     @cached_property
     def partitions(self) -> Field | None:
-        """Of a list of topics, the list of partitions within it; None of all others."""
+        """Returns the list of partitions within a list of topics; None of all others."""
         inner = self.struct.fields if self.struct else ()
         is_topics = any(field.column == "topic" for field in inner)
         return next((field for field in inner if field.is_array and is_topics), None)

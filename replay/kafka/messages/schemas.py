@@ -4,8 +4,8 @@ Source: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.2
 name, type and versions, then its other attributes; fields of a struct are indented below it. Parser
 types and sizes follow. A new version is the new ``validVersions`` and a line for each new field.
 
-Four attributes are not Kafka's. ``column`` is where a field stands in our tables, if not under its
-own name in snake_case; the fields of a tagged struct stand beside those around it, and of an array
+Four attributes are not Kafka's. ``column`` names a field in our tables, if it is not its own
+name in snake_case; the fields of a tagged struct are beside those around it, and of an array
 for which the table has an integer only the length is kept. ``min`` is the least that a number may
 be, if not that of its type (``layout.RANGES``). ``presentWith`` on a message names the columns that
 are neither null nor false where the body was logged.

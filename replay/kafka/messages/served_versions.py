@@ -1,4 +1,4 @@
-"""Which versions of requests releases of Kafka have ceased to serve (KIP-896).
+"""Lists the versions of requests that releases of Kafka no longer serve (KIP-896).
 
 Source: ``validVersions`` of ``common/message/*Request.json`` in kafka-clients 3.9.2, 4.0.0 to
 4.0.2, 4.1.0, 4.1.2, 4.2.0, 4.2.1, 4.3.0, 4.3.1 and 4.4.0; 3.3 to 3.8 begin where 3.9 does. Not

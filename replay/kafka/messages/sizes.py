@@ -22,21 +22,21 @@ _FLEXIBLE = np.ones(1, np.bool_)
 
 
 def request_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
-    """Of each row's request; null without a body or in a version that the schema lacks."""
+    """Sizes each row's request; null without a body or in a version that the schema lacks."""
     columns = Columns(rows.to_struct_array())
     header = FRAME_BYTES + REQUEST_HEADER_BYTES + columns.utf8_lengths("client_id")
     return _message_bytes(api.request, columns, header)
 
 
 def response_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
-    """Of each row's response; null without a body or in a version that the schema lacks."""
+    """Sizes each row's response; null without a body or in a version that the schema lacks."""
     columns = Columns(rows.to_struct_array())
     header = np.full(len(columns), FRAME_BYTES + CORRELATION_ID_BYTES, np.int64)
     return _message_bytes(api.response, columns, header)
 
 
 def newer_versions(requests: pa.StructArray) -> Counter[tuple[int, int]]:
-    """How many requests are newer than the schemas, by API key and version."""
+    """Counts how many requests are newer than the schemas, by API key and version."""
     keys, versions = (pc.struct_field(requests, name) for name in ("api_key", "api_version"))
     newer: Counter[tuple[int, int]] = Counter()
     for key, api in APIS.items():

@@ -1,6 +1,6 @@
 """Bodies of the APIs that are rare: one line at a time, through typed structs.
 
-The fields that are used stand in texts of Kafka's message schemas (``messages.schemas``). As in
+The fields that are used are texts of Kafka's message schemas (``messages.schemas``). As in
 ``typed_bodies``, a field must be there in every version that has it, unless it can be null or has a
 default. In other versions it is that default, or empty.
 """

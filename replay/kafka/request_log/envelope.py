@@ -28,12 +28,12 @@ _Id = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _MS_MAX = 366 * 24 * 3600 * 1000.0
 #: Kafka logs the steps between the times that it takes, and the time from the first to the last
 #: (``RequestChannel.Request.updateRequestMetrics``). So the steps add up to no less than the whole,
-#: and to more only where threads race: none then stands still for longer than this.
+#: and to more only where threads race: none is then paused for longer than this.
 _APART_MS = 1000.0
 
 
 def can_be(total: Any, *others: Any) -> Any:
-    """Whether times of a request, or of each in arrays, fit together: in ``Envelope``'s order."""
+    """Returns whether times of a request, or of each in arrays, fit: in ``Envelope``'s order."""
     *steps, throttle = others
     can = (total >= 0) & (total <= _MS_MAX) & (throttle >= 0) & (throttle <= _MS_MAX)
     for step in steps:

@@ -1,4 +1,4 @@
-"""Which partitions members of consumer groups have, from four APIs: ``group_assignments``.
+"""Reads the partitions of members of consumer groups, from four APIs: ``group_assignments``.
 
 Source: ``OffsetCommitRequest.json`` (a consumer commits all its partitions that have a position),
 ``SyncGroup{Request,Response}.json``, ``DescribeGroupsResponse.json`` and

@@ -10,7 +10,7 @@ from enum import Enum
 MARKER = b"Completed request:"
 LOGGER = b"(kafka.request.logger)"
 STAMP_BYTES = 23
-#: Where the level stands, and the JSON behind ``DEBUG``; behind ``INFO`` it is a byte nearer.
+#: Where the level is, and the JSON behind ``DEBUG``; behind ``INFO`` it is a byte nearer.
 _LEVEL = STAMP_BYTES + 3
 _JSON_BEGIN = _LEVEL + len(b"DEBUG ") + len(MARKER)
 _JSON_END = -len(LOGGER) - 1
@@ -40,7 +40,7 @@ class Reason(Enum):
 
     too_long = "It is longer than the configured limit."
     binary = "It holds NUL bytes or is not UTF-8."
-    bad_stamp = "No date and time, such as 2026-11-20 20:30:34,831, stands beside the message."
+    bad_stamp = "No date and time, such as 2026-11-20 20:30:34,831, is beside the message."
     stamp_without_milliseconds = "Its time has no milliseconds: the pattern of log4j needs SSS."
     stamp_out_of_range = "The stamp lies before the year 1970 or after 9996."
     stray_stamp = "Its stamp is far from those around it, or contradicts correlation ids."

@@ -79,7 +79,7 @@ class LocalTime:
     def all_microseconds(
         self, stamps: Sequence[bytes], second_pass_from: int
     ) -> tuple[NDArray[np.int64], dict[int, Unreadable]]:
-        """The same of all stamps, 0 for those that cannot be read, and why they cannot.
+        """Converts all stamps; 0 for those that cannot be read, and why they cannot.
 
         From position ``second_pass_from`` on they are of the second pass.
         """
@@ -115,7 +115,7 @@ class LocalTime:
 
 
 def has_ambiguous_hour(zone: str, first_local: bytes, last_local: bytes) -> bool:
-    """Whether local times between two stamps (both included) include some that occur twice.
+    """Returns whether local times between two stamps (both included) include some that occur twice.
 
     About 400 look-ups a day of log. Raises ``Unreadable`` where a stamp is none.
     """
@@ -143,7 +143,7 @@ _UNKNOWN = FoldBoundary(None, False)
 
 
 def fold_boundary(stamps: Iterable[tuple[int, bytes]], zone: str) -> FoldBoundary:
-    """Where the second pass begins, from (line number, stamp) of one file in its order.
+    """Finds where the second pass begins, from (line number, stamp) of one file in its order.
 
     Stamps that cannot be read are passed over. A file is taken to hold at most one change of
     autumn, as a log rotated at least once a year does.

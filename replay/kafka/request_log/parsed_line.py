@@ -1,4 +1,4 @@
-"""What the parser makes of a line: one row, its typed rows nested."""
+"""Defines what the parser makes of a line: one row, its typed rows nested."""
 
 import pyarrow as pa
 

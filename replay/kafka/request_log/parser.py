@@ -2,7 +2,7 @@
 
 FETCH, PRODUCE and BROKER_HEARTBEAT are read for all lines of a batch at once (``reading``), the
 rarer APIs one by one (``envelope``, ``bodies``). A line whose body does not fit is rejected as a
-whole, so that a request never silently lacks its row in a typed table. Typed rows stand beside the
+whole, so that a request never silently lacks its row in a typed table. Typed rows are beside the
 request in one row per line: readers can count lines, and drop lines read twice, before anything is
 split.
 

@@ -23,13 +23,13 @@ _LETTER_OF_BYTE = _LETTERS * 4
 
 @dataclass(frozen=True)
 class Pseudonyms:
-    """What a key makes of names, lines and files. The key is never shown."""
+    """Hashes names, lines and files by a key, which is never shown."""
 
     _key: bytes = field(repr=False)
 
     @staticmethod
     def of_secret(secret: bytes) -> "Pseudonyms":
-        """Of any bytes but white space around them. Raises ValueError for too few."""
+        """Makes a key of bytes, less white space around them. Raises ValueError for too few."""
         secret = secret.strip()
         if len(secret) < SECRET_BYTES_MIN:
             raise ValueError(f"{len(secret)} bytes, of {SECRET_BYTES_MIN} at the least")

@@ -26,7 +26,7 @@ from .pseudonyms import Pseudonyms
 from .request_columns import USUAL_ENVELOPE, decoded_columns, envelope_columns, sound
 from .typed_bodies import body_schema, misfits, read_fitting
 
-#: Stands near the begin of a line, before the digits of the key.
+#: Is near the begin of a line, before the digits of the key.
 _API_KEY = b'"requestApiKey":'
 _KEYS = {(b'%d,"' % key)[:3]: key for key in APIS}
 #: Lines of one API begin alike, as far as the digits of its key.

@@ -66,7 +66,7 @@ def envelope_columns(table: pa.Table) -> Columns:
 
 
 def decoded_columns(envelopes: Sequence[Envelope]) -> Columns:
-    """The same of envelopes decoded one by one."""
+    """Makes the same columns of envelopes decoded one by one."""
     columns = {"has_response": pa.array([e.has_response for e in envelopes], BOOL)}
     parts: dict[type[msgspec.Struct], Sequence[msgspec.Struct]] = {
         Envelope: envelopes,

@@ -4,7 +4,7 @@ A line that Kafka wrote is found by its *marker*, ``Completed request:``, and re
 
     prefix  timestamp  ...  marker  JSON object  suffix
 
-1. The JSON object ends where it ends by itself. What stands around it is not looked at, but for the
+1. The JSON object ends where it ends by itself. What is around it is not looked at, but for the
    timestamp nearest to the marker: that is Kafka's, others are of carriers (``stamps``, ``text``).
 2. A wrapper is recognised by how it escapes the quotation mark behind the marker: ``{\\"`` is a
    string of JSON (unwrapped, up to twice), ``{""`` a field of CSV (``wrappers``).

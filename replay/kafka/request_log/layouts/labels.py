@@ -1,4 +1,4 @@
-"""What names the node of each line in a file of several nodes: a field, or what stands before."""
+"""Finds what names the node of a line in a file of several nodes: a field, or a prefix."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d")
 
 
 class Labels(NamedTuple):
-    """A field's path, or () for what stands before a line, and its values."""
+    """A field's path, or () for the prefix of a line, and its values."""
 
     path: Path
     values: tuple[str, ...]

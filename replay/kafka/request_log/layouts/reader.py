@@ -28,7 +28,7 @@ from .wrappers import (
 #: A longer line is rejected, a longer physical one without being in memory as a whole.
 LINE_BYTES_MAX = 256 << 20
 _LEVELS_MAX = 3
-#: What stands before the parts of a split line: CRI's stream and tag, syslog's or journald's head.
+#: What is before the parts of a split line: CRI's stream and tag, syslog's or journald's head.
 _CARRIER = re.compile(
     rb"\S+ (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S+)? |(?P<head>[^\[\]{}\"]{1,200}\[\d+\]): "
 )
@@ -54,9 +54,9 @@ class LongLine(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeBy:
-    """Whose lines of a file are read that holds those of several nodes.
+    """Selects the lines of one node in a file of several.
 
-    Those with ``value`` in the field at ``path``, or in what stands before the line without a path.
+    Those with ``value`` in the field at ``path``, or in the line's prefix without a path.
     ``others`` are the values of other nodes; what is nobody's is counted, as other lines, with the
     node that ``counts_rest``.
     """
@@ -69,12 +69,12 @@ class NodeBy:
 
 @dataclass(frozen=True)
 class Framing:
-    """What must be known of a file before any part of it is read.
+    """Describes a file before any part of it is read.
 
     ``indent``: of the objects of a pretty-printed array; None where each line is a record.
-    ``line_field``: where the log line stands in a JSON object; None to find it.
+    ``line_field``: where the log line is in a JSON object; None to find it.
     ``since`` and ``until``: stamps in the node's zone; others are outside and not read.
-    ``is_padded``: as log4j2 writes SSSSSS, milliseconds stand behind three zeros.
+    ``is_padded``: as log4j2 writes SSSSSS, milliseconds are behind three zeros.
     """
 
     indent: bytes | None = None
@@ -90,7 +90,7 @@ class Framing:
         return replace(self, indent=_indent_of(head), is_padded=is_padded)
 
     def begins(self, zone: str, record: bytes, before: Callable[[], bytes]) -> bool:
-        """Whether a physical line begins a record, and none of the lines before runs into it."""
+        """Returns whether a physical line begins a record, into which no line before it runs."""
         if self.indent is not None:
             return without_line_end(record) in (self.indent + b"{", b", " + self.indent + b"{")
         if is_usual(record):
@@ -111,7 +111,7 @@ WHOLE_LINES = Framing()
 
 
 def _indent_of(head: bytes) -> bytes | None:
-    """How far the objects are indented that hold a line each, if they are pretty-printed."""
+    """Returns the indentation of objects that hold a line each, if they are pretty-printed."""
     lines = head.lstrip().splitlines()
     if not lines or lines[0].strip() not in (b"[", b"{"):
         return None
@@ -129,7 +129,7 @@ class Lines:
 
     ``lines`` are canonical but for those with a reason in ``rejections``, by position. ``numbers``
     are of the physical lines where they begin. ``others`` counts lines of other loggers by name.
-    ``physical`` lines were taken in. ``outside``: requests that are not of the time asked for.
+    ``physical`` lines were taken in. ``outside``: requests outside of ``since`` and ``until``.
     """
 
     lines: list[bytes] = field(default_factory=list)
@@ -216,14 +216,14 @@ class LineReader:
         self._framing = framing
         self._line_bytes_max = line_bytes_max
         self._text = TextLayout(zone, framing.is_padded)
-        #: Where the line stands in the objects of each level, as learned from one.
+        #: Where the line is in the objects of each level, as learned from one.
         self._paths: list[Path | None] = [framing.line_field, *[None] * (_LEVELS_MAX - 1)]
         self._pending: dict[str, _Pending] = {}
         self._element: list[bytes] = []
         self._element_number = 0
         self._out = Lines()
         by = framing.node_by
-        #: What a record of this node must have, where that can be told without decoding it.
+        #: What a record of this node must have, where that shows without decoding it.
         self._own = b""
         if by and not by.counts_rest and json.dumps(by.value)[1:-1] == by.value:
             self._own = by.value.encode()
@@ -259,7 +259,7 @@ class LineReader:
         return out
 
     def ended(self) -> Lines:
-        """What was still under way where the file, or the part of it, ends."""
+        """Returns what was still under way where the file, or the part of it, ends."""
         out = self._out = Lines()
         for stream in [*self._pending]:
             self._give_up(stream)
@@ -289,7 +289,7 @@ class LineReader:
     def elements(
         self, lines: Sequence[bytes | LongLine], number: int
     ) -> Iterator[tuple[int, bytes | LongLine]]:
-        """The objects of a pretty-printed array; what stands between them is no line."""
+        """The objects of a pretty-printed array; what is between them is no line."""
         assert self._framing.indent is not None
         begin, end = (self._framing.indent + brace for brace in (b"{", b"}"))
         for at, line in enumerate(lines, number):
@@ -308,8 +308,8 @@ class LineReader:
     def _found(self, raw: bytes) -> list[Found]:
         raw = without_line_end(raw)
         if raw.startswith(b"{") and _BETWEEN_OBJECTS in raw:  # one line of them all
-            pieces = raw.replace(_BETWEEN_OBJECTS, b'}\n{"').split(b"\n")
-            return [found for piece in pieces for found in self._found(piece)]
+            objects = raw.replace(_BETWEEN_OBJECTS, b'}\n{"').split(b"\n")
+            return [found for part in objects for found in self._found(part)]
         raw = without_stamps_of_parts(raw)
         marker = raw.find(MARKER)
         if marker >= 0:
@@ -320,7 +320,7 @@ class LineReader:
         return (is_json and self._unwrapped(raw, 0)) or [Found(raw)]
 
     def _unwrapped(self, raw: bytes, level: int) -> list[Found]:
-        """What a text of JSON holds, through all its levels."""
+        """Returns what a text of JSON holds, through all its levels."""
         begin = _OBJECT.search(raw)
         value = memoryview(raw)[begin.start() if begin else 0 : raw.rfind(b"}") + 1]
         inner = []
@@ -334,7 +334,7 @@ class LineReader:
         return inner
 
     def _lines_in(self, json: memoryview, raw: bytes, level: int) -> list[Found]:
-        """What one level holds."""
+        """Returns what one level holds."""
         for text in (json, raw.strip().rstrip(b",")):
             try:
                 value = msgspec.json.decode(text)
@@ -460,7 +460,7 @@ def records_of(text: bytes, framing: Framing) -> list[bytes]:
 
 
 def logger_of(text: bytes) -> str:
-    """What wrote a line that is no request: its logger's name, as far as the line shows it."""
+    """Names what wrote a line that is no request: its logger, as far as the line shows it."""
     if not text.strip():
         return "blank lines"
     if _TRACE.match(text):
@@ -470,5 +470,5 @@ def logger_of(text: bytes) -> str:
 
 
 def _is_in(label: str, text: str) -> bool:
-    """Whether a text has the label, and not as a part of a longer one."""
+    """Returns whether a text has the label, and not as a part of a longer one."""
     return re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w.-])", text) is not None

@@ -35,7 +35,7 @@ FIELDS = ("instant", "timeMillis", "@timestamp", "timestamp", "time", "ts", "dat
 
 @lru_cache(_CACHE_SIZE_MAX)
 def _has_stamp(text: bytes) -> bool:
-    """Whether a timestamp stands in what is between one and the marker."""
+    """Returns whether a timestamp is between another one and the marker."""
     return _ANY.search(text) is not None
 
 
@@ -66,7 +66,7 @@ class StampReader:
         return self._canonical(found)
 
     def without(self, text: bytes) -> bytes:
-        """What stands before the last timestamp in a text, less other timestamps."""
+        """Returns what is before the last timestamp in a text, less other timestamps."""
         return b" ".join(_ANY.sub(b"\0", text).split(b"\0")[:-1])
 
     def begins(self, text: bytes) -> bool:

@@ -13,7 +13,7 @@ _USUAL_BEGIN = re.compile(rb"\[.{10} .{8},.{3}\] DEBUG " + MARKER, re.DOTALL)
 USUAL_JSON = STAMP_BYTES + len(b"[] DEBUG ") + len(MARKER)
 _USUAL_END = b"}} " + LOGGER
 _DEPRECATED = b'"requestApiVersionDeprecated":true'
-#: Stands near the end of what every Kafka since 2.5 writes.
+#: Is near the end of what every Kafka since 2.5 writes.
 _LAST_FIELD, _LAST_BYTES = b'"clientInformation":{', 1000
 #: Behind an object whose end is not plain, so many braces are tried.
 _BRACES_MAX = 8
@@ -27,7 +27,7 @@ def is_usual(line: bytes) -> bool:
 
 
 def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
-    """Whether each is one whole line in Kafka's default layout: looked at together, by a marker, a
+    """Checks that each is one whole line in Kafka's default layout: all together, by a marker, a
     date and an end for each."""
     if {*map(type, lines)} != {bytes} or not all(map(is_usual, lines)):
         return False
@@ -42,7 +42,7 @@ def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
 
 def require_sound(line: bytes, json_start: int) -> None:
     """Raises ``Unreadable`` for a canonical line that is two, or no text: where two processes
-    write, or a line's middle is *lost*, a second stamp or marker stands inside."""
+    write, or a line's middle is *lost*, a second stamp or marker is inside."""
     # "[2026-": no JSON array begins with a year and a minus.
     if line.find(line[:6], 6) >= 0 or line.find(MARKER, json_start) >= 0:
         raise Unreadable(Reason.interleaved)
@@ -51,14 +51,14 @@ def require_sound(line: bytes, json_start: int) -> None:
 
 
 def has_stamps_of_parts(text: bytes) -> bool:
-    """Whether a carrier's stamps stand within a line as well as before it."""
+    """Returns whether a carrier's stamps are within a line as well as before it."""
     within = text.find(text[:_DATE_BYTES], _DATE_BYTES)
     begin = _STAMP_OF_PART.match(text) if within >= 0 else None
     return begin is not None and _STAMP_OF_PART.search(text, begin.end()) is not None
 
 
 def without_stamps_of_parts(text: bytes) -> bytes:
-    """The same with the first of them alone."""
+    """Removes all of them but the first."""
     if not has_stamps_of_parts(text):
         return text
     end = text.index(b" ") + 1

@@ -1,4 +1,4 @@
-"""Log lines inside of JSON, or CSV: which field holds the line, and what stands beside it.
+"""Log lines inside of JSON, or CSV: which field holds the line, and what is beside it.
 
 The path of the field whose text has the marker is learned from one record.
 """
@@ -12,7 +12,7 @@ import msgspec
 from ..line import MARKER
 
 Path = tuple[str, ...]
-#: In the place of text, journald writes the bytes of what is not printable.
+#: Instead of text, journald writes the bytes of what is not printable.
 MARKER_AS_NUMBERS = b",".join(b"%d" % byte for byte in MARKER)
 _IN_CSV = b'""'
 _BRACE = len(MARKER)
@@ -29,7 +29,7 @@ class Found:
         return [*reversed(self.around)]
 
     def label(self, path: Path) -> str | None:
-        """What stands at a path, in the outermost object that has it."""
+        """Returns what is at a path, in the outermost object that has it."""
         for record in reversed(self.records()):
             if (value := _at(record, path)) is not None:
                 return str(value)
@@ -47,13 +47,13 @@ def marker_in(text: bytes) -> bool:
 
 
 def is_bare(text: bytes, marker: int) -> bool:
-    """Whether the JSON behind the marker stands there as Kafka wrote it."""
+    """Returns whether the JSON behind the marker is as Kafka wrote it."""
     brace = marker + _BRACE
     return marker >= 0 and text.startswith(b'{"', brace) and not text.startswith(b'"', brace + 2)
 
 
 def is_escaped(text: bytes, marker: int) -> bool:
-    """Whether the JSON behind the marker is part of a string."""
+    """Returns whether the JSON behind the marker is part of a string."""
     return text.startswith(b"{\\", marker + _BRACE)
 
 
