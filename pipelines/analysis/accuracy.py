@@ -26,11 +26,11 @@ from kip_replay.replay.table import MS, TEXT
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 #: Figures of fewer values, or of a shorter steady phase, say little.
-FEW, SHORT_S = 30, 10
+SAMPLES_MIN, SHORT_S = 30, 10
 
 
 class Kind(StrEnum):
-    """What a row of prediction_accuracy is."""
+    """Names the kinds of rows of prediction_accuracy."""
 
     OTHER_CLUSTER = "other_cluster"
     SELF_CHECK = "self_check"
@@ -76,7 +76,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """How a rule's predictions are judged: texts by name, and what the project demands.
+    """Judges a rule's predictions: texts by name, and what the project demands.
 
     Beside tables of the warehouse they read ``phases`` (recording, from_us, until_us), and the rows
     of those before them.
@@ -111,7 +111,7 @@ class Judgement:
             files["distributions"] = _FOLDER / "distributions.sql"
         parts = {name: file for name, file in files.items() if name not in _STEPS}
         parts |= _PARTS
-        values = {**constants, "few": FEW}
+        values = {**constants, "samples_min": SAMPLES_MIN}
         texts = {name: Text.read(file, parts, **values) for name, file in files.items()}
         stated = tomllib.loads((folder / "judgement.toml").read_text(encoding="utf-8"))
         return cls(texts, [*_tolerances(stated)], stated.get("of_controllers", False))
@@ -149,7 +149,7 @@ def prediction_accuracy(
             if name in texts:
                 known[name] = engine.rows(texts[name], recordings, known)
         known["pairs"] = _arrow_table(pairs, _PAIRS)
-        values = {"rule": rule, "few": FEW, "short_s": SHORT_S}
+        values = {"rule": rule, "samples_min": SAMPLES_MIN, "short_s": SHORT_S}
         text = Text.read(file, {"shown": texts["shown"]}, **values)
         found.append(engine.rows(text, recordings, known).select(schema.names).cast(schema))
     rows = pa.concat_tables(found)

@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 
 class Rows(NamedTuple):
-    """What a statement gives; rows come as DuckDB makes them."""
+    """Holds the result of a statement; rows come as DuckDB makes them."""
 
     schema: pa.Schema
     rows: Iterator[tuple[Any, ...]]
@@ -81,12 +81,12 @@ class Catalog:
             self._session.execute(f"SET {name} = {value}")
 
     def query(self, statement: str) -> Rows:
-        """What a statement that only reads gives. Raises UserError, also while rows are read."""
+        """Runs a statement that only reads. Raises UserError, also while rows are read."""
         reader = self._interruptible(lambda: self._reader(statement))
         return Rows(reader.schema, _rows(reader))
 
     def arrow(self, statement: str) -> pa.Table:
-        """The same, all of it. Raises UserError."""
+        """Runs a statement and returns all of its result. Raises UserError."""
         return self._interruptible(lambda: self._reader(statement).read_all())
 
     def _interruptible(self, work: Callable[[], _T]) -> _T:

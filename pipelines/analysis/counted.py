@@ -1,4 +1,4 @@
-"""Which outcomes the sums of a recording count, so that those of a longer log count what is new.
+"""Keeps which outcomes the sums of a recording count, so that a longer log adds what is new.
 
 What files of outcomes give adds up. So sums go on from latency_histograms and bandwidth_summary,
 and count the files of later epochs; those that maintenance has merged are old. Where anything that
@@ -63,7 +63,7 @@ class Outcomes:
 
     @property
     def last_us(self) -> int:
-        """What no time of the rows is after, by the statistics of their files."""
+        """Returns what no time of the rows is after, by the statistics of their files."""
         found = (
             file.get(f"max.{column.name}")
             for table, files in self.files.items()
@@ -76,7 +76,7 @@ class Outcomes:
     def counted(
         self, code: str, phase: SteadyPhase, gaps: Iterable[LogGap], counted: Counted
     ) -> Counted:
-        """What is counted, with its basis as it is now."""
+        """Returns what is counted, with its basis as it is now."""
         until_us = min(phase.until_us, counted.last_us + 1)
         begun = sorted(gap for gap in gaps if gap.after_us < counted.last_us)
         new = self.new_to(counted)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S
+from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, SummedRule, accuracy_step
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
@@ -58,7 +58,7 @@ STATED_CHECKS = frozenset(
 
 @dataclass(frozen=True)
 class Weighed:
-    """What to do in one recording: advice, the code of the reason, and what its sentence names."""
+    """Holds the advice in one recording, the code of its reason, and what its sentence names."""
 
     advice: Advice
     reason: str
@@ -145,7 +145,7 @@ def decided(
     headlines: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in sorted(limited, key=lambda row: row["place"]):
         headlines[row["recording"], row["rule"]].append(row)
-    reasons = _Doubts.read(recent, recordings, rules, config["report"])
+    reasons = _Checks.read(recent, recordings, rules, config["report"])
     decisions = [
         _decision(name, rule, headlines[name, rule.name], facts[rule.name].get(name), reasons)
         for name in recordings
@@ -163,7 +163,7 @@ def _facts(
     recordings: Sequence[str],
     limits: Mapping[str, Any],
 ) -> dict[str, Row]:
-    """What was counted in the recent part of each recording, by its name."""
+    """Returns what was counted in the recent part of each recording, by its name."""
     text = rule.text("facts", **limits)
     rows = recent.rows(text, recordings).to_pylist()
     since = recent.warehouse.recent
@@ -183,16 +183,20 @@ def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:
 
 
 def _decision(
-    name: str, rule: SummedRule, found: Sequence[Row], facts: Row | None, doubts: "_Doubts"
+    name: str,
+    rule: SummedRule,
+    found: Sequence[Row],
+    facts: Row | None,
+    checks: "_Checks",
 ) -> Row:
     gain = next((row for row in found if row["role"] == "gain"), None)
     price = [row for row in found if row["role"] == "price"]
     weighed = _weighed(rule, gain, price, facts)
     if weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
-        weighed = doubts.withheld(name, rule, found, weighed) or weighed
-    if weighed.advice is Advice.NOT_ENOUGH and (name, rule.name) in doubts.growing:
+        weighed = checks.withheld(name, rule, found, weighed) or weighed
+    if weighed.advice is Advice.NOT_ENOUGH and (name, rule.name) in checks.growing:
         weighed = Weighed(weighed.advice, "still_growing")
-    told = {**(facts or {}), **weighed.facts}
+    values = {**(facts or {}), **weighed.facts}
     return {
         "recording": name,
         "rule": rule.name,
@@ -200,12 +204,12 @@ def _decision(
         "reason": weighed.reason,
         "facts": [
             (key, str(value).lower() if isinstance(value, bool) else str(value))
-            for key, value in told.items()
+            for key, value in values.items()
             if key != "recording" and value is not None
         ],
         "gain": gain,
         "price": price,
-        "paste": rule.page.get("paste", "").format_map(told).strip()
+        "paste": rule.page.get("paste", "").format_map(values).strip()
         if weighed.advice is Advice.DO
         else None,
         "rests_on": [*_rests_on(found)],
@@ -242,9 +246,9 @@ def _weighed(
 
 
 def _too_little_data(rule: SummedRule, row: Row | None) -> Weighed:
-    """What an interval lacks, and what it takes."""
+    """Returns what an interval lacks, and what it takes."""
     row = row or {"figure": rule.headlines[0]["name"], "count": 0}
-    facts = {"lacks": row["figure"], "count": row["count"], "count_needed": FEW}
+    facts = {"lacks": row["figure"], "count": row["count"], "count_needed": SAMPLES_MIN}
     return Weighed(Advice.NOT_ENOUGH, "too_little_data", {**facts, "seconds_needed": SHORT_S})
 
 
@@ -255,7 +259,7 @@ def _unknown_share(row: Row) -> float:
 
 
 def _side(high: float | None, low: float | None, most: float) -> bool | None:
-    """Whether a change is at most so much; None where its interval includes that, or is unknown."""
+    """Compares a change with a limit; None where its interval includes it, or is unknown."""
     if high is None or low is None:
         return None
     return True if high <= most else False if low > most else None
@@ -277,7 +281,7 @@ def _rests_on(found: Sequence[Row]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class _Doubts:
+class _Checks:
     """Why figures of recordings may not be trusted."""
 
     #: Of each recording and rule, how many outcomes of each variant have each reason.
@@ -295,7 +299,7 @@ class _Doubts:
         recordings: Sequence[str],
         rules: Sequence[SummedRule],
         limits: Mapping[str, Any],
-    ) -> "_Doubts":
+    ) -> "_Checks":
         warehouse = engine.warehouse
         reasons: dict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
         lacking: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -360,7 +364,7 @@ class _Doubts:
 
 
 def _reasons(rules: Sequence[SummedRule]) -> str:
-    """How many outcomes there are of each variant, and of those that are unknown each reason: of
+    """Counts the outcomes of each variant, and of those that are unknown each reason: of
     the tables that a rule's figures are of."""
     return " UNION ALL ".join(
         "SELECT recording, rule, variant, CASE WHEN verdict = 'unknown' THEN reason END AS reason, "

@@ -1,4 +1,4 @@
-"""Where a figure lies, nine times in ten, over another span as long in such a cluster.
+"""Computes 90 % prediction intervals of figures over another span as long.
 
 Two errors are put together. **Sampling**: time is cut into blocks, and whole blocks are drawn with
 replacement, since what happens in one second is not independent (a block bootstrap, Künsch 1989).
@@ -26,14 +26,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S
+from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
 from kip_replay.replay.outcomes import RECORDED
 
 #: Blocks of a recording at most.
 BLOCKS = 32
 #: A figure with values in fewer blocks has no interval, nor has a percentile with fewer beyond it,
-#: nor what has too few values or too little time (``FEW``, ``SHORT_S``).
-FEWEST_BLOCKS, FEWEST_BEYOND = 4, 3
+#: nor what has too few values or too little time (``SAMPLES_MIN``, ``SHORT_S``).
+SAMPLES_MINEST_BLOCKS, SAMPLES_MINEST_BEYOND = 4, 3
 _RESAMPLES = 400
 #: Up to so many numbers a histogram has them in a table, which is quicker than searching.
 _CELLS_MAX = 1 << 22
@@ -82,7 +82,7 @@ class Drawn(NamedTuple):
         return _within(self.figures, self.blocks, self._systematic, least=0.0)
 
     def less(self, before: "Drawn") -> Interval | None:
-        """Where the difference to a figure of another variant lies, in the same blocks.
+        """Finds where the difference to a figure of another variant lies, in the same blocks.
 
         What does not differ, whichever blocks are drawn, no error of predictions makes differ; what
         rises in no block is not taken to rise in another span, nor what falls in none to fall. A
@@ -125,7 +125,7 @@ def _within(
 
 
 def block_us(from_us: int, until_us: int) -> int:
-    """How long each block of a recording's span is: a power of two of seconds since the epoch.
+    """Chooses the length of the blocks of a recording: a power of two of seconds.
 
     As a recording grows, blocks merge in pairs, and none moves.
     """
@@ -136,7 +136,7 @@ def block_us(from_us: int, until_us: int) -> int:
 
 
 def draws(used: Used) -> Integers:
-    """How often each block is drawn: a row with all that are used, one for each resample, then the
+    """Draws blocks: a row with how often all that are used, one for each resample, then the
     first half of them and the second.
 
     The same for every figure, whatever the order of rows.
@@ -187,15 +187,15 @@ class Figure:
     @property
     def is_shown(self) -> bool:
         """Enough values lie beyond it for it to say something."""
-        return int(self.counts.sum()) * self.beyond // 1000 >= FEWEST_BEYOND
+        return int(self.counts.sum()) * self.beyond // 1000 >= SAMPLES_MINEST_BEYOND
 
     def drawn(self, blocks: Used, error: Error) -> Drawn | None:
-        """Of these blocks, all of them or a part; None where there is not enough data."""
+        """Computes the figure of blocks, all or a part; None where there is not enough data."""
         mine = replace(self, counts=self.counts * blocks, seconds=self.seconds * blocks)
         if not (
             mine.is_shown
-            and mine.counts.sum() >= FEW
-            and mine.used.sum() >= FEWEST_BLOCKS
+            and mine.counts.sum() >= SAMPLES_MIN
+            and mine.used.sum() >= SAMPLES_MINEST_BLOCKS
             and mine.seconds.sum() >= SHORT_S
         ):
             return None
@@ -218,7 +218,7 @@ def rates(parts: Collection[tuple[Figures, Figures]], weights: Integers) -> Figu
 
 
 class Histogram:
-    """How often each value occurs in each block; of rows of ``latency_histogram`` by value, those
+    """Counts each value in each block; of rows of ``latency_histogram`` by value, those
     last that are not known."""
 
     #: Of each value the values of each block that are not above it, unless there are too many.
@@ -241,7 +241,7 @@ class Histogram:
             self._table = counts.reshape(-1, BLOCKS)[:, blocks].cumsum(0).astype(np.int64)
 
     def _not_above(self, places: Integers) -> Integers:
-        """How many values of each block are not above those at ``places``."""
+        """Counts how many values of each block are not above those at ``places``."""
         if self._table is not None:
             return self._table[places]
         at = self._values[places]

@@ -1,4 +1,4 @@
-"""Which rules the samples of a recording can answer, and what is missing for the others.
+"""Finds the rules that samples of a recording can answer, and what the others lack.
 
 Each rule states in its ``needs.toml`` what a log must show. One without such a file is not listed.
 ``of`` is the role of the nodes whose logs are looked at, ``shows`` a condition in DuckDB's SQL on a

@@ -53,7 +53,7 @@ SELECT predicted_from AS recording, $rule AS rule, variant, 'none' AS parameter,
     CASE WHEN recorded <> 0 THEN error / recorded END AS relative_error, tolerance,
     CASE WHEN tolerance IS NOT NULL THEN coalesce(abs(error) <= tolerance, FALSE) END AS passed,
     sample_count, unknown_count,
-    sample_count + unknown_count >= $few
+    sample_count + unknown_count >= $samples_min
         AND coalesce(least(one.span_s, other.span_s) >= $short_s, FALSE) AS is_enough
 FROM compared
 SEMI JOIN pairs USING (predicted_from, recorded_in)

@@ -72,7 +72,7 @@ Row = dict[str, Any]
 def latency_histogram(
     texts: Collection[Text], headlines: Collection[Pair], phases: Phases, spans: Phases
 ) -> tuple[Text, Inputs]:
-    """How often each value of the rules' texts ``latencies`` occurs, and the inputs of that text.
+    """Counts how often each value of the texts ``latencies`` occurs, and returns their inputs.
 
     Of ``headlines`` in each block of clock time. Added to nothing, if no other inputs are given.
     """
@@ -102,7 +102,7 @@ def latency_summaries(
     task: "LatencySummaries",
     slices: Inputs = NO_INPUTS,
 ) -> list[DataFile]:
-    """What the rules' texts ``latencies`` give, summed up.
+    """Returns what the rules' texts ``latencies`` give, summed up.
 
     ``slices``: of the tables that they read, and of the histograms that they are added to.
     """
@@ -287,7 +287,7 @@ def _compared(
     files: TableFiles, group: Row, figures: Mapping[str, Figure], errors: Errors, metric: str
 ) -> dict[str, Drawn | None]:
     """Writes what becomes of a figure from each variant to each other, in the same blocks; the
-    figures. ``metric``: what its errors stand under."""
+    figures. ``metric``: the metric of its errors."""
     blocks = np.any([figure.used for figure in figures.values()], axis=0)
     drawn = {v: of.drawn(blocks, error_of(errors, v, metric)) for v, of in figures.items()}
     schema, rows = PAIRED_DIFFERENCES.arrow_schema, []

@@ -9,5 +9,5 @@ WITH held AS (
 SELECT predicted_from, recorded_in, variant, metric, group_kind, group_value, unit, baseline,
     predicted, CASE WHEN is_error THEN 0 WHEN is_share THEN 1 ELSE recorded END AS recorded,
     CASE WHEN is_share THEN 1 - sample_count / (sample_count + unknown_count) END AS scale,
-    sample_count + unknown_count >= $few AS is_judged, sample_count, unknown_count
+    sample_count + unknown_count >= $samples_min AS is_judged, sample_count, unknown_count
 FROM held WHERE sample_count + unknown_count > 0 AND (is_error OR is_share OR recorded IS NOT NULL)
