@@ -1,4 +1,4 @@
-"""Brokers and controllers of a running cluster, each asked at its own address.
+"""Brokers and controllers of a running cluster, each polled at its own address.
 
 kafka-python's admin client begins with METADATA, which no controller serves, and sends to brokers
 only. Its connections serve both: each address here is a bootstrap server that nothing is
@@ -38,13 +38,13 @@ _SET = 0  # ``AlterConfigOp.OpType``
 _OPTIONS = {"client_id": "kip-replay-record", "request_timeout_ms": 10_000}
 _OPTIONS["receive_message_max_bytes"] = 256 << 20
 
-# Failures are said here, once; without a handler the library would print them too.
+# Failures are printed here, once; without a handler the library would print them too.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 logging.getLogger("kafka").propagate = False
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):  # type: ignore[call-arg]
-    """Of KIP-848's groups; kafka-python has none."""
+    """Describes KIP-848's groups; kafka-python has no such request."""
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):  # type: ignore[call-arg]
@@ -57,7 +57,7 @@ class UnreachableError(UserError):
 
 @dataclass(frozen=True)
 class Node:
-    """A process of Kafka; ``address`` is that of the listener it is asked at."""
+    """A process of Kafka; ``address`` is that of the listener it is polled at."""
 
     node_id: int
     role: str
@@ -69,7 +69,7 @@ class Node:
 
 
 class Cluster:
-    """What is asked of a cluster's nodes, found by these addresses. All raise UserError."""
+    """Sends requests to a cluster's nodes, found by these addresses. All raise UserError."""
 
     def __init__(
         self, brokers: Sequence[str], controllers: Sequence[str], options: dict[str, Any]
@@ -112,7 +112,7 @@ class Cluster:
     def set_level(self, node: Node, level: str) -> None:
         resource = (BROKER_LOGGER, str(node.node_id), [(LOGGER, _SET, level)])
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        for altered in self._ask(node.address, request).responses:
+        for altered in self._request(node.address, request).responses:
             _require(altered, node.address)
 
     def configs(
@@ -120,7 +120,7 @@ class Cluster:
     ) -> dict[str, str]:
         """Values of configs, of the last resource that has them."""
         of = [(kind, resource, [*names]) for resource in resources]
-        results = self._ask(node.address, DescribeConfigsRequest(resources=of)).results
+        results = self._request(node.address, DescribeConfigsRequest(resources=of)).results
         for result in results:
             _require(result, node.address)
         return {c.name: c.value for result in results for c in result.configs if c.value}
@@ -128,11 +128,11 @@ class Cluster:
     def metadata(self, node: Node) -> dict[str, int]:
         """The number of partitions of each topic."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        return {t.name: len(t.partitions) for t in self._ask(node.address, request).topics}
+        return {t.name: len(t.partitions) for t in self._request(node.address, request).topics}
 
     def describe_groups(self, node: Node, groups_max: int) -> int:
         """Makes a broker log assignments of its first consumer groups; returns how many it has."""
-        listed = self._ask(node.address, ListGroupsRequest())
+        listed = self._request(node.address, ListGroupsRequest())
         _require(listed, node.address)
         groups = [
             (group.group_type.lower() == "consumer", group.group_id)
@@ -141,7 +141,7 @@ class Cluster:
         ]
         for is_new, request in enumerate((DescribeGroupsRequest, ConsumerGroupDescribeRequest)):
             if names := [name for of, name in groups[:groups_max] if of == is_new]:
-                for group in self._ask(node.address, request(names)).groups:
+                for group in self._request(node.address, request(names)).groups:
                     _require(group, node.address)
         return len(groups)
 
@@ -149,12 +149,12 @@ class Cluster:
         """Makes a broker log API_VERSIONS, whose response has the offset of its metadata."""
         name = _OPTIONS["client_id"]
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
-        self._ask(node.address, request)
+        self._request(node.address, request)
 
     def voters(self, address: str) -> list[int]:
         """Makes the active controller log DESCRIBE_QUORUM, by way of a broker; returns voters."""
         request = DescribeQuorumRequest(topics=[("__cluster_metadata", [(0,)])])
-        response = self._ask(address, request)
+        response = self._request(address, request)
         _require(response, address)
         voters = response.topics[0].partitions[0].current_voters
         return sorted({voter.replica_id for voter in voters})
@@ -171,7 +171,7 @@ class Cluster:
         failures = []
         for address in addresses:
             try:
-                found = self._ask(address, request)
+                found = self._request(address, request)
             except UnreachableError as error:
                 failures.append(str(error))
                 continue
@@ -184,7 +184,7 @@ class Cluster:
             ]
         raise UserError(f"no {role} can be reached: {'; '.join(failures)}")
 
-    def _ask(self, address: str, request: Any) -> Any:
+    def _request(self, address: str, request: Any) -> Any:
         """The response to a request, by a connection that stays open."""
 
         async def send() -> Any:
@@ -212,7 +212,7 @@ class Cluster:
             raise UnreachableError(f"{address}: {self._why(str(error))}") from None
 
     def _why(self, text: str) -> str:
-        """What is behind a failed connection: brokers close one they refuse without a word."""
+        """Explains a failed connection: brokers close one that they refuse without a word."""
         if "REFUSED" in text:
             return "connection refused: is this its port, and is it running?"
         if "DNS" in text or "CERTIFICATE" in text:

@@ -38,7 +38,7 @@ _QUARTER, _LATE_MAX = timedelta(minutes=15), timedelta(minutes=5)
 
 
 def source_of(node: Node, given: Sequence[str]) -> str | None:
-    """Where ``--logs`` says that a node's log is; ``ID=SOURCE`` wins. Raises UserError."""
+    """Finds where ``--logs`` says that a node's log is; ``ID=SOURCE`` wins. Raises UserError."""
     of_one = f"{node.node_id}="
     own = [text.removeprefix(of_one) for text in given if text.startswith(of_one)]
     texts = own or [text for text in given if not re.match(r"\d+=", text)]
@@ -119,16 +119,16 @@ class Stream:
                 self.lines_read += chunk.count(b"\n")
 
     @property
-    def said(self) -> str:
-        """What the command last wrote to standard error."""
+    def last_line(self) -> str:
+        """Returns the last line that the command wrote to standard error."""
         text = (self.folder / _ERRORS).read_text(errors="replace")
         return "; ".join(text.replace(_READS, "").splitlines()[-2:])
 
     @property
     def is_reading(self) -> bool | None:
-        """Whether the log can be read, empty or not; None while that is not known."""
+        """Returns whether the log can be read, empty or not; None while that is not known."""
         has_ended = self._process is not None and self._process.poll() is not None
-        if has_ended or "ended early" in self.said:
+        if has_ended or "ended early" in self.last_line:
             return False
         return _READS in (self.folder / _ERRORS).read_text(errors="replace") or None
 

@@ -1,11 +1,11 @@
 """Requests by which a recording describes itself.
 
-A log shows the state of a cluster only where a request names it. So each broker is asked for
+A log shows the state of a cluster only where a request names it. So each broker is polled for
 METADATA of all topics and for the configs that rules read, and each second for API_VERSIONS, whose
 response has the offset of the metadata it has applied; at the start and at the end for which
 partitions members of its consumer groups have. By way of one broker the active controller
-is asked for DESCRIBE_QUORUM, which has the high watermark and every log end offset. Each node is
-asked for its level, at once and then every few seconds: so a standby controller has a line too.
+is polled for DESCRIBE_QUORUM, which has the high watermark and every log end offset. Each node is
+polled for its level, at once and then every few seconds: so a standby controller has a line too.
 """
 
 import threading
@@ -30,7 +30,7 @@ BROKER_CONFIGS = {
 ON = frozenset({"DEBUG", "TRACE", "ALL"})
 _VERSIONS_S, _LEVEL_S, _DESCRIBE_S = 1.0, 4.0, 60.0
 #: METADATA takes 200 bytes a partition in every broker's log: of more in all logs together it is
-#: asked for at the start and at the end only.
+#: requested at the start and at the end only.
 _PARTITIONS_MAX = 20_000
 #: Of a broker: a member takes some hundred bytes, and as many again for each of its partitions.
 _GROUPS_MAX = 100
@@ -43,7 +43,7 @@ class Polls:
         self.cluster, self.nodes = cluster, nodes
         self.brokers = [node for node in nodes if "broker" in node.role]
         self.voters: list[int] = []
-        #: Of each broker that said so, values of ``BROKER_CONFIGS``.
+        #: Of each broker that returned them, values of ``BROKER_CONFIGS``.
         self.configs: dict[Node, dict[str, str]] = {}
         #: What became of nodes meanwhile, and of groups, a sentence each.
         self.lost: dict[Node | str, str] = {}

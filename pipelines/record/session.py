@@ -77,7 +77,7 @@ class Session:
         if not any("controller" in node.role for node in self.levels):
             self.say(
                 "without --bootstrap-controller no controller's log is switched on: nothing can be "
-                "said about the metadata log"
+                "stated about the metadata log"
             )
 
     def record(self) -> bool:
@@ -121,9 +121,9 @@ class Session:
                 return
         for stream in self.streams:
             if not stream.is_reading:
-                said = stream.said or f"no response within {_CHECK_S:g} s"
+                why = stream.last_line or f"no response within {_CHECK_S:g} s"
                 self.discard()
-                raise UserError(f"the log of {stream.node} cannot be read: {said}")
+                raise UserError(f"the log of {stream.node} cannot be read: {why}")
 
     def discard(self) -> None:
         """Ends the streams, and deletes what came of them."""
@@ -163,7 +163,8 @@ class Session:
             if not stream.has_requests:
                 raise UserError(
                     f"no request came from {stream.source} in {_RATE_S} s, though {stream.node} "
-                    f"was polled{stream.said and f' ({stream.said})'}: does {LOGGER} write to it?"
+                    f"was polled{stream.last_line and f' ({stream.last_line})'}: does {LOGGER} "
+                    "write to it?"
                 )
             if mb > self.mb_per_second_max:
                 limit = f"--mb-per-second-max {self.mb_per_second_max:g}"
@@ -206,7 +207,7 @@ class Session:
         for stream in self.streams:
             read = f"{stream.lines_read:,} lines, {stream.bytes_read / 1e6:,.2f} MB"
             zone = f"stamps in {stream.zone or 'a zone that is not known: correct the manifest'}"
-            self.say(f"{stream.node}: {read}, {zone}{stream.said and f'; {stream.said}'}")
+            self.say(f"{stream.node}: {read}, {zone}{stream.last_line and f'; {stream.last_line}'}")
         self.say(*polls.lost.values())
         if not polls.voters and not any("controller" in node.role for node in self.levels):
             self.say(f"DESCRIBE_QUORUM failed: add 'voters' to {self.folder / MANIFEST}")

@@ -251,7 +251,7 @@ def test_a_broker_that_votes_is_a_controller_too(monkeypatch: pytest.MonkeyPatch
     quorum = SimpleNamespace(current_voters=[SimpleNamespace(replica_id=i) for i in (1, 2)])
     topics = [SimpleNamespace(partitions=[quorum])]
     response = SimpleNamespace(error_code=0, cluster_id="c", brokers=brokers, topics=topics)
-    monkeypatch.setattr(Cluster, "_ask", lambda *_: response)
+    monkeypatch.setattr(Cluster, "_request", lambda *_: response)
     found = Cluster(["b:9092"], [], {}).nodes()
     assert [node.role for node in found] == ["broker,controller", "broker"]
 
