@@ -1,4 +1,4 @@
-// What stands at axes: numbers and times in words, the places of ticks, the ends of log axes.
+// What is at axes: numbers and times in words, the places of ticks, the ends of log axes.
 const axes = (() => {
   "use strict";
   const SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,

@@ -17,7 +17,7 @@
     return place ? FURTHER_DASHES[(place - 1) % 3] : DASHES[entry.className] ?? DASHES.other;
   }
 
-  // What stands in the page of a chart: its parts, its aligned columns and its marks.
+  // What is in the page of a chart: its parts, its aligned columns and its marks.
   function read(figure) {
     const {x: xs, y: lines, marks, zero} = JSON.parse(figure.querySelector("script").textContent);
     const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]")?.dataset.sync : undefined;
@@ -38,7 +38,7 @@
       : least < most ? [least, most] : [least - 1, most + 1];
     return chart;
   }
-  // Charts of one group stand under each other on one axis.
+  // Charts of one group are under each other on one axis.
   function fullRange(chart) {
     const group = chart.group ? [...charts.values()].filter(it => it.group === chart.group) : [chart];
     return [Math.min(...group.map(it => it.extent[0])), Math.max(...group.map(it => it.extent[1]))];
@@ -51,7 +51,7 @@
     if (chart.yScale !== "log") return joined;
     const above = joined.slice(1).flat().filter(y => y > 0);
     chart.yExtent = above.length ? logExtent(Math.min(...above), Math.max(...above)) : [1, 10];
-    // Nothing is below a log axis: zero stands at its edge.
+    // Nothing is below a log axis: zero is at its edge.
     return joined.map((column, i) => i ? column.map(y => y <= 0 && y != null ? chart.yExtent[0] : y) : column);
   }
 
@@ -68,7 +68,7 @@
   function axesOf(chart, look) {
     const isTime = chart.scale === "time", ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
     const xTicks = (u, all) => all.map(value => value == null ? "" : xText(chart, value, 3));
-    // What was tried has its figures, but for what would stand upon its neighbour.
+    // What was tried has its figures, but for what would be upon its neighbour.
     const tried = (u, axis, min, max) => chart.values[0].filter(x => x >= min && x <= max).reduce((kept, x) =>
       kept.length && u.valToPos(x, "x") - u.valToPos(kept.at(-1), "x") < 36 ? kept : [...kept, x], []);
     const x = chart.points ? {splits: tried, filter: (u, all) => all} : chart.scale === "log" ? logAxis(look, 44) : {};
@@ -170,12 +170,12 @@
     const span = u ? u.scales.x.max - u.scales.x.min : 0;
     const place = none ? "" : chart.scale === "time" ? atTime(x, span < 60 ? 0.1 : 1) : xText(chart, x, 6);
     chart.at.textContent = place;
-    const told = [];
+    const values = [];
     chart.entries.forEach((entry, i) => {
       const value = none ? undefined : valueAt(chart, i + 1, at);
       const text = none ? "" : value == null ? "–" : chart.yScale === "share" ? inPercent(value) : inText(value);
       entry.querySelector(".value").textContent = text;
-      if (!none && chart.shown[i]) told.push(`${chart.names[i]} ${text}`);
+      if (!none && chart.shown[i]) values.push(`${chart.names[i]} ${text}`);
     });
     const near = none ? [] : chart.marks.filter(mark => Math.abs(u.valToPos(mark.x, "x") - u.cursor.left) < 7);
     if (chart.tip) {
@@ -186,7 +186,7 @@
       chart.tip.style.right = isRight ? `${u.over.clientWidth - u.cursor.left + 8}px` : "auto";
     }
     const spoken = none ? [] : chart.marks.filter(mark => near.includes(mark) || u.valToIdx(mark.x) === at);
-    chart.said = none ? "" : [place, ...told, ...spoken.map(mark => mark.text)].join(", ");
+    chart.words = none ? "" : [place, ...values, ...spoken.map(mark => mark.text)].join(", ");
   }
 
   const setRange = (chart, [min, max]) => chart.u.setScale("x", {min, max});
@@ -225,7 +225,7 @@
     const at = u.cursor.left >= 0 || !isFinite(steps) ? u.cursor.idx + steps : steps < 0 ? last : first;
     const to = Math.min(Math.max(at, first), last);
     u.setCursor({left: u.valToPos(x[to], "x"), top: u.over.clientHeight / 2});
-    chart.spoken.textContent = chart.said;
+    chart.spoken.textContent = chart.words;
   }
 
   // Gives a chart its room, so that nothing moves when it is drawn, and its controls.

@@ -1,7 +1,7 @@
 """Charts, bars and lists of slow requests as the browser gets them.
 
 `charts.html.j2` prints the values of `marks.py` as HTML that is complete without scripts;
-`charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the
+`charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures are in the
 page as JSON that holds no text: names and sentences are in the HTML, escaped, and scripts only take
 them from there.
 """
@@ -77,7 +77,7 @@ def figures(chart: Chart) -> Markup:
 
     ``x``: the positions on each of the different axes. ``y``: for each line the place of its axis
     and its values, null where it has a gap. ``marks``: for each its x and its symbol. ``zero``:
-    where zero stands on a log axis.
+    where zero is on a log axis.
     """
     digits = _ALL_DIGITS if _is_small(chart) else _DIGITS
     axes: list[list[float]] = []
@@ -100,7 +100,7 @@ def _is_small(chart: Chart) -> bool:
 
 
 def _edge(chart: Chart) -> float | None:
-    """Where zero stands on a log axis: at the power of ten below everything else."""
+    """Finds where zero is on a log axis: at the power of ten below everything else."""
     xs = [x for line in chart.lines for x in line.x] + [mark.x for mark in chart.marks]
     if chart.x_scale != "log" or min(xs, default=1) > 0:
         return None

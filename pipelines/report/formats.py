@@ -7,7 +7,7 @@ from typing import Any
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.pages import Card, Effect, Page
 
-#: What has a meaning in Markdown, at a place where text from logs may stand.
+#: What has a meaning in Markdown, at a place where text from logs may be.
 _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
 
 

@@ -1,4 +1,4 @@
-"""What was read: files, lines and versions of each node, and lines that could not be read."""
+"""Reports what was read: files, lines and versions of each node, and unreadable lines."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ CLOCKS = "FROM clock_bounds ORDER BY recording, node_id"
 
 @dataclass(frozen=True)
 class Logs:
-    """What was read of one recording: rows of ``FILES``, ``REJECTED``, ``CLOCKS``, ``GAPS``."""
+    """Holds what was read of a recording: rows of ``FILES``, ``REJECTED``, ``CLOCKS``, ``GAPS``."""
 
     recording: str
     stated_version: str | None = None
@@ -62,7 +62,7 @@ class Logs:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know of lines that are not there or not read, and of clocks that are apart."""
+        """Warns of lines that are missing or not read, and of clocks that are apart."""
         damaged = [
             f"a log of node {node['node_id']} {damage}"
             for node in self.nodes
@@ -76,15 +76,15 @@ class Logs:
 
     @property
     def notes(self) -> list[str]:
-        """Which logs are empty without being a gap."""
+        """Returns which logs are empty without being a gap."""
         lacking = {gap["node_id"] for gap in self.gaps}
         idle = (n["node_id"] for n in self.nodes if not n["requests"])
-        why = "it was down, or is a controller that nobody asked while another one was active"
+        why = "it was down, or is a controller without requests while another one was active"
         return [f"the log of node {each} is empty: {why}" for each in idle if each not in lacking]
 
     @property
     def facts(self) -> list[str]:
-        """What was recorded, in a few words each."""
+        """Returns what was recorded, in a few words each."""
         first = min((n["first_us"] for n in self.nodes if n["first_us"] is not None), default=None)
         last = max((n["last_us"] for n in self.nodes if n["last_us"] is not None), default=None)
         found = [self.version] if self.version else []
@@ -121,7 +121,7 @@ class Logs:
 
     @property
     def reasons(self) -> list[tuple[str, str, int, Sequence[Row]]]:
-        """Of rejected lines each reason, what it means, how many there are, and the first few."""
+        """Lists each reason of rejected lines: its meaning, their number, and the first few."""
         means = {name: reason.value for name, reason in Reason.__members__.items()}
         return [
             (row["reason"], means.get(row["reason"], ""), row["n"], row["examples"])
@@ -155,7 +155,7 @@ def read(
     recordings: Sequence[str],
     stated_versions: Mapping[str, str],
 ) -> list[Logs]:
-    """What was read of those recordings that are there, in their order."""
+    """Returns what was read of those recordings that are there, in their order."""
     queries = (marks.rows(database, sql) for sql in (FILES, REJECTED, CLOCKS))
     found = [*map(marks.grouped, (*queries, gaps.to_pylist()))]
     return [

@@ -1,4 +1,4 @@
-"""What a page can show, and how it is made of a specification and the rows of its query.
+"""Makes what a page shows of a specification and the rows of its query.
 
 A specification is a table of a ``page.toml``: ``mark`` (lines, bars, table or slowest), ``name``,
 ``note``, what its axes are, and a ``query`` on the warehouse's tables and views. Queries are
@@ -133,7 +133,7 @@ def grouped(found: Iterable[Row], column: str = "recording") -> dict[str, list[R
 
 
 def shown(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block | None:
-    """What a specification shows of a recording; None where there is nothing."""
+    """Returns what a specification shows of a recording; None where there is nothing."""
     found = rows(database, spec["query"], **values)
     return _MARKS[spec["mark"]](spec, found) if found else None
 

@@ -20,7 +20,7 @@ TITLE = "What a protocol change would do to your Kafka cluster"
 
 
 def is_current(path: Place, fingerprint: str | None) -> bool:
-    """Whether the page there was written with this fingerprint; of None, none was."""
+    """Returns whether the page there was written with this fingerprint; of None, none was."""
     if fingerprint is None or not path.is_file():
         return False
     return path.read_bytes().endswith(_end(fingerprint).encode())
@@ -66,13 +66,13 @@ def render(pages: Sequence[Page]) -> str:
 
 
 def _mark(block: object) -> str:
-    """Which macro shows it."""
+    """Returns which macro shows it."""
     kinds = {Chart: "chart", Bars: "bars", Slowest: "slowest"}
     return kinds.get(type(block), "table")
 
 
 def _finalized(value: object) -> object:
-    """What a {{ }} prints: logs may hold characters that would hide or reorder text."""
+    """Returns what a {{ }} prints: logs may hold characters that would hide or reorder text."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return words.visible(value)
     return words.NOT_KNOWN if value is None else value

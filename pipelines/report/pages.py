@@ -107,7 +107,7 @@ _UNKNOWN = {
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change does to a figure: a row of ``headlines`` with its name."""
+    """Holds what a change does to a figure: a row of ``headlines`` with its name."""
 
     label: str
     says: str
@@ -214,7 +214,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Report:
-    """What tables have of recordings, before any picture is drawn."""
+    """Holds what tables have of recordings, before any picture is drawn."""
 
     logs: Sequence[Logs]
     decisions: Mapping[str, Sequence[Row]]
@@ -414,7 +414,7 @@ def _alerts(report: Report, of: Logs, cards: Sequence[Card]) -> Iterator[tuple[s
     withheld = [c.stated["kip"] for c in cards if c.decision["advice"] == Advice.WITHHELD]
     if withheld:
         yield (
-            f"advice is withheld on {words.joined(withheld)}; what brings it back is said there",
+            f"advice is withheld on {words.joined(withheld)}; what brings it back is stated there",
             True,
         )
 
@@ -467,7 +467,7 @@ def _drawn(database: DuckDBPyConnection, recording: str, card: Card, report: Rep
 
 
 def _listed_once(blocks: Sequence[Block]) -> list[Block]:
-    """Of the charts over time only the first lists what all of them mark."""
+    """Lists what charts over time mark in the first of them only."""
     seen = False
     found = []
     for block in blocks:

@@ -1,4 +1,4 @@
-"""What happens over time, as charts: a rule's figures, and the cluster's events.
+"""Charts what happens over time: a rule's figures, and the cluster's events.
 
 Everything is read from views (``analysis.views.create_views``) in the buckets of ``time_buckets``,
 so a line has at most 240 points however long the log is.
@@ -50,7 +50,7 @@ class _Events(NamedTuple):
 
 
 def marks(database: duckdb.DuckDBPyConnection, recording: str, bucket_s: int) -> list[Mark]:
-    """What happened to a recording's cluster, in the order of time; at most a hundred marks.
+    """Returns what happened to a recording's cluster, by time; at most a hundred marks.
 
     ``bucket_s``: of its ``time_buckets``. Every chart has them, so a session finds them once.
     """
