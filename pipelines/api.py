@@ -76,7 +76,7 @@ class OpenWarehouse:
         where: str = "parameter = 'none'",
         as_: As = "pandas",
     ) -> Any:
-        """What a rule says of each request, per ``variant``: as recorded, and as it would be::
+        """Returns the outcome of each request, per ``variant``: as recorded, and as it would be::
 
             w.outcomes(rule, recording="metadata-4.0").groupby("variant").size()
 
@@ -89,7 +89,7 @@ class OpenWarehouse:
         return self.table(tables[rule], recording, where, as_)
 
     def decisions(self, recording: Names = None, as_: As = "pandas") -> Any:
-        """What to do about each rule, per recording: advice, reason, gain and price."""
+        """Returns what to do about each rule, per recording: advice, reason, gain and price."""
         return self.table("decisions", recording, as_=as_)
 
     def headlines(self, recording: Names = None, as_: As = "pandas") -> Any:
@@ -97,7 +97,7 @@ class OpenWarehouse:
         return self.table("headlines", recording, as_=as_)
 
     def sql(self, statement: str, as_: As = "pandas") -> Any:
-        """What a statement of DuckDB's SQL gives, which only reads::
+        """Returns what a statement of DuckDB's SQL gives, which only reads::
 
         w.sql("SELECT api_name, count(*) AS requests FROM requests GROUP BY ALL")
         """

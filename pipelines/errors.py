@@ -1,4 +1,4 @@
-"""What went wrong, for the person who can put it right."""
+"""Defines errors for the person who can put them right."""
 
 
 class UserError(Exception):

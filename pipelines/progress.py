@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, a line every ten seconds in a log; on stderr.
+"""Shows how far a command is, on stderr: a bar on a terminal, a line every ten seconds in a log.
 
 A command is entered as a ``Progress`` and says which stages it expects, and about how long each
 takes (``expect``); steps say which ``stage`` begins and how much of it is ``done``. What is left is
@@ -97,7 +97,7 @@ class Progress:
         return self._share, left_s, text
 
     def _scale(self) -> float:
-        """How much longer than expected the stages took that are over."""
+        """Returns how much longer than expected the stages took that are over."""
         expected_s = sum(self.expected[name] for name in self._passed)
         if not expected_s:
             return 1.0

@@ -1,7 +1,7 @@
 """The folder of a run for what it needs while it runs: Spark's blocks, Java's extracts, spilt rows.
 
 A run that ends removes it. One that is killed cannot, so the next run does: whoever uses a folder
-holds a lock on it, which the system releases with the process, so that no pid need be believed.
+holds a lock on it, which the system releases with the process, so that no pid is needed.
 """
 
 import atexit

@@ -65,7 +65,7 @@ def normal(text: str) -> str:
         known = ", ".join(f"{name}://" for name in _SCHEMES)
         raise UserError(f"{text!r} is at no store that is known: name one of {known} or a path")
     if scheme == "s3" and os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
-        # delta-rs, which takes the endpoint from there too, wants to be told that this is meant.
+        # delta-rs, which takes the endpoint from there too, needs it stated that this is meant.
         os.environ.setdefault("AWS_ALLOW_HTTP", "true")
     return f"{scheme}://{rest}".rstrip("/")
 
@@ -91,14 +91,14 @@ def _root(root: str) -> tuple[pafs.FileSystem, str]:
 
 
 def is_store(uri: str) -> bool:
-    """Whether it is at a store of objects, which has no folders to be made."""
+    """Returns whether it is at a store of objects, which has no folders to be made."""
     return is_uri(uri) and not uri.startswith("hdfs://")
 
 
 def reason_of(*errors: BaseException) -> str | None:
-    """What a store's error says, as the end of a sentence that says what to do; None of others."""
-    said = " ".join(map(str, errors))
-    return next((then for words, then in _REASONS.items() if re.search(words, said)), None)
+    """Returns the end of a sentence with what to do about a store's error; None of others."""
+    text = " ".join(map(str, errors))
+    return next((then for words, then in _REASONS.items() if re.search(words, text)), None)
 
 
 @contextmanager
@@ -125,7 +125,7 @@ class _Reader(io.BufferedReader):
 class Remote(PurePosixPath):
     """A file or folder at a URI, with those methods of ``Path`` that are called here."""
 
-    #: What listing its folder said, which is not asked for again.
+    #: What its folder's listing has, which is not requested again.
     _listed: pafs.FileInfo | None = None
 
     def __str__(self) -> str:
@@ -209,7 +209,7 @@ Place: TypeAlias = Path | Remote
 
 
 def place_of(text: "str | Place") -> Place:
-    """What a path or a URI names. Raises UserError."""
+    """Returns what a path or a URI names. Raises UserError."""
     if isinstance(text, Remote):
         return text
     return Remote(normal(text)) if isinstance(text, str) and is_uri(text) else Path(text)
@@ -223,5 +223,5 @@ def name_within(place: Place, folder: Place) -> str | None:
 
 
 def joined(base: Place, name: str) -> Place:
-    """What a name means that is relative to a folder, or absolute, or a URI."""
+    """Returns what a name means that is relative to a folder, or absolute, or a URI."""
     return place_of(name) if is_uri(name) or Path(name).is_absolute() else base / name

@@ -66,14 +66,14 @@ class Engine(Protocol):
 
     @property
     def warehouse(self) -> Warehouse:
-        """Whose tables texts read."""
+        """Returns the warehouse whose tables texts read."""
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """Counts how many tasks run at once."""
 
     def of(self, warehouse: Warehouse) -> Self:
-        """The same engine on another warehouse, or on what is recent in its own."""
+        """Returns this engine on another warehouse, or on what is recent in its own."""
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
         """Calls ``work`` on each part, where there is room; results in the order of the parts."""

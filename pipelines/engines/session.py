@@ -1,6 +1,6 @@
 """The one place that starts Spark: with Delta Lake, in UTC, and silent.
 
-Settings stand in conf/spark-defaults.conf, each with its reason; what the command line of
+Settings are in conf/spark-defaults.conf, each with its reason; what the command line of
 spark-submit set stays. Executors on a cluster get this project's code from here. Only whoever reads
 ``format("delta")`` needs Delta's jars (``make setup`` puts them beside Spark's, or ``--packages``).
 """

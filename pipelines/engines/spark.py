@@ -60,7 +60,7 @@ class Spark:
 
     @cached_property
     def _driver(self) -> Local:
-        """What runs small texts."""
+        """Returns what runs small texts."""
         return Local(self.warehouse)
 
     @cached_property
@@ -131,7 +131,7 @@ class Spark:
         return self.session.sql(spark_sql(text))
 
     def _bytes_of(self, text: Text, recordings: Collection[str], inputs: Inputs) -> int:
-        """Of the files that a text reads, whatever names them."""
+        """Sums the bytes of the files that a text reads."""
         given = (each for each in inputs.values() if not isinstance(each, pa.Table))
         size = sum(each.size_bytes for each in given)
         for table in tables_of(text, inputs):

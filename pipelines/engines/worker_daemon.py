@@ -1,4 +1,4 @@
-"""What Spark starts on this machine to fork Python workers from: with pyspark as it is installed.
+"""Forks Spark's Python workers on this machine, with pyspark as it is installed.
 
 Spark puts a zip of pyspark before it on the path, out of which every module takes longer to import;
 and what this package imports is imported once, instead of in each worker.

@@ -51,7 +51,7 @@ Found = dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]
 
 @dataclass(frozen=True)
 class QualitySettings:
-    """What the section ``quality`` of the configuration sets for checks, and of a log that grows
+    """Holds the section ``quality`` of the configuration, and of a log that grows
     how many minutes at least are checked in each run."""
 
     more_suites: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def check(
 
 
 def _basis(follows_from: str | None) -> str:
-    """What results follow from, whichever files have it: maintenance merges them."""
+    """Returns what results follow from, whichever files have it: maintenance merges them."""
     return (follows_from or "").rpartition(" ")[0]
 
 
@@ -114,7 +114,7 @@ def _begins(
     stated: Mapping[str, str | None],
     wanted: Mapping[str, str],
 ) -> dict[str, datetime]:
-    """When what is to be checked begins in recordings of which the rest was; they grow."""
+    """Returns when what is to be checked begins in recordings of which the rest was; they grow."""
     begins = {}
     for name, moment in recent.items():
         identity, *of_tables = (stated[name] or "").split(" ")
@@ -224,7 +224,7 @@ def _follows_from(
     expectations: Sequence[Expectation],
     kept_rows: int,
 ) -> dict[str, str]:
-    """What results follow from: expectations, lineage, and which files tables have of a recording.
+    """Returns what results follow from: expectations, lineage, and the files of a recording.
 
     Raises UserError where there is nothing to check yet.
     """

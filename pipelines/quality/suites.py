@@ -22,7 +22,7 @@ UNIQUE = "expect_compound_columns_to_be_unique"
 
 
 class Severity(StrEnum):
-    """What it means that rows fail; the words are Great Expectations'."""
+    """Grades rows that fail; the words are Great Expectations'."""
 
     INFO = "info"
     """Worth knowing; nothing is wrong."""

@@ -56,7 +56,7 @@ def failing(expectation: Expectation) -> Failing | None:
 
 
 def counting(table: str, expected: Sequence[Failing]) -> str:
-    """How many rows of each recording fail: rows of (recording, first, counts).
+    """Counts how many rows of each recording fail: rows of (recording, first, counts).
 
     ``counts`` are of the expectations from number ``first`` on, the first of which are those with
     conditions. Before them, at -1, is the number of the table's rows.

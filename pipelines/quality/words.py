@@ -16,7 +16,7 @@ _FAILED_LINES_MAX = 30
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an expectation in a recording: a row of quality_results."""
+    """Holds the result of an expectation in a recording: a row of quality_results."""
 
     recording: str
     suite: str

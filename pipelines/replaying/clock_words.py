@@ -1,4 +1,4 @@
-"""What to know of clocks that are apart, in sentences: on the terminal and in the report."""
+"""Warns of clocks that are apart, in sentences for the terminal and the report."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Row = Mapping[str, Any]
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
-    """What to know of clocks that are apart, of which nodes, and what to do; by recording."""
+    """Returns, by recording, whose clocks are apart, what follows, and what to do."""
     found = []
     for recording in dict.fromkeys(row["recording"] for row in rows):
         mine = [row for row in rows if row["recording"] == recording]

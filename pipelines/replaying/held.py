@@ -1,4 +1,4 @@
-"""What held when logs began, and what gaps leave open: an account made once for all rules.
+"""Accounts for what held when logs began, and what gaps leave open, once for all rules.
 
 A log begins in the middle of a cluster's life. What held then often shows later: METADATA that
 names an ISR tells that of the beginning, if no line between changed it. A gap in another node's

@@ -12,7 +12,7 @@ the recording is closed, the rest of the log is replayed and the states are drop
 
 What makes it safe:
 
-* States stand beside what they follow from: the moment, the ingest that they have seen, the rule
+* States are beside what they follow from: the moment, the ingest that they have seen, the rule
   with its settings, and a hash of its ``dependencies``. Whether data came late shows in what
   later ingests state of themselves in ``ingested_files``; no line is read again for it. If
   anything but the moment is not as it was, or a state is not as it was saved (its checksum), the
@@ -51,16 +51,16 @@ _OLDER_STATES = 2
 _CLOCKS_APART_MS = 600_000
 
 
-class Settled(NamedTuple):
+class Finalized(NamedTuple):
     """Until when the logs of a recording are complete, and the nodes that this waits for."""
 
     until_us: int
     waits_for: tuple[int, ...]
 
 
-def settled(
+def finalized(
     files: Sequence[Mapping[str, Any]], late_after_s: float, evidence_s: float = 0
-) -> Settled | None:
+) -> Finalized | None:
     """Until when one recording's logs are complete, by its rows of ingested_files; None: no log.
 
     A node that logs less than one line in ``late_after_s`` is quiet, not late: it is not waited
@@ -84,7 +84,7 @@ def settled(
     begins_us = min(first_us for first_us, _ in nodes.values())
     if until_us < begins_us + evidence_s * _US:
         until_us = min(until_us, begins_us - 1)
-    return Settled(until_us, tuple(behind))
+    return Finalized(until_us, tuple(behind))
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class _Saved:
     sums: Inputs
 
     def paths(self, most: int | None = None) -> list[str]:
-        """Of files of the last states of these."""
+        """Returns paths of the files with the last states of these."""
         return [file["path"] for states in self.files[:most] for file in states.files]
 
 
@@ -167,7 +167,7 @@ class GrowingReplay:
         return None
 
     def _is_merged_since(self, states: TableSlice) -> bool:
-        """Whether maintenance has put outcomes together that may be of later epochs."""
+        """Returns whether maintenance has put outcomes together that may be of later epochs."""
         saved_ms = min(file["modification_time"] for file in states.files)
         return any(
             not commits.epoch_in_name(file["path"])
@@ -177,7 +177,7 @@ class GrowingReplay:
         )
 
     def _resumable(self, states: TableSlice) -> tuple[FollowsFrom, Inputs] | None:
-        """What states follow from, if it is as it was, and what the rule's texts are given."""
+        """Returns what states follow from, if unchanged, and the inputs of the rule's texts."""
         of, given = (self._steps.name, self._steps.sums), {REPLAY_STATE.name: states}
         kept = Kept.of(self._engine, self._recording, *of, given)
         if kept is None or is_late(self._files, kept.saved):
@@ -187,14 +187,14 @@ class GrowingReplay:
         return (saved, sums) if is_as_it_was else None
 
     def _sums(self, kept: Kept | None = None) -> Inputs:
-        """What the rule's texts are given: what was kept and what later ingests add."""
+        """Returns what the rule's texts are given: what was kept and what later ingests add."""
         return {
             name: summed(self._engine, self._steps.sum(name), self._recording, name, kept)
             for name in self._steps.sums
         }
 
     def _follows_from(self, until_us: int, sums: Inputs, seen: FollowsFrom | None = None) -> str:
-        """What rows up to a time follow from: the ingests seen, the rule, its dependencies.
+        """Returns what rows up to a time follow from: the ingests seen, the rule, its dependencies.
 
         Of ``seen``, what the states have seen already; else all that is there now.
         """

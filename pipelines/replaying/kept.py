@@ -1,6 +1,6 @@
 """Sums of a log that grows: kept from run to run, so that a run adds only those of new lines.
 
-They stand in ``replay_state`` beside the states of rules, each table of sums as an Arrow stream.
+They are in ``replay_state`` beside the states of rules, each table of sums as an Arrow stream.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
         names: Collection[str],
         inputs: Inputs = NO_INPUTS,
     ) -> Self | None:
-        """What a step has kept of a recording; None where its states are not as they were saved."""
+        """Returns what a step keeps of a recording; None where its states are not as saved."""
         query = f"SELECT * FROM replay_state WHERE rule = {sql_text(step)}"
         rows = engine.rows(Text(query), [recording], inputs).to_pylist()
         saved, states = saved_by(rows, step), {row["state_key"]: row["state"] for row in rows}
@@ -97,7 +97,7 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def heartbeats_of(engine: Engine, recording: str, kept: Kept | None) -> pa.Table:
-    """What all heartbeats of a recording show, given what was kept of them."""
+    """Returns what all heartbeats of a recording show, given what was kept of them."""
     return summed(engine, Text.read(HEARTBEATS), recording, "heartbeats", kept)
 
 

@@ -11,7 +11,7 @@
 --     forwarded request accounts for one id that its connection skips.
 --   * Raft's and InterBrokerSendThread's clients use up ids for requests that are never sent, but
 --     not Raft's between two FETCHes that the leader of one epoch responded to. There a follower
---     whose request timed out, also because it stood still itself, asks other nodes too.
+--     whose request timed out, also because it was paused itself, sends to other nodes too.
 --   * librdkafka numbers what it sends to each broker, with SASL also what authenticates anew and
 --     is not logged.
 --   * A fetch session's epoch rises by one from FETCH to FETCH, and begins with 0.
@@ -120,7 +120,7 @@ skipped AS (
     SELECT *, explode(range(first_id, first_id + least(missing, 100))) AS skipped_id
     FROM skipping WHERE missing IS NOT NULL
 ),
--- Nodes that take nothing up for seconds: they stand still or are down, and what was sent to them
+-- Nodes that take nothing up for seconds: they are paused or down, and what was sent to them
 -- then may never be logged, as what was sent before their logs begin.
 quiet AS (
     SELECT DISTINCT recording, client_id, node_id AS quiet_id, quiet_from, quiet_until
@@ -323,7 +323,7 @@ FROM nodes WHERE $is_final AND EXISTS (
         AND api_name = 'BEGIN_QUORUM_EPOCH' AND client_id = 'raft-client-' || nodes.node_id
         AND received_at > nodes.last_at + INTERVAL 5 SECOND)
 UNION ALL
--- A log may be empty of a broker that was down, and of a controller that was not asked while another
+-- A log may be empty of a broker that was down, and of a controller that got no request while another
 -- one was active, though it fetched from that.
 SELECT recording, node_id, NULL, NULL,
     CASE WHEN bool_or(is_given) THEN 'logger_off' ELSE 'no_log' END, NULL, NULL, NULL

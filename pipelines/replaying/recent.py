@@ -22,7 +22,7 @@ _READ = Text("""
 
 
 def is_growing(follows_from: str | None) -> bool:
-    """Whether a rule has replayed no more than an increment, by what its lineage states."""
+    """Returns whether a rule has replayed no more than an increment, by what its lineage states."""
     parts = (follows_from or "").split(" ")
     return parts[0].isdigit() and len(parts) == len(FollowsFrom._fields)
 

@@ -17,7 +17,7 @@ from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.held import find_what_held
-from kip_replay.pipelines.replaying.increments import GrowingReplay, settled, write_outcomes
+from kip_replay.pipelines.replaying.increments import GrowingReplay, finalized, write_outcomes
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, log_gaps
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
@@ -97,7 +97,7 @@ def replay_what_is_new(
     """
     ingested = engine.warehouse.rows(INGESTED_FILES, [r.name for r in recordings]).to_pylist()
     of = {r.name: [row for row in ingested if row["recording"] == r.name] for r in recordings}
-    until = {name: settled(files, late_after_s, evidence_s) for name, files in of.items()}
+    until = {name: finalized(files, late_after_s, evidence_s) for name, files in of.items()}
     complete_until = {n: each.until_us for n, each in until.items() if each}
     look_into(recordings, engine, evidence_s, say, complete_until)
     rules = Rules(recordings, engine, steps_of_rules, options)

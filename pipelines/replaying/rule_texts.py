@@ -1,4 +1,4 @@
-"""What a rule states about itself to the steps that replay it: its texts, and their constants."""
+"""Holds what a rule states to the steps that replay it: its texts, and their constants."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -77,7 +77,7 @@ class RuleTexts:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """What its outcomes follow from, with all that these import."""
+        """Returns what its outcomes follow from, with all that these import."""
         return (_SEAM, self.rule.start.__module__)
 
     @property
@@ -87,7 +87,7 @@ class RuleTexts:
 
     @property
     def page(self) -> Mapping[str, Any]:
-        """What its ``page.toml`` states."""
+        """Returns what its ``page.toml`` states."""
         return rule_pages()[self.name]
 
     def code(self) -> str:

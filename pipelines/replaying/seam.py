@@ -51,7 +51,7 @@ class Increment:
 
     @property
     def values(self) -> dict[str, datetime]:
-        """What texts have ``$since_at`` and ``$until_at`` for: a request's events lie between its
+        """Returns ``$since_at`` and ``$until_at`` of texts: a request's events lie between its
         receipt and its completion."""
         return {
             "since_at": _BEGINNING if self.since_us is None else moment(self.since_us),
@@ -62,7 +62,7 @@ class Increment:
         """A rule's events in this increment, and for each key that has a state a row with it.
 
         Rows at 0 or before are true at all times: every increment begins with them. ``sums``: what
-        stands beside the states.
+        is beside the states.
         """
         names = [name for name in rule.input_schema.names if name not in rule.key]
         at, columns = rule.order[0], ", ".join(f'"{name}"' for name in names)

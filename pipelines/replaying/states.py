@@ -1,4 +1,4 @@
-"""Which rows of ``replay_state`` a replay may resume from: those that are as they were saved."""
+"""Selects rows of ``replay_state`` to resume from: those that are as they were saved."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ _CHECKED = ("rule", "state_key", "fingerprint")
 
 
 class FollowsFrom(NamedTuple):
-    """What states follow from, as their ``fingerprint`` has it.
+    """Holds what states follow from, as their ``fingerprint`` has it.
 
     Until when they were replayed (UTC microseconds), the last ingest that they have seen, the last
     epoch of outcomes that they follow, the rule with its settings, and what else the log has that
@@ -33,7 +33,7 @@ class FollowsFrom(NamedTuple):
 
 
 def is_late(files: Iterable[Mapping[str, Any]], saved: FollowsFrom) -> bool:
-    """Whether a reading that the states have not seen has an event of their time.
+    """Returns whether a reading that the states have not seen has an event of their time.
 
     ``files``: rows of ingested_files.
     """
@@ -42,14 +42,14 @@ def is_late(files: Iterable[Mapping[str, Any]], saved: FollowsFrom) -> bool:
 
 
 def checksum(row: Mapping[str, Any]) -> str:
-    """Of a row of ``replay_state``: its rule, its key, what it follows from, and the state."""
+    """Hashes a row of ``replay_state``: rule, key, what it follows from, and the state."""
     digest = hashlib.blake2b(row["state"], digest_size=8)
     digest.update("\0".join(row[name] for name in _CHECKED).encode())
     return digest.hexdigest()
 
 
 def saved_by(rows: Sequence[Mapping[str, Any]], rule: str) -> FollowsFrom | None:
-    """What a rule's states follow from; None where it has none, or not those that it saved."""
+    """Returns what a rule's states follow from; None without any, or if they were changed."""
     mine = [row for row in rows if row["rule"] == rule]
     keys = {row["state_key"] for row in mine}
     found = {row["fingerprint"] for row in mine}

@@ -6,7 +6,7 @@ and a file that is gone is missed only by a query that needs it. Hence each job 
 * the log can be read;
 * every file of the current version is there, as long as the log says;
 * a recording has as many rows in each table as the step that wrote them left there (``lineage``):
-  a log that lost its last commits, or a table that is gone, would otherwise be believed.
+  a log that lost its last commits, or a table that is gone, would otherwise be taken as whole.
 
 That takes milliseconds a table: names and sizes come of one listing. What the bytes of a file are
 shows when they are read, by the checksums of its pages; where a job fails, ``require_readable``
@@ -67,7 +67,7 @@ def require_whole(warehouse_path: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def require_readable(warehouse_path: str) -> None:
-    """The same, and every file of a local warehouse is read from beginning to end."""
+    """Checks the tables, and reads every file of a local warehouse from beginning to end."""
     warehouse = str(place_of(warehouse_path))
     for name, files in require_whole(warehouse).items():
         folder = f"{warehouse}/{name}"
@@ -77,7 +77,7 @@ def require_readable(warehouse_path: str) -> None:
 
 
 def _rows_left(warehouse: str) -> dict[tuple[str, str], tuple[datetime | None, dict[str, int]]]:
-    """When each (recording, step) was done, and its rows by table. Raises DamagedTableError."""
+    """Reads when each (recording, step) was done, its rows by table. Raises DamagedTableError."""
     if not _live_files(warehouse, LINEAGE, _listed(warehouse, LINEAGE.name)):
         return {}
     uri = f"{warehouse}/{LINEAGE.name}"
@@ -107,7 +107,7 @@ def _listed(warehouse: str, name: str = "") -> dict[str, int | None]:
 
 
 def _was_made(name: str, listed: Mapping[str, int | None]) -> bool:
-    """Whether there is a table: a killed job may leave an empty log; files without one lost it."""
+    """Returns whether a table exists: a killed job may leave an empty log; files lost theirs."""
     log, rows = f"{name}/_delta_log/", f"{name}/recording="
     return any(
         (path.startswith(log) and path.endswith(".json"))
@@ -153,7 +153,7 @@ def _live_files(
 
 
 def _content_damage(file: str, table: Table) -> str | None:
-    """What is the matter with the bytes of a file; None if all its rows can be read."""
+    """Finds damage in the bytes of a file; None if all its rows can be read."""
     schema = table.without(*table.partitioned_by)
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as parquet:

@@ -74,7 +74,7 @@ def _imported(path: Path, name: str) -> list[str]:
 def contents(
     rows: Sequence[dict[str, object]], recordings: Collection[str]
 ) -> dict[str, list[str]]:
-    """What was read of each recording's logs, by rows of ingested_files: content hashes, sorted."""
+    """Returns the content hashes of each recording's logs, sorted, from ingested_files."""
     return {
         name: sorted(
             {f"{r['node_id']}:{r['content_hash']}" for r in rows if r["recording"] == name}

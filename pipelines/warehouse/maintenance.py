@@ -1,4 +1,4 @@
-"""What keeps a warehouse small and quick: OPTIMIZE and VACUUM, by delta-rs.
+"""Keeps a warehouse small and quick: OPTIMIZE and VACUUM, by delta-rs.
 
 Every table is partitioned by recording. A recording that grows by the hour leaves files per table
 and hour. ``optimize`` puts them together, sorted by what filters use (``sort_columns``), so that
@@ -70,7 +70,7 @@ def total(parts: Iterable[Size]) -> Size:
 
 
 def sort_columns(table: Table) -> list[str]:
-    """What ``optimize`` sorts a recording's rows by: what questions fix, then time; may be none."""
+    """Returns the columns that ``optimize`` sorts by: what queries fix, then time; may be none."""
     if "metric" in table.names:
         return ["rule", "metric"]
     if table.time is None:
@@ -88,7 +88,7 @@ def optimize(
 ) -> list[str]:
     """Puts small files of a table together; of which recordings.
 
-    ``is_complete``: whether nothing of a recording is left to be seen by a step, asked once its
+    ``is_complete``: whether nothing of a recording is left to be seen by a step, checked once its
     files are known. Raises CommitFailedError where another writer was first.
     """
     columns, done = sort_columns(table), []

@@ -1,4 +1,4 @@
-"""Whether a path can be a warehouse, found before anything is started or written."""
+"""Checks that a path can be a warehouse, before anything is started or written."""
 
 import os
 import re

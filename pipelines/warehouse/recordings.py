@@ -29,7 +29,7 @@ _JUDGED_BY = "accuracy/"
 
 
 class Ingested(NamedTuple):
-    """What was read of a recording's logs, and their span; bytes are uncompressed."""
+    """Holds what was read of a recording's logs, and their span; bytes are uncompressed."""
 
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -97,7 +97,7 @@ def _ingested(warehouse: Warehouse, names: Sequence[str]) -> dict[str, Ingested]
 def _kafka_versions(
     warehouse: Warehouse, ingested: Mapping[str, Ingested]
 ) -> dict[str, tuple[str, ...]]:
-    """What brokers called themselves in the last minutes of each recording."""
+    """Returns what brokers called themselves in the last minutes of each recording."""
     if not warehouse.exists(REQUESTS):
         return {}
     dataset = commits.dataset(warehouse.open(REQUESTS), warehouse.uri_of(REQUESTS))

@@ -50,7 +50,7 @@ class Warehouse:
         self._whole: Collection[Table] = ()
 
     def since(self, moments: Mapping[str, datetime], whole: Collection[Table] = ()) -> "Warehouse":
-        """The same warehouse, to read what is recent: of some recordings what is from a moment on.
+        """Restricts this warehouse to what is recent: of some recordings what is from a moment on.
 
         Tables without a time, such as sums, are seen whole, and so are those of ``whole``. Old
         files are not read, but rows are chosen by their own time, whatever file they are in.
@@ -202,7 +202,7 @@ class Warehouse:
     # --- lineage ----------------------------------------------------------------------------------
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
-        """What the rows of each (recording, step) follow from; no entry where that is not known."""
+        """Returns what the rows of each (recording, step) follow from, where that is known."""
         rows = [row for row in self._ended.values() if row["recording"] in recordings]
         if self.exists(LINEAGE):
             rows = [*self._rows(self._current(LINEAGE), LINEAGE, recordings).to_pylist(), *rows]
@@ -269,7 +269,7 @@ class Writing:
     tables: Collection[Table]
 
     def files(self) -> TableFiles:
-        """Where to write rows, on the driver or in a task: a plain value."""
+        """Finds where to write rows, on the driver or in a task: a plain value."""
         return TableFiles(self.warehouse.path, commits.file_name(max(self.epochs.values())))
 
     def begin(self, since: Mapping[Table, Mapping[str, int]] | None = None) -> None:
@@ -389,7 +389,7 @@ def sql_text(text: str) -> str:
 
 
 def made_anew(table: Table, path: str) -> str:
-    """How a table whose rows cannot be used is made again, as the end of a sentence."""
+    """Returns how a table whose rows cannot be used is made again, as the end of a sentence."""
     if table in (*LOG_TABLES, *OBSERVATIONS):
         return (
             "run kip-replay run on the recordings with another --warehouse, which reads the logs "
