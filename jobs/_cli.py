@@ -1,4 +1,4 @@
-"""What all jobs share: arguments, configuration, and how a job ends.
+"""Parses arguments, reads the configuration and ends a job, for all jobs.
 
 A job is a parser and a function of ``Job`` that returns an ``Exit``. Whatever goes wrong is one
 sentence on stderr after ``error:``. What was not foreseen also leaves its traceback in a file.
@@ -59,7 +59,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """What the command line of a job says."""
+    """Holds the command line of a job."""
 
     name: str
     arguments: argparse.Namespace
@@ -79,7 +79,7 @@ class Job:
             say(line)
 
     def options(self) -> RecordingOptions:
-        """What the command line says about a recording. Raises UserError."""
+        """Reads the options about a recording. Raises UserError."""
         given = vars(self.arguments)
         voters = voters_from_text(given["voters"]) if given["voters"] else None
         as_given = ("name", "timezone", "kafka_version", "allow_outside", "since", "until")
@@ -105,7 +105,7 @@ class Job:
         return results
 
     def with_stdin(self) -> "Job":
-        """The same with a folder or a file in the place of ``-``, which holds standard input."""
+        """Replaces ``-`` by a folder or a file that holds standard input."""
         given = argparse.Namespace(**vars(self.arguments))
         if "-" not in given.recordings and not any(node.endswith("=-") for node in given.node):
             return self
@@ -118,7 +118,7 @@ class Job:
         return replace(self, arguments=given)
 
     def is_stdin(self, text: str) -> bool:
-        """Whether an argument stands for standard input."""
+        """Returns whether an argument stands for standard input."""
         return "stdin" in text and str(_stdin_file().parent) in text
 
     def named(self, given: Sequence[str], writes: bool = True) -> dict[str, Recording | None]:

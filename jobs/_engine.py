@@ -1,4 +1,4 @@
-"""Which engine a job runs on."""
+"""Chooses the engine that a job runs on."""
 
 import os
 from importlib.util import find_spec

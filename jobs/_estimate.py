@@ -1,4 +1,4 @@
-"""How long the stages of a run take, and what they write: as measured, for estimates."""
+"""Estimates how long the stages of a run take, and what they write, by measured rates."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,12 +32,12 @@ def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
 
 
 def expected_bytes(log_bytes: int) -> int:
-    """What the tables of such logs take on disk, at most."""
+    """Returns what the tables of such logs take on disk, at most."""
     return int(_TABLE_BYTES * log_bytes)
 
 
 def machine_scale(size: int, seconds: float) -> float:
-    """How much longer this machine takes than that of ``STAGES``, by how fast it parsed bytes.
+    """Measures how much longer this machine takes than that of ``STAGES``, by parsed bytes.
 
     1 where so little was parsed that it tells nothing.
     """

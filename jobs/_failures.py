@@ -1,4 +1,4 @@
-"""What is behind a failure that no step foresaw, as a sentence; else its traceback, in a file."""
+"""Explains a failure that no step foresaw in a sentence; else writes its traceback to a file."""
 
 import errno
 import sys
@@ -43,7 +43,7 @@ def no_space(warehouse: str) -> str:
 
 
 def known_cause(error: Exception, warehouse: str) -> str | None:
-    """What is behind an error in other words: a disk, memory, rights, a damaged file."""
+    """Returns what is behind an error in other words: a disk, memory, rights, a damaged file."""
     if is_disk_full(error):
         return no_space(warehouse)
     if is_memory_full(error):
@@ -81,7 +81,7 @@ def keep_traceback(name: str, warehouse: str) -> Path:
 
 
 def is_memory_full(error: BaseException) -> bool:
-    """Whether the error, or one that led to it, says that memory was short, or a process gone."""
+    """Returns whether the error, or its cause, is that memory was short, or a process gone."""
     return any(
         isinstance(cause, MemoryError | ConnectionRefusedError)
         or _is_java_gone(cause)

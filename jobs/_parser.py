@@ -1,4 +1,4 @@
-"""What all jobs are called with: options, and help that shows how."""
+"""Defines the options that all jobs take, and help that shows how."""
 
 import argparse
 import difflib

@@ -1,4 +1,4 @@
-"""What more than one job needs of the steps: their settings, and how long each took."""
+"""Runs steps for more than one job: their settings, and how long each took."""
 
 import os
 import sys
@@ -42,7 +42,7 @@ from kip_replay.replay.tables import (
 
 #: Files that a report follows from, in the report's folder and the rules'.
 _READ = frozenset({".py", ".j2", ".js", ".css", ".sql", ".toml"})
-#: The tables that each step writes; what is judged by other recordings stands in ``accuracy/...``.
+#: The tables that each step writes; what is judged by other recordings is in ``accuracy/...``.
 TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
     "client_observations": OBSERVATIONS,
@@ -117,7 +117,7 @@ def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engi
 
 
 def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
-    """What the manifests say, by recording; those that say nothing are left out."""
+    """Returns what the manifests say, by recording; those that say nothing are left out."""
     return {r.name: r.kafka_version for r in recordings if r.kafka_version}
 
 
@@ -156,7 +156,7 @@ def is_unwelcome(pages: Sequence[Page], conditions: Sequence[str], warehouse: Wa
 
 
 def _met(condition: str, pages: Sequence[Page], warehouse: Warehouse) -> list[str]:
-    """Where a condition is met."""
+    """Finds where a condition is met."""
     query = _FAILED_CHECKS
     if match := THRESHOLD.fullmatch(condition):
         name, figure, limit = match.groups()

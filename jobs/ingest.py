@@ -45,7 +45,7 @@ _REASONS = """
 
 
 def pseudonyms_of(arguments: argparse.Namespace) -> Pseudonyms | None:
-    """What names are replaced by, None to leave them. Raises UserError for an unusable key."""
+    """Returns what replaces names, None to leave them. Raises UserError for an unusable key."""
     file, secret = arguments.anonymize, os.environ.get(KEY_VARIABLE)
     if file is None and secret is None:
         return None

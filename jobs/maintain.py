@@ -91,7 +91,7 @@ def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
 
 
 def _is_complete(warehouse: Warehouse, table: Table, recording: str) -> bool:
-    """Whether a table was written to the end, and later steps have seen all that is new in it."""
+    """Returns whether a table was written to the end, and later steps saw all that is new."""
     order = [*TABLES_OF_STEPS]
     step = next((step for step in order if table in TABLES_OF_STEPS[step]), None)
     rows = warehouse.rows(LINEAGE, [recording]).to_pylist()

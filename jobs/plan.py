@@ -1,4 +1,4 @@
-"""What a run on some logs will answer, what it lacks, and how long it takes: before it is run."""
+"""Plans a run on some logs: which rules it can replay, what it lacks, and how long it takes."""
 
 import json
 import os
@@ -105,7 +105,7 @@ def _written(plans: Sequence[Plan], job: Job) -> Iterator[Place]:
 
 
 def _whole(plans: Sequence[Plan], warehouse: str) -> dict[str, Any]:
-    """Of one run on all of them."""
+    """Plans one run on all of them."""
     log_bytes = sum(plan.found.log_bytes for plan in plans)
     rules = [rule.rule for rule in plans[0].rules] if plans else []
     parsed = (sum(getattr(p.found, of) for p in plans) for of in ("sample_bytes", "parse_s"))
@@ -201,7 +201,7 @@ def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[
     elif any(plan.draft is not None for plan in plans) and not job.arguments.write_manifest:
         yield f"next: {_again(job, 'plan')} --write-manifest, correct the file, and run"
     else:
-        first = f"correct {MANIFEST} as said above, and " if whole.get("written") else ""
+        first = f"correct {MANIFEST} as stated above, and " if whole.get("written") else ""
         yield f"next: {first}{_again(job, 'run')}"
 
 

@@ -27,7 +27,7 @@ PARSER.add_argument(
     "action", choices=("list", "show", "delete"), nargs="?", default="list", help="default: list"
 )
 PARSER.add_argument("recording", nargs="?", metavar="NAME", help="name of a recording")
-PARSER.add_argument("--yes", action="store_true", help="delete without asking")
+PARSER.add_argument("--yes", action="store_true", help="delete without a question")
 
 
 def work(job: Job) -> Exit:
@@ -89,7 +89,7 @@ def _show(one: StoredRecording) -> Iterator[str]:
 
 def _confirmed(one: StoredRecording) -> bool:
     if not sys.stdin.isatty():
-        raise UserError("nobody can be asked whether to delete here: add --yes")
+        raise UserError("there is no terminal to confirm the deletion: add --yes")
     question = f"delete {one.name} ({one.size.rows:,} rows in {len(one.sizes)} tables)? [y/N] "
     return input(visible(question)).strip().lower() in ("y", "yes")
 

@@ -78,12 +78,12 @@ def work(job: Job) -> Exit:
 def _answer(page: Path, shell: "Shell") -> None:
     try:
         text = page.read_text(encoding="utf-8")
-        page.write_text(answered(text, shell.table), encoding="utf-8")
+        page.write_text(with_answers(text, shell.table), encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the page {page} cannot be used ({error}): name another") from None
 
 
-def answered(page: str, answer: Callable[[str], Sequence[str]]) -> str:
+def with_answers(page: str, answer: Callable[[str], Sequence[str]]) -> str:
     """The page with a block ``text`` after each block ``sql``: what ``answer`` gives for it."""
 
     def with_answer(match: re.Match[str]) -> str:
@@ -133,7 +133,7 @@ class Shell:
         return True
 
     def completions(self, text: str, line: str) -> list[str]:
-        """What a word of a line may become: tables, views, columns of those that it names."""
+        """Completes a word of a line: tables, views, columns of those that it names."""
         tables = self.catalog.comments
         named = [name for name in tables if re.search(rf"\b{name}\b", line)] or [*tables]
         columns = {name: self.catalog.column_comments[name] for name in named}
@@ -159,7 +159,7 @@ class Shell:
                 writer.writerow(map(visible, cells) if is_seen else cells)
 
     def table(self, statement: str) -> list[str]:
-        """What a statement gives, as lines in columns. Raises UserError."""
+        """Returns what a statement gives, as lines in columns. Raises UserError."""
         schema, rows = self.catalog.query(statement)
         found = [[as_text(value) for value in row] for row in islice(rows, self.rows_max + 1)]
         if len(found) > self.rows_max:

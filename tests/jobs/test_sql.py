@@ -19,7 +19,7 @@ import pytest
 from deltalake import write_deltalake
 from made_rows import made_rows
 
-from kip_replay.jobs.sql import Shell, answered, main, statements
+from kip_replay.jobs.sql import Shell, main, statements, with_answers
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import View, read_view, read_views
 from kip_replay.pipelines.errors import UserError
@@ -353,9 +353,9 @@ def test_a_page_is_answered(warehouse: Path, tmp_path: Path) -> None:
     assert main(["--warehouse", str(warehouse), "--answer", str(page)]) == 0
     answer = "# A\n\n```sql\nSELECT 1 AS a\n```\n\n```text\na\n1\n```\n\nend\n"
     assert page.read_text() == answer
-    assert answered(answer, lambda query: ["a", "1"]) == answer
+    assert with_answers(answer, lambda query: ["a", "1"]) == answer
     empty = "```sql\nSELECT 1\n```\n\n```text\n```\n\nBetween.\n\n```text\nkept\n```\n"
-    assert "Between." in answered(empty, lambda query: ["a", "1"])
+    assert "Between." in with_answers(empty, lambda query: ["a", "1"])
 
 
 # --- tables and views -----------------------------------------------------------------------------
