@@ -66,7 +66,7 @@ def text(errors: Errors) -> str:
     return lines
 
 
-#: Kinds of clients and replicas whose predictions stand in a rule's page.
+#: Kinds of clients and replicas whose predictions are in a rule's page.
 _KINDS = ("broker", "follower")
 _FIGURES = ("baseline", "predicted", "recorded", "error")
 _MEASURE = itemgetter("rule", "recorded_in", "metric", "group_kind", "group_value")

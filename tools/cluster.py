@@ -85,7 +85,7 @@ def _daemon(log: Path, is_up: re.Pattern[str], *command: str) -> Iterator[str]:
             stderr=subprocess.STDOUT,
         )
     try:
-        yield _said(process, log, is_up)
+        yield _wait_for(process, log, is_up)
     finally:
         process.terminate()  # a worker then ends its executors
         try:
@@ -104,7 +104,7 @@ def _spark_environment() -> dict[str, str]:
     return own | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST}
 
 
-def _said(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str]) -> str:
+def _wait_for(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str]) -> str:
     deadline = time.monotonic() + _START_S_MAX
     while time.monotonic() < deadline:
         found = pattern.search(log.read_text(errors="replace"))

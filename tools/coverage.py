@@ -47,7 +47,7 @@ _STEPS = {steps.name: steps for steps in RULES}
 
 
 class Name(NamedTuple):
-    """Of a headline: ``metric`` is what its errors stand under, if anything does."""
+    """Of a headline: ``metric`` is the metric of its errors, if any."""
 
     rule: str
     metric: str
@@ -230,8 +230,8 @@ def halves(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recor
 def main(warehouse: Warehouse, recordings: Sequence[Recording]) -> None:
     names = [one.name for one in recordings]
     found = {**latencies(warehouse, names), **traffic(warehouse, names)}
-    told = (Kind.OTHER_CLUSTER, Kind.SELF_CHECK)
-    rows = [row for row in accuracy_rows(warehouse, names) if row["kind"] in told]
+    kinds = (Kind.OTHER_CLUSTER, Kind.SELF_CHECK)
+    rows = [row for row in accuracy_rows(warehouse, names) if row["kind"] in kinds]
     one, other = halves(recordings)
     held = [
         each

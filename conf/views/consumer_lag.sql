@@ -13,7 +13,7 @@ WITH sent AS (
   FROM fetches WHERE replica_id < 0
 ),
 returned AS (SELECT recording, request_id, explode(response_partitions) AS got FROM fetches WHERE replica_id < 0),
-stood AS (
+positions AS (
   SELECT s.recording, node_id, client_id, connection, coalesce(name, got.topic, got.topic_id) AS topic,
     got.partition AS partition, got.high_watermark AS high_watermark, got.high_watermark - sent.fetch_offset AS lag,
     (unix_micros(built_at), s.request_id) AS place
@@ -26,4 +26,4 @@ stood AS (
 SELECT recording, node_id, client_id, connection, topic, partition, count(*) AS responses,
   min_by(lag, place) AS first_lag, max_by(lag, place) AS last_lag,
   max_by(high_watermark, place) - min_by(high_watermark, place) AS appended
-FROM stood GROUP BY recording, node_id, client_id, connection, topic, partition
+FROM positions GROUP BY recording, node_id, client_id, connection, topic, partition
