@@ -73,11 +73,12 @@ test-live-short: setup ## the same of one version alone, what is exact
 upgrade: setup ## upgrade a live cluster between two recordings: a page with prediction and reality
 	@PYTHONPATH=tests:. $(BIN)/python -m live.upgrade upgrade
 
-lint: setup ## check format, types and the borders between the packages
+lint: setup ## check format, types, words and the borders between the packages
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.words
 
 docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
