@@ -14,7 +14,7 @@ from put_rows import versions
 
 from kip_replay.jobs import maintain, run
 from kip_replay.pipelines.replaying import clocks
-from kip_replay.pipelines.replaying.increments import settled
+from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import CLOCK_BOUNDS, LINEAGE, REPLAY_STATE
@@ -112,11 +112,11 @@ def test_who_logs_little_is_not_waited_for() -> None:
     begin_us = round(at(0).timestamp() * 1_000_000)
     busy, behind = file(1, 900, 0, 300), file(2, 900, 0, 200)
     quiet, rotated = file(3, 2, 0, 10), file(2, 90, 200, 295)
-    assert settled([], 10) is None
-    assert settled([busy, quiet], 10) == (begin_us + 290_000_000, ())
-    assert settled([busy, behind, quiet], 10) == (begin_us + 190_000_000, (2,))
-    assert settled([busy, behind, rotated, quiet], 10) == (begin_us + 285_000_000, ())
-    assert settled([quiet], 10) == (begin_us, ())
+    assert finalized([], 10) is None
+    assert finalized([busy, quiet], 10) == (begin_us + 290_000_000, ())
+    assert finalized([busy, behind, quiet], 10) == (begin_us + 190_000_000, (2,))
+    assert finalized([busy, behind, rotated, quiet], 10) == (begin_us + 285_000_000, ())
+    assert finalized([quiet], 10) == (begin_us, ())
 
 
 def test_of_a_log_that_has_just_begun_nothing_is_final_yet(
