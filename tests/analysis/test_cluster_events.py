@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from constructed import Row, at, database, row
+from constructed import Row, at, row, viewed
 
-from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CONFIGS,
@@ -17,14 +16,10 @@ from kip_replay.replay.log_tables import (
     TOPICS,
 )
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
-
-VIEWS = in_order(read_views(), TABLES)
 
 
 def found(tables: Mapping[Table, Sequence[Row]], query: str) -> list[tuple[Any, ...]]:
-    with database(tables) as session:
-        create_views(session, VIEWS)
+    with viewed(tables) as session:
         return session.execute(query).fetchall()
 
 

@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from constructed import Row, at, database, row
+from constructed import Row, at, row, viewed
 
 from kip_replay.jobs._config import read_config
-from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES as POLLS
 from kip_replay.replay.log_tables import FETCHES, PRODUCES, REQUESTS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
 
 Tables = Mapping[Table, Sequence[Row]]
 CLIENT = "it's {subject} \\ %s"
@@ -64,12 +62,10 @@ CASES = [
 @pytest.mark.parametrize(("tables", "expected", "setting"), CASES)
 def test_a_finding_from_its_limits_on(tables: Tables, expected: Any, setting: str) -> None:
     query = "SELECT subject, code, detail, count, population, statement FROM findings"
-    with database({REQUESTS: [SPAN], **tables}) as session:
-        create_views(session, in_order(read_views(), TABLES))
+    with viewed({REQUESTS: [SPAN], **tables}) as session:
         [(*finding, statement)] = session.execute(query).fetchall()
         assert finding == [CLIENT, *expected]
         assert session.execute(f"SELECT 1 FROM ({statement})").fetchall()
     limits = read_config(None, [f"findings.{setting}"])["findings"]
-    with database({REQUESTS: [SPAN], **tables}) as session:
-        create_views(session, in_order(read_views(limits), TABLES))
+    with viewed({REQUESTS: [SPAN], **tables}, limits) as session:
         assert session.execute(query).fetchall() == []

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from constructed import Row, assert_reviewed, at, database, row, sessions, writes
+from constructed import Row, assert_reviewed, at, row, sessions, viewed, writes
 from constructed.produces import REACTION_ROWS
 from constructed.produces import ROWS as PRODUCES
 
-from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.analysis.views import in_order, read_views
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
@@ -27,8 +27,6 @@ from kip_replay.replay.min_isr_acks.outcomes import (
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
-VIEWS = in_order(read_views(), TABLES)
-
 
 def logged(recording: str, span_s: float, first_s: float = 0.0) -> Row:
     times = {"received_at": at(first_s), "completed_at": at(first_s + span_s)}
@@ -36,9 +34,7 @@ def logged(recording: str, span_s: float, first_s: float = 0.0) -> Row:
 
 
 def rows_of(tables: Mapping[Table, Sequence[Row]], query: str) -> list[Row]:
-    with database(tables) as session:
-        session.execute("SET TimeZone = 'UTC'")
-        create_views(session, VIEWS)
+    with viewed(tables) as session:
         found: list[Row] = session.sql(query).to_arrow_table().to_pylist()
         return found
 
@@ -209,16 +205,6 @@ def test_peak_sessions() -> None:
 
 
 # --- views that read views ------------------------------------------------------------------------
-
-
-def test_a_view_comes_after_those_it_reads() -> None:
-    names = [view.name for view in VIEWS]
-    assert {*names} == {view.name for view in read_views()}
-    for name, readers in {
-        "time_buckets": ["lag_over_time", "bytes_per_second"],
-        "broker_events": ["cluster_events"],
-    }.items():
-        assert all(names.index(name) < names.index(reader) for reader in readers)
 
 
 def test_without_its_tables_a_view_is_left_out_and_those_that_read_it() -> None:

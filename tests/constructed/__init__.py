@@ -5,7 +5,8 @@ added.
 """
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -19,9 +20,10 @@ from pyarrow import csv
 
 from kip_replay.pipelines.analysis.accuracy import Kind, prediction_accuracy
 from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.engines.text import NO_PARTS, Text
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -78,6 +80,17 @@ def database(tables: Mapping[Table, Sequence[Row]]) -> duckdb.DuckDBPyConnection
     for name, table in TABLES.items():
         connection.register(name, arrow_table(table, by_name.get(name, ())))
     return connection
+
+
+@contextmanager
+def viewed(
+    tables: Mapping[Table, Sequence[Row]], limits: Mapping[str, float] = NO_PARTS
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB session with these tables, and all views on them."""
+    with database(tables) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        create_views(connection, in_order(read_views(limits), TABLES))
+        yield connection
 
 
 @dataclass(frozen=True)

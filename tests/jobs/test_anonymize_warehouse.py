@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from put_rows import contents, without_texts
+from recorded_logs import folder_of
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
@@ -47,7 +48,7 @@ SWEEPS = (
     "min_isr_acks.min_insync_replicas",
     "lowest_acked_offset.broker_heartbeat_interval_ms",
 )
-FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
+FAILOVER = folder_of("failover-4.0")
 #: What stands in the hostile log instead. Nothing of it may be found in the warehouse.
 HOSTILE = {
     b'"User:ANONYMOUS"': b'"User:CN=Alice,OU=Acme Billing"',

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from put_rows import versions
+from recorded_logs import folder_of
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import compare, ingest, report, run
@@ -13,8 +14,7 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 
 Capsys = pytest.CaptureFixture[str]
 
-RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
-FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
+FAILOVER, FREEZE = folder_of("failover-4.0"), folder_of("freeze-4.1")
 
 
 def test_a_second_run_changes_nothing(finished: Warehouse, capsys: Capsys) -> None:

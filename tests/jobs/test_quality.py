@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from put_rows import versions
+from recorded_logs import folder_of
 
 from kip_replay.jobs import check as check_job
 from kip_replay.pipelines.quality.suites import load_suites
@@ -15,8 +16,8 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
 from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
-FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
-FREEZE = FAILOVER.with_name("freeze-4.1")
+FAILOVER = folder_of("failover-4.0")
+FREEZE = folder_of("freeze-4.1")
 BOTH = ("failover-4.0", "freeze-4.1")
 
 

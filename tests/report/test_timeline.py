@@ -6,9 +6,8 @@ from typing import Any
 
 import duckdb
 import pytest
-from constructed import BEGIN, Row, at, database, row
+from constructed import BEGIN, Row, at, row, viewed
 
-from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report.marks import Chart, Line
 from kip_replay.pipelines.report.timeline import marks, timelines
@@ -16,9 +15,7 @@ from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.log_tables import CONFIGS, ISR_CHANGES, LOG_GAPS, REQUESTS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
 
-VIEWS = in_order(read_views(), TABLES)
 #: Invisible or reordering in a page.
 HOSTILE = "\u202ec<\x00"
 
@@ -29,8 +26,7 @@ def session(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A recording r of some length with these rows."""
     long = row(REQUESTS, node_id=1, received_at=at(0), completed_at=at(span_s))
-    with database({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
-        create_views(connection, VIEWS)
+    with viewed({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
         yield connection
 
 

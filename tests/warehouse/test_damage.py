@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from put_rows import contents, put, row
+from recorded_logs import folder_of
 
 from kip_replay.jobs import recordings, run
 from kip_replay.pipelines.warehouse import damage
@@ -23,7 +24,7 @@ from kip_replay.replay.tables import LATENCY_SUMMARY
 
 Failed = Callable[[Any], str]
 
-FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
+FAILOVER = folder_of("failover-4.0")
 ODD_NAME = "it's 100% \\ `odd`"
 
 
