@@ -25,6 +25,7 @@ _OTHERS = (".png", ".ipynb", ".json")
 if __name__ == "__main__":
     config = ConfigParser()
     config.read("setup.cfg")
+    row_values = re.compile("|".join(config["words"]["row_values"].split()))
     command = ["git", "ls-files", *config["words"]["folders"].split()]
     files = subprocess.run(command, capture_output=True, text=True, check=True)
     words = [
@@ -33,6 +34,6 @@ if __name__ == "__main__":
         if not name.startswith(tuple(config["words"]["later"].split())) and "/uplot/" not in name
         if not name.endswith(_OTHERS)
         for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1)
-        for word in _ANY.finditer(line.replace(config["words"]["row_value"], ""))
+        for word in _ANY.finditer(row_values.sub("", line))
     ]
     sys.exit("\n".join([*words, "tools/words.py has what to say instead"]) if words else 0)

@@ -14,7 +14,7 @@ stated AS (
     SELECT DISTINCT topic, partition FROM stated_partitions WHERE stated_us <= $until_us
 ),
 -- Who is silent for longer, was so by then already.
-beats AS (
+heartbeats AS (
     SELECT broker_id, max(unix_micros(dequeued_at)) FILTER (
             WHERE unix_micros(dequeued_at) <= $until_us) AS last_us,
         min(unix_micros(dequeued_at)) FILTER (
@@ -34,7 +34,7 @@ ON led.topic = stated.topic AND led.partition = coalesce(stated.partition, led.p
 UNION ALL
 SELECT 'silent', broker_id, NULL,
     CAST(coalesce(next_us - last_us > $silence_us, TRUE) AS VARCHAR)
-FROM beats WHERE last_us IS NOT NULL
+FROM heartbeats WHERE last_us IS NOT NULL
 UNION ALL
 SELECT what, node_id, CAST(broker_id AS VARCHAR),
     concat_ws(' ', CAST(unix_micros(uncertain_from) AS VARCHAR), CAST(unix_micros(uncertain_until) AS VARCHAR))

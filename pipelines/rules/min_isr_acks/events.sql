@@ -65,10 +65,10 @@ hidden AS (
     FROM uncertainties WHERE what = 'metadata log'
 ),
 -- Heartbeats that say something new, and those before and after a silence.
-beats AS (
+heartbeats AS (
     SELECT *, unix_micros(dequeued_at) AS at_us,
-        {'a': broker_epoch, 'b': want_shut_down, 'c': is_fenced} AS said,
-        lag({'a': broker_epoch, 'b': want_shut_down, 'c': is_fenced}) OVER of_broker AS said_before,
+        {'a': broker_epoch, 'b': want_shut_down, 'c': is_fenced} AS state,
+        lag({'a': broker_epoch, 'b': want_shut_down, 'c': is_fenced}) OVER of_broker AS state_before,
         lag(unix_micros(dequeued_at)) OVER of_broker AS before_us,
         lead(unix_micros(dequeued_at)) OVER of_broker AS after_us
     FROM broker_heartbeats
@@ -78,7 +78,7 @@ beats AS (
 ),
 -- Whose next heartbeat may be missing is not fenced for its silence.
 unheard AS (
-    SELECT DISTINCT b.recording, b.request_id FROM beats AS b JOIN hidden AS h
+    SELECT DISTINCT b.recording, b.request_id FROM heartbeats AS b JOIN hidden AS h
     ON h.recording = b.recording AND from_us <= b.at_us + $fenced_us AND until_us >= b.at_us
     WHERE coalesce(b.after_us - b.at_us > $silence_us, TRUE)
 ),
@@ -93,9 +93,9 @@ changes AS (
 ),
 -- METADATA that repeats the one before is left out if it comes sooner than two seconds after it.
 shown AS (
-    SELECT *, {'a': leader_id, 'b': leader_epoch, 'c': array_sort(isr), 'd': replicas} AS said,
+    SELECT *, {'a': leader_id, 'b': leader_epoch, 'c': array_sort(isr), 'd': replicas} AS state,
         lag({'a': leader_id, 'b': leader_epoch, 'c': array_sort(isr), 'd': replicas}) OVER of_node
-            AS said_before,
+            AS state_before,
         lag(unix_micros(built_at)) OVER of_node AS before_us
     FROM changes WHERE source = 'METADATA' AND error_code = 0
     WINDOW of_node AS (
@@ -114,7 +114,7 @@ isr_states AS (
     SELECT recording, request_id, 'metadata', unix_micros(built_at), source_id, topic, topic_id,
         partition, leader_id, leader_epoch, replicas, isr
     FROM shown
-    WHERE said IS DISTINCT FROM said_before OR unix_micros(built_at) - before_us >= 2000000
+    WHERE state IS DISTINCT FROM state_before OR unix_micros(built_at) - before_us >= 2000000
     UNION ALL
     -- As if a METADATA had it when the log began.
     SELECT recording, evidence_request_id, 'metadata', unix_micros(held_from), stated_by, topic,
@@ -202,9 +202,9 @@ SELECT b.recording, l.node_id, b.at_us, kind_order('heartbeat') AS kind_order, b
     b.broker_id AS replica_id, b.broker_epoch AS replica_epoch, b.want_shut_down, b.is_fenced,
     CASE WHEN u.request_id IS NULL AND coalesce(b.after_us - b.at_us > $silence_us, TRUE)
         THEN $silence END AS operation
-FROM beats AS b JOIN leaders AS l ON l.recording = b.recording
+FROM heartbeats AS b JOIN leaders AS l ON l.recording = b.recording
 LEFT JOIN unheard AS u ON u.recording = b.recording AND u.request_id = b.request_id
-WHERE b.said IS DISTINCT FROM b.said_before OR coalesce(b.after_us - b.at_us > $silence_us, TRUE)
+WHERE b.state IS DISTINCT FROM b.state_before OR coalesce(b.after_us - b.at_us > $silence_us, TRUE)
     OR coalesce(b.at_us - b.before_us > $silence_us, FALSE)
 UNION ALL BY NAME
 -- min.insync.replicas of a leader's topics, and of the cluster. A topic is created with its configs:

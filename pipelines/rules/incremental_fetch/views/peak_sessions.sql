@@ -1,6 +1,6 @@
 -- The most fetch sessions that each broker held at a time: as its log shows, and replayed with slots for all or for N.
 -- node_id: broker
--- variant: recorded, or incremental: every client that may have a session asks for one
+-- variant: recorded, or incremental: every client that may have a session requests one
 -- slots: max.incremental.fetch.session.cache.slots: of recorded as DESCRIBE_CONFIGS returned last, null where no line has it; of incremental the what-if, null: enough for all
 -- sessions: sessions that were opened
 -- peak_sessions: the most that were open at a time; incremental: at least, where sessions are unknown, as those that began before the log; recorded: one that no FETCH closed, and whose loss no FETCH shows, is open to the end of the log

@@ -66,7 +66,7 @@ carried AS (
     AND n.learned_at = f.built_at
   WHERE f.is_cluster_metadata GROUP BY l.recording, l.request_id
 ),
-beats AS (
+heartbeats AS (
   SELECT
     l.recording, l.request_id, h.request_id AS shown_request_id, h.node_id AS shown_to, h.received_at AS shown_at,
     h.current_metadata_offset AS shown_offset,
@@ -98,5 +98,5 @@ JOIN requests AS r USING (recording, request_id)
 LEFT JOIN waits USING (recording, request_id)
 LEFT JOIN learned AS n USING (recording, request_id)
 LEFT JOIN carried USING (recording, request_id)
-LEFT JOIN (SELECT * FROM beats WHERE place = 1) AS b USING (recording, request_id)
+LEFT JOIN (SELECT * FROM heartbeats WHERE place = 1) AS b USING (recording, request_id)
 LEFT JOIN (SELECT * FROM resources WHERE place = 1) AS s USING (recording, request_id)

@@ -1,4 +1,4 @@
--- When each broker was first told that a write is applied everywhere: replayed, and by the controller.
+-- When a response first showed each broker that a write is applied everywhere: replayed, and recorded.
 SELECT v.recording, v.broker_id, min_by(computed.verdict, built_at) AS verdict,
     v.known_at IS NOT DISTINCT FROM min(built_at) AS is_same
 FROM metadata_write_visibility AS v
