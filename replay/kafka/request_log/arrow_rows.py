@@ -25,14 +25,11 @@ def struct_of(type_: pa.StructType, columns: Mapping[str, pa.Array]) -> pa.Struc
     return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
-def struct_rows(
-    type_: pa.StructType, rows: Sequence[tuple[Any, ...]], shared: Mapping[str, pa.Array]
-) -> pa.StructArray:
-    """A struct array from columns that are known and tuples of the other fields, in order."""
-    others = [field for field in type_ if field.name not in shared]
-    values = list(zip(*rows, strict=True)) if rows else [()] * len(others)
-    columns = {f.name: pa.array(v, f.type) for f, v in zip(others, values, strict=True)}
-    return struct_of(type_, {**columns, **shared})
+def struct_rows(type_: pa.StructType, rows: Sequence[tuple[Any, ...]]) -> pa.StructArray:
+    """A struct array from tuples of the fields, in order."""
+    values = list(zip(*rows, strict=True)) if rows else [()] * type_.num_fields
+    arrays = [pa.array(v, field.type) for field, v in zip(type_, values, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=list(type_))
 
 
 def list_rows(
@@ -46,7 +43,7 @@ def list_rows(
     # Many lines can have the very same rows, which are made once.
     different = [(), *{id(row): row for row in rows.values()}.values()]
     places = {id(row): place for place, row in enumerate(different)}
-    elements = struct_rows(pa.struct(others), [*chain.from_iterable(different)], {})
+    elements = struct_rows(pa.struct(others), [*chain.from_iterable(different)])
     lists = list_of(np.array([*map(len, different)]), elements)
     of_rows = np.zeros(n, np.int64)
     of_rows[[*rows]] = [places[id(row)] for row in rows.values()]

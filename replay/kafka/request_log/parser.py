@@ -10,7 +10,7 @@ Pure: no files, no clock. The same bytes give the same rows, however they are cu
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from .frequent import VIEWS
 from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .local_time import LocalTime
-from .parsed_line import PARSED_LINE
+from .parsed_line import LISTS, PARSED_LINE
 from .pseudonyms import Pseudonyms
 from .reading import BatchReader, Part, Reading, line_digest, line_ids
 from .request_columns import with_times
@@ -45,15 +45,9 @@ _READERS = {
     **groups.READERS,
 }
 _SIZES = ("request_bytes", "response_bytes")
-#: Lists of ``PARSED_LINE``, with the request's columns that their elements have too.
-_LISTS = {
-    "isr_changes": ("dequeued_at",),
-    "brokers": (),
-    "group_assignments": (),
-    "topics": (),
-    "configs": (),
-    "metadata_offsets": ("dequeued_at", "connection"),
-}
+#: Typed rows have these columns of their request, but for what they state themselves.
+_OF_REQUEST = {"source": "api_name"} | {field.name: field.name for field in parsed_line.REQUEST}
+_OWN = {("group_assignments", "client_id")}
 
 
 class LineParser:
@@ -115,7 +109,7 @@ def _rejected(read: Lines, reading: Reading, is_kept: bool) -> pa.StructArray:
         text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
         rows.append((why.reason.name, why.detail, text, why.line_bytes or len(line)))
     positions = np.array([position for position, _ in rejected], np.int64)
-    return scatter(struct_rows(parsed_line.REJECTED, rows, {}), positions, len(read.lines))
+    return scatter(struct_rows(parsed_line.REJECTED, rows), positions, len(read.lines))
 
 
 def _typed_columns(reading: Reading, n: int) -> Columns:
@@ -124,12 +118,8 @@ def _typed_columns(reading: Reading, n: int) -> Columns:
         name: _column(name, [(rows, of[name]) for rows, of in structs if name in of], n)
         for name in ("request", *(name for name, _ in VIEWS.values()))
     }
-    request, typed = columns["request"], reading.typed
-    return {
-        **columns,
-        **{name: _single(name, typed, request) for name in ("metadata_write", "producer_id")},
-        **{name: _list(name, also, typed, request) for name, also in _LISTS.items()},
-    }
+    names = ("metadata_write", "producer_id", *LISTS)
+    return columns | {name: _typed(name, reading.typed, columns["request"]) for name in names}
 
 
 def _column(name: str, parts: Sequence[tuple[Positions, pa.Array]], n: int) -> pa.Array:
@@ -160,28 +150,22 @@ def _structs(part: Part, stamps_us: Positions) -> dict[str, pa.StructArray]:
     }
 
 
-def _shared(request: pa.StructArray, names: Iterable[str]) -> Columns:
-    of_request = {"source": "api_name"} | {field.name: field.name for field in request.type}
-    return {n: pc.struct_field(request, of_request[n]) for n in names if n in of_request}
-
-
-def _single(name: str, typed: Mapping[int, TypedRows], request: pa.StructArray) -> pa.Array:
-    """A struct of the lines that have such a row."""
-    type_ = PARSED_LINE.field(name).type
-    values = {line: row for line, of in typed.items() if (row := getattr(of, name)) is not None}
-    if not values:
-        return pa.nulls(len(request), type_)
-    rows = np.array(list(values), np.int64)
-    shared = _shared(request.take(pa.array(rows)), [field.name for field in type_])
-    return scatter(struct_rows(type_, list(values.values()), shared), rows, len(request))
-
-
-def _list(
-    name: str, also: tuple[str, ...], typed: Mapping[int, TypedRows], request: pa.StructArray
-) -> pa.ListArray:
-    type_ = PARSED_LINE.field(name).type
-    rows = {line: found for line, of in typed.items() if (found := getattr(of, name))}
+def _typed(name: str, typed: Mapping[int, TypedRows], request: pa.StructArray) -> pa.Array:
+    """The rows of lines that have such ones: a struct for a line, or a list of them."""
+    column, n = PARSED_LINE.field(name).type, len(request)
+    type_ = column.value_type if name in LISTS else column
+    rows = {
+        line: row if name in LISTS else (row,)
+        for line, of_line in typed.items()
+        if (row := getattr(of_line, name))
+    }
     if not rows:
-        return list_of(np.zeros(len(request), np.int64), pa.nulls(0, type_.value_type))
-    shared = _shared(request, ("built_at", "source", *also))
-    return list_rows(type_.value_type, rows, shared, len(request))
+        no_row = pa.nulls(0, type_)
+        return list_of(np.zeros(n, np.int64), no_row) if name in LISTS else pa.nulls(n, column)
+    shared = {
+        field.name: pc.struct_field(request, _OF_REQUEST[field.name])
+        for field in type_
+        if field.name in _OF_REQUEST and (name, field.name) not in _OWN
+    }
+    lists = list_rows(type_, rows, shared, n)
+    return lists if name in LISTS else scatter(lists.flatten(), np.array([*rows], np.int64), n)
