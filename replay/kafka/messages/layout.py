@@ -153,7 +153,8 @@ def messages_of(text: str) -> Mapping[str, Message]:
         for line in reversed([line for line in lines if line[0] == " "]):
             depth = (len(line) - len(line.lstrip())) // 2
             fields = tuple(reversed(below.pop(depth + 1, [])))
-            below[depth].append(field_of(line, Struct(fields, flexible) if fields else None))
+            struct = Struct(fields, flexible) if fields else None
+            below[depth] += [field_of(field, struct) for field in reversed(line.split(", "))]
         messages[type_] = Message(
             int(attributes["apiKey"]),
             versions_of(attributes["validVersions"]),

@@ -1,8 +1,9 @@
 """Kafka's messages as tables, in the terms of Kafka's own message schemas.
 
 Source: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.2, one field a line:
-name, type and versions, then its other attributes; fields of a struct are indented below it. Parser
-types and sizes follow. A new version is the new ``validVersions`` and a line for each new field.
+name, type and versions, then its other attributes; fields of a struct are indented below it. (Where
+only some fields of a message are read, several are on a line, with commas.) Parser types and sizes
+follow. A new version is the new ``validVersions`` and a line for each new field.
 
 Four attributes are not Kafka's. ``column`` names a field in our tables, if it is not its own
 name in snake_case; the fields of a tagged struct are beside those around it, and of an array

@@ -108,9 +108,7 @@ _INIT_PRODUCER_ID = """
 InitProducerIdRequest request
   TransactionalId string 0+ nullableVersions=0+ default=null
 InitProducerIdResponse response
-  ErrorCode       int16  0+
-  ProducerId      int64  0+ default=-1
-  ProducerEpoch   int16  0+
+  ErrorCode int16 0+, ProducerId int64 0+ default=-1, ProducerEpoch int16 0+
 """
 
 

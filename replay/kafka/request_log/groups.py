@@ -23,13 +23,11 @@ _Partitions = Iterable[tuple[str | None, str | None, int]]
 
 _OFFSET_COMMIT = """
 OffsetCommitRequest request
-  GroupId            string 0+
-  MemberId           string 1+
-  Topics             []OffsetCommitRequestTopic 0+
-    Name             string 0-9
-    TopicId          uuid   10+
-    Partitions       []OffsetCommitRequestPartition 0+
-      PartitionIndex int32  0+
+  GroupId string 0+, MemberId string 1+
+  Topics []OffsetCommitRequestTopic 0+
+    Name string 0-9, TopicId uuid 10+
+    Partitions []OffsetCommitRequestPartition 0+
+      PartitionIndex int32 0+
 """
 
 
@@ -46,12 +44,9 @@ def _commit(request: Any, _: Any, envelope: Envelope) -> Iterator[Row]:
 
 _SYNC_GROUP = """
 SyncGroupRequest request
-  GroupId      string 0+
-  MemberId     string 0+
-  ProtocolType string 5+ nullableVersions=5+ default=null
+  GroupId string 0+, MemberId string 0+, ProtocolType string 5+ nullableVersions=5+ default=null
 SyncGroupResponse response
-  ErrorCode    int16  0+
-  Assignment   bytes  0+
+  ErrorCode int16 0+, Assignment bytes 0+
 """
 
 
@@ -64,15 +59,10 @@ def _sync(request: Any, response: Any, envelope: Envelope) -> Iterator[Row]:
 
 _DESCRIBE_GROUPS = """
 DescribeGroupsResponse response
-  Groups               []DescribedGroup 0+
-    ErrorCode          int16  0+
-    GroupId            string 0+
-    ProtocolType       string 0+
-    Members            []DescribedGroupMember 0+
-      MemberId         string 0+
-      ClientId         string 0+
-      ClientHost       string 0+
-      MemberAssignment bytes  0+
+  Groups []DescribedGroup 0+
+    ErrorCode int16 0+, GroupId string 0+, ProtocolType string 0+
+    Members []DescribedGroupMember 0+
+      MemberId string 0+, ClientId string 0+, ClientHost string 0+, MemberAssignment bytes 0+
 """
 
 
@@ -85,18 +75,13 @@ def _described(_: Any, response: Any, __: Envelope) -> Iterator[Row]:
 
 _CONSUMER_GROUP_DESCRIBE = """
 ConsumerGroupDescribeResponse response
-  Groups                []DescribedGroup 0+
-    ErrorCode           int16   0+
-    GroupId             string  0+
-    Members             []Member 0+
-      MemberId          string  0+
-      ClientId          string  0+
-      ClientHost        string  0+
-      Assignment        Assignment 0+
+  Groups []DescribedGroup 0+
+    ErrorCode int16 0+, GroupId string 0+
+    Members []Member 0+
+      MemberId string 0+, ClientId string 0+, ClientHost string 0+
+      Assignment Assignment 0+
         TopicPartitions []TopicPartitions 0+
-          TopicId       uuid    0+
-          TopicName     string  0+
-          Partitions    []int32 0+
+          TopicId uuid 0+, TopicName string 0+, Partitions []int32 0+
 """
 
 

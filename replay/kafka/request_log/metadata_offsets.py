@@ -10,26 +10,20 @@ ApiVersionsResponse response
 """
 _BROKER_REGISTRATION = """
 BrokerRegistrationRequest request
-  BrokerId    int32 0+
+  BrokerId int32 0+
 BrokerRegistrationResponse response
-  ErrorCode   int16 0+
-  BrokerEpoch int64 0+ default=-1
+  ErrorCode int16 0+, BrokerEpoch int64 0+ default=-1
 """
 _DESCRIBE_QUORUM = """
 DescribeQuorumResponse response
-  Topics            []TopicData     0+
-    TopicName       string          0+
-    Partitions      []PartitionData 0+
-      ErrorCode     int16           0+
-      LeaderId      int32           0+
-      LeaderEpoch   int32           0+
-      HighWatermark int64           0+
-      CurrentVoters []ReplicaState  0+
-        ReplicaId   int32           0+
-        LogEndOffset int64          0+
-      Observers     []ReplicaState  0+
-        ReplicaId   int32           0+
-        LogEndOffset int64          0+
+  Topics []TopicData 0+
+    TopicName string 0+
+    Partitions []PartitionData 0+
+      ErrorCode int16 0+, LeaderId int32 0+, LeaderEpoch int32 0+, HighWatermark int64 0+
+      CurrentVoters []ReplicaState 0+
+        ReplicaId int32 0+, LogEndOffset int64 0+
+      Observers []ReplicaState 0+
+        ReplicaId int32 0+, LogEndOffset int64 0+
 """
 
 

@@ -49,16 +49,13 @@ def _errors(results: Any, name: str = "name") -> dict[Any, int]:
 
 _DELETE_TOPICS = """
 DeleteTopicsRequest request
-  Topics         []DeleteTopicState 6+
-    Name         string 6+  nullableVersions=6+ default=null
-    TopicId      uuid   6+
-  TopicNames     []string 0-5
+  Topics []DeleteTopicState 6+
+    Name string 6+ nullableVersions=6+ default=null, TopicId uuid 6+
+  TopicNames []string 0-5
 DeleteTopicsResponse response
-  Responses      []DeletableTopicResult 0+ column=results
-    Name         string 0+  nullableVersions=6+ default=null
-    TopicId      uuid   6+
-    ErrorCode    int16  0+
-  ErrorCode      int16  0+  default=0
+  Responses []DeletableTopicResult 0+ column=results
+    Name string 0+ nullableVersions=6+ default=null, TopicId uuid 6+, ErrorCode int16 0+
+  ErrorCode int16 0+ default=0
 """
 
 
@@ -70,15 +67,13 @@ def _deleted_topics(request: Any, results: Any, _: int | None) -> _Resources:
 
 _CREATE_PARTITIONS = """
 CreatePartitionsRequest request
-  Topics         []CreatePartitionsTopic 0+
-    Name         string 0+
-    Count        int32  0+
-  ValidateOnly   bool   0+
+  Topics []CreatePartitionsTopic 0+
+    Name string 0+, Count int32 0+
+  ValidateOnly bool 0+
 CreatePartitionsResponse response
-  Results        []CreatePartitionsTopicResult 0+
-    Name         string 0+
-    ErrorCode    int16  0+
-  ErrorCode      int16  0+  default=0
+  Results []CreatePartitionsTopicResult 0+
+    Name string 0+, ErrorCode int16 0+
+  ErrorCode int16 0+ default=0
 """
 
 
@@ -89,15 +84,13 @@ def _grown_topics(request: Any, results: Any, _: int | None) -> _Resources:
 
 _UPDATE_FEATURES = """
 UpdateFeaturesRequest request
-  FeatureUpdates    []FeatureUpdateKey 0+
-    Feature         string 0+
-    MaxVersionLevel int16  0+
-  ValidateOnly      bool   0+  default=false
+  FeatureUpdates []FeatureUpdateKey 0+
+    Feature string 0+, MaxVersionLevel int16 0+
+  ValidateOnly bool 0+ default=false
 UpdateFeaturesResponse response
-  ErrorCode         int16  0+
-  Results           []UpdatableFeatureResult 0-1
-    Feature         string 0+
-    ErrorCode       int16  0+
+  ErrorCode int16 0+
+  Results []UpdatableFeatureResult 0-1
+    Feature string 0+, ErrorCode int16 0+
 """
 
 
@@ -162,15 +155,11 @@ def _type(resource: Any) -> str:
 
 _DESCRIBE_CONFIGS = """
 DescribeConfigsResponse response
-  Results          []DescribeConfigsResult 0+
-    ErrorCode      int16  0+
-    ResourceType   int8   0+
-    ResourceName   string 0+
-    Configs        []DescribeConfigsResourceResult 0+
-      Name         string 0+
-      Value        string 0+  nullableVersions=0+ default=null
-      ConfigSource int8   0+  nullableVersions=0+ default=null
-      IsSensitive  bool   0+
+  Results []DescribeConfigsResult 0+
+    ErrorCode int16 0+, ResourceType int8 0+, ResourceName string 0+
+    Configs []DescribeConfigsResourceResult 0+
+      Name string 0+, Value string 0+ nullableVersions=0+ default=null
+      ConfigSource int8 0+ nullableVersions=0+ default=null, IsSensitive bool 0+
 """
 
 
@@ -187,19 +176,14 @@ def _described_configs(_: Any, response: Any, __: Envelope) -> TypedRows:
 
 _ALTER_CONFIGS = """
 AlterConfigsRequest request
-  Resources           []AlterConfigsResource 0+
-    ResourceType      int8   0+
-    ResourceName      string 0+
-    Configs           []AlterableConfig 0+
-      Name            string 0+
-      ConfigOperation int8   0+  %s
-      Value           string 0+  nullableVersions=0+ default=null
-  ValidateOnly        bool   0+
+  Resources []AlterConfigsResource 0+
+    ResourceType int8 0+, ResourceName string 0+
+    Configs []AlterableConfig 0+
+      Name string 0+, ConfigOperation int8 0+ %s, Value string 0+ nullableVersions=0+ default=null
+  ValidateOnly bool 0+
 AlterConfigsResponse response
-  Responses           []AlterConfigsResourceResponse 0+
-    ErrorCode         int16  0+
-    ResourceType      int8   0+
-    ResourceName      string 0+
+  Responses []AlterConfigsResourceResponse 0+
+    ErrorCode int16 0+, ResourceType int8 0+, ResourceName string 0+
 """
 
 
@@ -232,28 +216,20 @@ def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
 
 _CREATE_TOPICS = """
 CreateTopicsRequest request
-  Topics              []CreatableTopic 0+
-    Name              string 0+
-    NumPartitions     int32  0+
-    ReplicationFactor int16  0+
-    Assignments       []CreatableReplicaAssignment 0+
-      BrokerIds       []int32 0+
-    Configs           []CreatableTopicConfig 0+
-      Name            string 0+
-      Value           string 0+  nullableVersions=0+ default=null
-  ValidateOnly        bool   0+  default=false
+  Topics []CreatableTopic 0+
+    Name string 0+, NumPartitions int32 0+, ReplicationFactor int16 0+
+    Assignments []CreatableReplicaAssignment 0+
+      BrokerIds []int32 0+
+    Configs []CreatableTopicConfig 0+
+      Name string 0+, Value string 0+ nullableVersions=0+ default=null
+  ValidateOnly bool 0+ default=false
 CreateTopicsResponse response
-  Topics              []CreatableTopicResult 0+
-    Name              string 0+
-    TopicId           uuid   7+
-    ErrorCode         int16  0+
-    NumPartitions     int32  0+  default=-1
-    ReplicationFactor int16  0+  default=-1
-    Configs           []CreatableTopicConfigs 0+ nullableVersions=0+ default=null
-      Name            string 0+
-      Value           string 0+  nullableVersions=0+ default=null
-      ConfigSource    int8   0+  default=-1
-      IsSensitive     bool   0+
+  Topics []CreatableTopicResult 0+
+    Name string 0+, TopicId uuid 7+, ErrorCode int16 0+, NumPartitions int32 0+ default=-1
+    ReplicationFactor int16 0+ default=-1
+    Configs []CreatableTopicConfigs 0+ nullableVersions=0+ default=null
+      Name string 0+, Value string 0+ nullableVersions=0+ default=null
+      ConfigSource int8 0+ default=-1, IsSensitive bool 0+
 """
 
 

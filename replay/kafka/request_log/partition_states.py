@@ -11,48 +11,33 @@ from .envelope import Envelope
 
 _ALTER_PARTITION = """
 AlterPartitionRequest request
-  Topics                []TopicData     0+
-    TopicName           string          0-1
-    TopicId             uuid            2+
-    Partitions          []PartitionData 0+
-      PartitionIndex    int32           0+
-      LeaderEpoch       int32           0+
-      NewIsr            []int32         0-2
-      NewIsrWithEpochs  []BrokerState   3+
-        BrokerId        int32           3+
-      PartitionEpoch    int32           0+
+  Topics []TopicData 0+
+    TopicName string 0-1, TopicId uuid 2+
+    Partitions []PartitionData 0+
+      PartitionIndex int32 0+, LeaderEpoch int32 0+, NewIsr []int32 0-2
+      NewIsrWithEpochs []BrokerState 3+
+        BrokerId int32 3+
+      PartitionEpoch int32 0+
 AlterPartitionResponse response
-  ErrorCode             int16           0+
-  Topics                []TopicData     0+
-    TopicName           string          0-1
-    TopicId             uuid            2+
-    Partitions          []PartitionData 0+
-      PartitionIndex    int32           0+
-      ErrorCode         int16           0+
-      LeaderId          int32           0+
-      LeaderEpoch       int32           0+
-      Isr               []int32         0+
-      PartitionEpoch    int32           0+
+  ErrorCode int16 0+
+  Topics []TopicData 0+
+    TopicName string 0-1, TopicId uuid 2+
+    Partitions []PartitionData 0+
+      PartitionIndex int32 0+, ErrorCode int16 0+, LeaderId int32 0+, LeaderEpoch int32 0+
+      Isr []int32 0+, PartitionEpoch int32 0+
 """
 _METADATA = """
 MetadataRequest request
-  Topics                []raw           0+  nullableVersions=0+ default=null
+  Topics []raw 0+ nullableVersions=0+ default=null
 MetadataResponse response
-  Brokers               []Broker        0+
-    NodeId              int32           0+
-    Rack                string          0+  nullableVersions=0+ default=null
-  Topics                []Topic         0+
-    ErrorCode           int16           0+
-    Name                string          0+  nullableVersions=0+ default=null column=topic_name
-    TopicId             uuid            10+
-    IsInternal          bool            0+  default=false
-    Partitions          []Partition     0+
-      ErrorCode         int16           0+
-      PartitionIndex    int32           0+
-      LeaderId          int32           0+
-      LeaderEpoch       int32           0+  default=-1
-      ReplicaNodes      []int32         0+
-      IsrNodes          []int32         0+
+  Brokers []Broker 0+
+    NodeId int32 0+, Rack string 0+ nullableVersions=0+ default=null
+  Topics []Topic 0+
+    ErrorCode int16 0+, Name string 0+ nullableVersions=0+ default=null column=topic_name
+    TopicId uuid 10+, IsInternal bool 0+ default=false
+    Partitions []Partition 0+
+      ErrorCode int16 0+, PartitionIndex int32 0+, LeaderId int32 0+
+      LeaderEpoch int32 0+ default=-1, ReplicaNodes []int32 0+, IsrNodes []int32 0+
 """
 #: ``UUID.ZERO_UUID``: METADATA returns it where it has no id.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
