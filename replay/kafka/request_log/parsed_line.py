@@ -2,52 +2,31 @@
 
 import pyarrow as pa
 
-from kip_replay.replay.log_tables import (
-    BROKER_HEARTBEATS,
-    BROKERS,
-    CONFIGS,
-    FETCHES,
-    GROUP_ASSIGNMENTS,
-    ISR_CHANGES,
-    METADATA_OFFSETS,
-    METADATA_WRITES,
-    PRODUCER_IDS,
-    PRODUCES,
-    REJECTED_LINES,
-    REQUESTS,
-    TOPICS,
-)
+from kip_replay.replay import log_tables as tables
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 #: Columns that every table of the log shares: once per line, not once per struct.
 _SHARED = ("recording", "request_id", "line_id", "node_id", "source_file", "line_number")
 #: Tables with at most one row a line, by the struct of the wide row that holds their columns ...
 STRUCTS = {
-    "request": REQUESTS,
-    "rejected": REJECTED_LINES,
-    "fetch": FETCHES,
-    "produce": PRODUCES,
-    "broker_heartbeat": BROKER_HEARTBEATS,
-    "metadata_write": METADATA_WRITES,
-    "producer_id": PRODUCER_IDS,
+    "request": tables.REQUESTS,
+    "rejected": tables.REJECTED_LINES,
+    "fetch": tables.FETCHES,
+    "produce": tables.PRODUCES,
+    "broker_heartbeat": tables.BROKER_HEARTBEATS,
+    "metadata_write": tables.METADATA_WRITES,
+    "producer_id": tables.PRODUCER_IDS,
 }
-#: ... and with several, by the list of structs.
-LISTS = {
-    "isr_changes": ISR_CHANGES,
-    "brokers": BROKERS,
-    "group_assignments": GROUP_ASSIGNMENTS,
-    "topics": TOPICS,
-    "configs": CONFIGS,
-    "metadata_offsets": METADATA_OFFSETS,
-}
+#: ... and with several, which their key tells apart, by the list of structs.
+LISTS = {table.name: table for table in tables.TYPED_TABLES if len(table.key) > 2}
 
 
 def _struct(table: Table) -> pa.StructType:
     return pa.struct(list(table.without(*_SHARED)))
 
 
-REQUEST = _struct(REQUESTS)
-REJECTED = _struct(REJECTED_LINES)
+REQUEST = _struct(tables.REQUESTS)
+REJECTED = _struct(tables.REJECTED_LINES)
 
 #: One row per line. Exactly one of ``request`` and ``rejected`` is not null; the typed structs are
 #: null, the lists empty, where nothing of the kind follows from the line.
