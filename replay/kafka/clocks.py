@@ -95,12 +95,12 @@ def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> di
     }
 
 
-def off_from_all(found: Iterable[Offset]) -> Offset | None:
+def off_from_all(offsets_of_nodes: Iterable[Offset]) -> Offset | None:
     """Returns how far all clocks are ahead of the reference's, if it is that one which is off.
 
     It is where two or more differ from it, and one offset is enough to explain all.
     """
-    every = [offset for offset in found if not offset.is_contradicted]
+    every = [offset for offset in offsets_of_nodes if not offset.is_contradicted]
     earliest_us = max((o.earliest_us for o in every if o.earliest_us is not None), default=None)
     latest_us = min((o.latest_us for o in every if o.latest_us is not None), default=None)
     if earliest_us is None or latest_us is None or earliest_us > latest_us:

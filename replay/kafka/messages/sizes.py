@@ -41,23 +41,23 @@ def newer_versions(requests: pa.StructArray) -> Counter[tuple[int, int]]:
     newer: Counter[tuple[int, int]] = Counter()
     for key, api in APIS.items():
         is_newer = pc.greater_equal(versions, api.request.versions.stop)
-        found = versions.filter(pc.and_(pc.equal(keys, key), is_newer))
-        newer.update((key, version) for version in found.to_pylist())
+        of_api = versions.filter(pc.and_(pc.equal(keys, key), is_newer))
+        newer.update((key, version) for version in of_api.to_pylist())
     return newer
 
 
 def _message_bytes(message: Message, columns: Columns, header: Ints) -> pa.Int64Array:
     version = columns.ints("api_version", -1)
-    known = among(version, message.versions)
+    has_size = among(version, message.versions)
     for name in message.present_with:
-        known &= columns.true_or_present(name)
+        has_size &= columns.true_or_present(name)
     # Most batches have one version: its length-1 array stands for all rows.
     if len(version) and (version == version[0]).all():
         version = version[:1]
     # Headers are flexible where bodies are: a byte for their tagged fields.
     size = header + among(version, message.body.flexible)
     size += _struct(message.body, columns, version)
-    return pa.array(size, pa.int64(), mask=~known)
+    return pa.array(size, pa.int64(), mask=~has_size)
 
 
 def _struct(struct: Struct, columns: Columns, version: Ints, without: Field | None = None) -> Ints:
@@ -121,11 +121,12 @@ def _elements(field: Field, flat: Columns, version: Ints) -> Ints:
 
 def _topics(topics: Field, partitions: Field, flat: Nested, version: Ints, flexible: Bools) -> Ints:
     """Tables list partitions: adjacent ones of a topic travel under one topic."""
-    each = flat.spread(version)
+    versions = flat.spread(version)
     first = first_of_topic(flat)
     starts = np.flatnonzero(first)
     lengths = np.diff(np.append(starts, len(first)))
-    flexible_each = np.broadcast_to(flat.spread(flexible), len(first))
-    sizes = first * _elements(topics, flat.flat, each) + _elements(partitions, flat.flat, each)
-    sizes[starts] += array_prefix(lengths, flexible_each[starts])
+    flexible_versions = np.broadcast_to(flat.spread(flexible), len(first))
+    sizes = first * _elements(topics, flat.flat, versions)
+    sizes += _elements(partitions, flat.flat, versions)
+    sizes[starts] += array_prefix(lengths, flexible_versions[starts])
     return array_prefix(flat.sums(first), flexible) + flat.sums(sizes)

@@ -41,8 +41,8 @@ def _fetch_metadata(request: Columns) -> pa.BooleanArray:
     by_id = pc.equal(pc.struct_field(partitions, "topic_id"), METADATA_TOPIC_ID).fill_null(False)
     by_name = pc.equal(pc.struct_field(partitions, "topic"), METADATA_TOPIC).fill_null(False)
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    found = rows[pc.or_(by_id, by_name).to_numpy(zero_copy_only=False)]
-    return pa.array(np.bincount(found, minlength=len(lengths)) > 0)
+    of_metadata = rows[pc.or_(by_id, by_name).to_numpy(zero_copy_only=False)]
+    return pa.array(np.bincount(of_metadata, minlength=len(lengths)) > 0)
 
 
 def _produces(bodies: Bodies) -> Columns:
@@ -79,12 +79,12 @@ def _matches(requested: pa.ListArray, returned: pa.ListArray) -> pa.Int64Array |
     ):
         return None
     keys = _keys(both)
-    wanted, found = keys[: len(request)], keys[len(request) :]
-    order = np.argsort(found, kind="stable")
+    requested_keys, returned_keys = keys[: len(request)], keys[len(request) :]
+    order = np.argsort(returned_keys, kind="stable")
     if not len(order):
-        return pa.nulls(len(wanted), pa.int64())
-    place = np.minimum(np.searchsorted(found[order], wanted), len(order) - 1)
-    return pa.array(order[place], mask=found[order][place] != wanted)
+        return pa.nulls(len(requested_keys), pa.int64())
+    place = np.minimum(np.searchsorted(returned_keys[order], requested_keys), len(order) - 1)
+    return pa.array(order[place], mask=returned_keys[order][place] != requested_keys)
 
 
 def _keys(both: list[tuple[Positions, pa.StructArray]]) -> Positions:

@@ -83,14 +83,14 @@ class LocalTime:
 
         From position ``second_pass_from`` on they are of the second pass.
         """
-        found = [0] * len(stamps)
+        times_us = [0] * len(stamps)
         bad: dict[int, Unreadable] = {}
         for position, stamp in enumerate(stamps):
             try:
-                found[position] = self.microseconds(stamp, position >= second_pass_from)
+                times_us[position] = self.microseconds(stamp, position >= second_pass_from)
             except Unreadable as unreadable:
                 bad[position] = unreadable
-        return np.array(found, np.int64), bad
+        return np.array(times_us, np.int64), bad
 
     def is_ambiguous(self, local: datetime) -> bool:
         return self.window(local) > timedelta(0)

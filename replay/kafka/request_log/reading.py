@@ -109,7 +109,7 @@ class BatchReader:
 
     def _read_careful(self, reading: Reading, positions: Sequence[int]) -> None:
         by_key: dict[int | None, dict[int, Envelope]] = {}
-        known: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
+        read: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
         for position in positions:
             try:
                 envelope = decode_envelope(reading.texts[position])
@@ -119,9 +119,9 @@ class BatchReader:
                 if key in self.readers:  # clients get the same metadata again and again
                     version = envelope.request_header.api_version
                     bodies = (key, version, bytes(envelope.request), bytes(envelope.response))
-                    if bodies not in known:
-                        known[bodies] = self.readers[key].read(envelope)
-                    reading.typed[position] = known[bodies]
+                    if bodies not in read:
+                        read[bodies] = self.readers[key].read(envelope)
+                    reading.typed[position] = read[bodies]
             except Unreadable as unreadable:
                 reading.rejected[position] = unreadable
                 continue

@@ -198,13 +198,13 @@ def _struct_of(columns: Columns) -> pa.StructArray:
 
 def misfits(table: pa.Table, api: Api, versions: pa.Int32Array) -> dict[int, str]:
     """The lines whose bodies do not fit, and what of them: ``request.topics is missing``."""
-    found: dict[int, str] = {}
+    paths: dict[int, str] = {}
     of_lines = versions.fill_null(-1).to_numpy().astype(np.int64)
     for name, message in (("request", api.request), ("response", api.response)):
         bodies = one_chunk(table.column(name))
         for lines, path in _misfits(message.body, bodies, np.arange(len(bodies)), of_lines):
-            found |= {line: f"{name}.{path}" for line in lines.tolist() if line not in found}
-    return found
+            paths |= {line: f"{name}.{path}" for line in lines.tolist() if line not in paths}
+    return paths
 
 
 def _misfits(
@@ -228,8 +228,8 @@ def _misfits(
                 yield lines, f"{name}.{path}"
         if field.limits is not None:
             least, largest = field.limits
-            found = pc.min_max(value).as_py()
-            if found["min"] is not None and (found["min"] < least or found["max"] > largest):
+            bounds = pc.min_max(value).as_py()
+            if bounds["min"] is not None and (bounds["min"] < least or bounds["max"] > largest):
                 values = value.fill_null(least).to_numpy(zero_copy_only=False)
                 outside = ((values < least) | (values > largest)) & (values != field.default)
                 yield parents[outside], f"{name} is out of range"

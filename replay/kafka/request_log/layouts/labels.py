@@ -9,7 +9,7 @@ import msgspec
 from ..line import MARKER
 from .reader import Framing, records_of
 from .stamps import StampReader
-from .wrappers import Path, found_in, is_escaped, leaves
+from .wrappers import Path, is_escaped, leaves, texts_in
 
 #: Names of fields that name a container, the most telling ones first.
 _NAMES = re.compile(r"pod|instance|host|node|stream|container|source|service|app|tag|name", re.I)
@@ -40,13 +40,13 @@ def labels(head: bytes, framing: Framing) -> Labels:
             values.setdefault(path, Counter())[value] += 1
     best = Labels((), ())
     for path, of_path in sorted(values.items(), key=lambda item: _rank(item[0])):
-        found = tuple(sorted(of_path))
-        is_many = len(found) > 1 and of_path.total() < 2 * len(found)  # one for each line
-        if is_many or len(found) > _VALUES_MAX or not all(map(_NUMBER.search, found)):
+        distinct = tuple(sorted(of_path))
+        is_many = len(distinct) > 1 and of_path.total() < 2 * len(distinct)  # one for each line
+        if is_many or len(distinct) > _VALUES_MAX or not all(map(_NUMBER.search, distinct)):
             continue
-        if len(found) > 1 or not best.values:
-            best = Labels(() if path[0] == _WORDS else path, found)
-        if len(found) > 1:
+        if len(distinct) > 1 or not best.values:
+            best = Labels(() if path[0] == _WORDS else path, distinct)
+        if len(distinct) > 1:
             break
     return best
 
@@ -68,6 +68,6 @@ def _labels_of(record: bytes) -> list[tuple[Path, str]]:
         value = msgspec.json.decode(record[record.index(b"{") : record.rindex(b"}") + 1])
     except (ValueError, msgspec.DecodeError):
         return []
-    texts = [found for _, found in found_in(value) if MARKER in found.text]
-    around = [one for found in texts for one in found.around]
-    return [(path, text) for one in around for path, text in leaves(one) if len(text) < 100]
+    texts = [text for _, text in texts_in(value) if MARKER in text.text]
+    around = [record for text in texts for record in text.around]
+    return [(path, text) for record in around for path, text in leaves(record) if len(text) < 100]

@@ -15,14 +15,14 @@ from ..line import LOGGER, MARKER, STAMP_BYTES, Reason, Unreadable, without_line
 from .text import TextLayout, are_usual_and_sound, is_usual, without_stamps_of_parts
 from .wrappers import (
     STREAM,
-    Found,
     Path,
-    found_at,
-    found_in,
+    Unwrapped,
     is_bare,
     is_escaped,
     marker_in,
     of_csv,
+    texts_in,
+    unwrapped_at,
 )
 
 #: A longer line is rejected, a longer physical one without being in memory as a whole.
@@ -176,13 +176,13 @@ class _Part:
     can_follow: bool = False
 
     @staticmethod
-    def of(found: Found) -> "_Part":
-        if found.around:
-            return _Part(found.label((STREAM,)) or "", found.text, can_follow=True)
-        carrier = _CARRIER.match(found.text)
+    def of(unwrapped: Unwrapped) -> "_Part":
+        if unwrapped.around:
+            return _Part(unwrapped.label((STREAM,)) or "", unwrapped.text, can_follow=True)
+        carrier = _CARRIER.match(unwrapped.text)
         if carrier is None:
-            return _Part("", found.text)
-        text = found.text[carrier.end() :]
+            return _Part("", unwrapped.text)
+        text = unwrapped.text[carrier.end() :]
         if carrier["stream"]:
             return _Part(carrier["stream"].decode(), text, carrier["tag"] == b"P", True)
         host_and_process = b" ".join(carrier["head"].rsplit(b" ", 2)[-2:])
@@ -194,7 +194,7 @@ class _Pending:
     """A line of which a part is there; ``parts`` are the texts that followed it."""
 
     number: int
-    found: Found
+    unwrapped: Unwrapped
     parts: list[bytes]
     is_open: bool
 
@@ -204,7 +204,7 @@ class _Pending:
 
     @property
     def text(self) -> bytes:
-        return b"".join([self.found.text.rstrip(b"\r\n"), *self.parts])
+        return b"".join([self.unwrapped.text.rstrip(b"\r\n"), *self.parts])
 
 
 class LineReader:
@@ -252,9 +252,9 @@ class LineReader:
                 continue
             if self._own not in raw:
                 continue
-            for found in self._found(raw):
-                if self._is_read(raw, found):
-                    self._take(number, found)
+            for unwrapped in self._unwrapped(raw):
+                if self._is_read(raw, unwrapped):
+                    self._take(number, unwrapped)
         out.sort()
         return out
 
@@ -276,13 +276,13 @@ class LineReader:
         """The line in a record that is like those before; None leaves it to ``_take``."""
         if not self._is_plain or self._pending:
             return None
-        found: Found | None = Found(raw)
+        line: Unwrapped | None = Unwrapped(raw)
         if self._paths[0] and not is_usual(raw):
-            found = found_at(raw, self._paths[0])
-        marker = found.text.find(MARKER) if found else -1
-        if found is None or not is_bare(found.text, marker):
+            line = unwrapped_at(raw, self._paths[0])
+        marker = line.text.find(MARKER) if line else -1
+        if line is None or not is_bare(line.text, marker):
             return None
-        return self._text.canonical(found.text.rstrip(), marker, found.records, is_all=False)
+        return self._text.canonical(line.text.rstrip(), marker, line.records, is_all=False)
 
     # --- records
 
@@ -305,11 +305,11 @@ class LineReader:
                     yield self._element_number, b"\n".join(self._element)
                     self._element = []
 
-    def _found(self, raw: bytes) -> list[Found]:
+    def _unwrapped(self, raw: bytes) -> list[Unwrapped]:
         raw = without_line_end(raw)
         if raw.startswith(b"{") and _BETWEEN_OBJECTS in raw:  # one line of them all
             objects = raw.replace(_BETWEEN_OBJECTS, b'}\n{"').split(b"\n")
-            return [found for part in objects for found in self._found(part)]
+            return [text for part in objects for text in self._unwrapped(part)]
         raw = without_stamps_of_parts(raw)
         marker = raw.find(MARKER)
         if marker >= 0:
@@ -317,23 +317,23 @@ class LineReader:
             is_json = is_escaped(raw, raw.find(MARKER))
         else:
             is_json = raw.lstrip()[:1] in (b"{", b"[") or self._paths[0] is not None
-        return (is_json and self._unwrapped(raw, 0)) or [Found(raw)]
+        return (is_json and self._unwrapped_json(raw, 0)) or [Unwrapped(raw)]
 
-    def _unwrapped(self, raw: bytes, level: int) -> list[Found]:
+    def _unwrapped_json(self, raw: bytes, level: int) -> list[Unwrapped]:
         """Returns what a text of JSON holds, through all its levels."""
         begin = _OBJECT.search(raw)
         value = memoryview(raw)[begin.start() if begin else 0 : raw.rfind(b"}") + 1]
         inner = []
-        for one in self._lines_in(value, raw, level):
-            marker = one.text.find(MARKER)
-            if level + 1 < _LEVELS_MAX and marker >= 0 and is_escaped(one.text, marker):
-                deeper = self._unwrapped(one.text, level + 1)
-                inner += [Found(d.text, (*one.around, *d.around)) for d in deeper] or [one]
+        for line in self._lines_in(value, raw, level):
+            marker = line.text.find(MARKER)
+            if level + 1 < _LEVELS_MAX and marker >= 0 and is_escaped(line.text, marker):
+                deeper = self._unwrapped_json(line.text, level + 1)
+                inner += [Unwrapped(d.text, (*line.around, *d.around)) for d in deeper] or [line]
             else:
-                inner.append(one)
+                inner.append(line)
         return inner
 
-    def _lines_in(self, json: memoryview, raw: bytes, level: int) -> list[Found]:
+    def _lines_in(self, json: memoryview, raw: bytes, level: int) -> list[Unwrapped]:
         """Returns what one level holds."""
         for text in (json, raw.strip().rstrip(b",")):
             try:
@@ -343,25 +343,25 @@ class LineReader:
                 continue
         else:
             return []
-        every = [*found_in(value)]
-        with_marker = {path for path, found in every if MARKER in found.text}
+        every = [*texts_in(value)]
+        with_marker = {path for path, unwrapped in every if MARKER in unwrapped.text}
         paths = sorted(with_marker, key=lambda path: (len(path), path))
         path = self._framing.line_field if level == 0 else None
         if path is None and paths:  # some keep the line twice, as it was and as it was parsed
             path = self._paths[level] = paths[0]
         path = path or self._paths[level]
-        return [found for at, found in every if at == path]
+        return [unwrapped for at, unwrapped in every if at == path]
 
     # --- lines
 
-    def _take(self, number: int, found: Found) -> None:
+    def _take(self, number: int, unwrapped: Unwrapped) -> None:
         """A text that is no whole line like those before: a part of one, or another's."""
-        if _LEFT_OUT in found.text:
+        if _LEFT_OUT in unwrapped.text:
             detail = "journalctl left out its text: use journalctl -o json --all"
-            self._reject(number, found.text, Unreadable(Reason.truncated, detail))
+            self._reject(number, unwrapped.text, Unreadable(Reason.truncated, detail))
             return
-        part = _Part.of(found)
-        marker = found.text.find(MARKER)
+        part = _Part.of(unwrapped)
+        marker = unwrapped.text.find(MARKER)
         pending = self._pending.get(part.stream)
         if pending and (
             pending.is_open or not (marker >= 0 or self._text.stamps.begins(part.text))
@@ -372,23 +372,23 @@ class LineReader:
             if marker < 0 and not part.is_open:
                 if part.text.rstrip().endswith(LOGGER):
                     cut = Unreadable(Reason.truncated, "its beginning is not there")
-                    self._reject(number, found.text, cut)
+                    self._reject(number, unwrapped.text, cut)
                 else:
                     self._count_other(part.text)
                 return
-            pending = self._pending[part.stream] = _Pending(number, found, [], part.is_open)
+            pending = self._pending[part.stream] = _Pending(number, unwrapped, [], part.is_open)
         if not pending.is_open:
             self._try(part.stream, pending, is_all=not part.can_follow)
 
     def _try(self, stream: str, pending: _Pending, is_all: bool) -> None:
         """Takes the line in if it is whole; with ``is_all`` of it there, as what it is."""
-        whole = Found(pending.text, pending.found.around)
+        whole = Unwrapped(pending.text, pending.unwrapped.around)
         marker = whole.text.find(MARKER)
         try:
             if len(whole.text) > self._line_bytes_max:
                 raise Unreadable(Reason.too_long)
             if is_escaped(whole.text, marker):  # a carrier has split what JSON is around the line
-                inner = self._unwrapped(whole.text, level=1 if whole.around else 0)
+                inner = self._unwrapped_json(whole.text, level=1 if whole.around else 0)
                 if not inner:
                     raise Unreadable(Reason.truncated, "the JSON around it is not whole")
                 whole, is_all = inner[0], True
@@ -402,9 +402,9 @@ class LineReader:
             is_cut = unreadable.reason is Reason.truncated
             if is_cut and not is_all:
                 return
-            if is_cut and whole.text.startswith(pending.found.text):
+            if is_cut and whole.text.startswith(pending.unwrapped.text):
                 # What followed it in its stream belonged to others.
-                whole = pending.found
+                whole = pending.unwrapped
                 for part in pending.parts:
                     self._count_other(part)
             self._reject(pending.number, whole.text, unreadable)
@@ -417,13 +417,13 @@ class LineReader:
 
     # --- whose, and what becomes of it
 
-    def _is_read(self, raw: bytes, found: Found) -> bool:
+    def _is_read(self, raw: bytes, unwrapped: Unwrapped) -> bool:
         by = self._framing.node_by
         if by is None:
             return True
         is_its: Callable[[str, Any], bool] = eq if by.path else _is_in
         if by.path:
-            label = found.label(by.path) if found.around else None
+            label = unwrapped.label(by.path) if unwrapped.around else None
         else:
             label = raw[:_PREFIX_BYTES].split(MARKER)[0].decode(errors="replace")
         is_own = is_its(by.value, label)
@@ -447,16 +447,16 @@ class LineReader:
 
     def _count_other(self, text: bytes) -> None:
         name = logger_of(text)
-        known = name in self._out.others or len(self._out.others) < _LOGGERS_MAX
-        self._out.others[name if known else "others"] += 1
+        is_counted = name in self._out.others or len(self._out.others) < _LOGGERS_MAX
+        self._out.others[name if is_counted else "others"] += 1
 
 
 def records_of(text: bytes, framing: Framing) -> list[bytes]:
     lines = text.splitlines()
     if framing.indent is None:
         return lines
-    found = LineReader("UTC", framing).elements(lines, 1)
-    return [record for _, record in found if isinstance(record, bytes)]
+    elements = LineReader("UTC", framing).elements(lines, 1)
+    return [record for _, record in elements if isinstance(record, bytes)]
 
 
 def logger_of(text: bytes) -> str:
@@ -465,8 +465,8 @@ def logger_of(text: bytes) -> str:
         return "blank lines"
     if _TRACE.match(text):
         return "stack traces"
-    found = _LOGGER.search(text[:_LOGGER_BYTES])
-    return (found[1] or found[2]).decode() if found else "unknown"
+    logger = _LOGGER.search(text[:_LOGGER_BYTES])
+    return (logger[1] or logger[2]).decode() if logger else "unknown"
 
 
 def _is_in(label: str, text: str) -> bool:

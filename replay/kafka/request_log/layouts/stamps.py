@@ -54,16 +54,16 @@ class StampReader:
 
     def of_text(self, text: bytes, start: int, stop: int) -> bytes | None:
         """The last timestamp in ``text[start:stop]``, or None. Raises ``Unreadable``."""
-        found = _AT.match(text, self._offset, stop) if self._offset >= start else None
-        if found is None or _has_stamp(text[found.end() : stop]):
+        match = _AT.match(text, self._offset, stop) if self._offset >= start else None
+        if match is None or _has_stamp(text[match.end() : stop]):
             every = [*_ANY.finditer(text, start, stop)]
             # A number of ten digits may be anything, so any other form goes before it.
-            dated = [one for one in every if one["epoch"] is None or one["fe"]] or every
+            dated = [stamp for stamp in every if stamp["epoch"] is None or stamp["fe"]] or every
             if not dated:
                 return None
-            found = dated[-1]
-            self._offset = found.start()
-        return self._canonical(found)
+            match = dated[-1]
+            self._offset = match.start()
+        return self._canonical(match)
 
     def without(self, text: bytes) -> bytes:
         """Returns what is before the last timestamp in a text, less other timestamps."""
@@ -89,28 +89,28 @@ class StampReader:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
         text = (f"{value:.3f}" if isinstance(value, float) else str(value)).encode()
-        found = _AT.fullmatch(text) or _ANY.fullmatch(text)
-        return None if found is None else self._canonical(found)
+        match = _AT.fullmatch(text) or _ANY.fullmatch(text)
+        return None if match is None else self._canonical(match)
 
-    def _canonical(self, found: re.Match[bytes]) -> bytes:
+    def _canonical(self, match: re.Match[bytes]) -> bytes:
         # The usual one, where it is usually.
-        if found.re is _AT and found.lastgroup == "f" and not self._is_padded:
-            stamp = found[0]
+        if match.re is _AT and match.lastgroup == "f" and not self._is_padded:
+            stamp = match[0]
             return stamp[:10].replace(b"/", b"-") + b" " + stamp[11:19] + b"," + stamp[20:23]
-        y, mo, d, h, mi, s, fraction, zone = found.group("y", "mo", "d", "h", "mi", "s", "f", "z")
-        if found["epoch"] if found.re is _ANY else None:
-            fraction = found["fe"]
-            return self._of_epoch(int(found["epoch"]), fraction and fraction[:3])
+        y, mo, d, h, mi, s, fraction, zone = match.group("y", "mo", "d", "h", "mi", "s", "f", "z")
+        if match["epoch"] if match.re is _ANY else None:
+            fraction = match["fe"]
+            return self._of_epoch(int(match["epoch"]), fraction and fraction[:3])
         if y is None:
-            y, h, mi, s, fraction = found.group("y2", "h2", "mi2", "s2", "f2")
+            y, h, mi, s, fraction = match.group("y2", "h2", "mi2", "s2", "f2")
             if y is not None:
-                mo = b"%02d" % (1 + _MONTHS.index(found["mon"]))
-                d = found["d2"].zfill(2)
+                mo = b"%02d" % (1 + _MONTHS.index(match["mon"]))
+                d = match["d2"].zfill(2)
             else:
-                y, mo, d, h, mi, s = found.group("y3", "mo3", "d3", "h3", "mi3", "s3")
-                fraction, zone = found["f3"] or found["f4"], found["z3"]
+                y, mo, d, h, mi, s = match.group("y3", "mo3", "d3", "h3", "mi3", "s3")
+                fraction, zone = match["f3"] or match["f4"], match["z3"]
         if fraction is None:
-            raise Unreadable(Reason.stamp_without_milliseconds, found[0].decode())
+            raise Unreadable(Reason.stamp_without_milliseconds, match[0].decode())
         if self._is_padded and len(fraction) == 6:
             fraction = fraction[3:]
         second = b"%s-%s-%s %s:%s:%s" % (y, mo, d, h, mi, s)

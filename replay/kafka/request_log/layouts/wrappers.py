@@ -21,7 +21,7 @@ STREAM = "stream"
 
 
 @dataclass(frozen=True)
-class Found:
+class Unwrapped:
     text: bytes
     around: tuple[Any, ...] = ()
 
@@ -70,7 +70,7 @@ def of_csv(text: bytes, marker: int) -> bytes | None:
     return text[begin + 1 : end if end >= 0 else len(text)].replace(b'""', b'"')
 
 
-def found_at(json: bytes, path: Path) -> Found | None:
+def unwrapped_at(json: bytes, path: Path) -> Unwrapped | None:
     """The text at a path, None where there is none."""
     around = []
     try:
@@ -81,22 +81,22 @@ def found_at(json: bytes, path: Path) -> Found | None:
         around.append(value)
         value = value.get(key) if isinstance(value, dict) else None
     text = text_of(value)
-    return None if text is None else Found(text, tuple(around))
+    return None if text is None else Unwrapped(text, tuple(around))
 
 
-def found_in(
+def texts_in(
     value: Any, path: Path = (), around: tuple[Any, ...] = ()
-) -> Iterator[tuple[Path, Found]]:
+) -> Iterator[tuple[Path, Unwrapped]]:
     """Every text in a decoded value, with its path; lists add nothing to paths."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from found_in(inner, (*path, key), (*around, value))
+            yield from texts_in(inner, (*path, key), (*around, value))
     elif (text := text_of(value)) is not None:
         if not text.isdigit():  # Loki has a time beside each line
-            yield path, Found(text, around)
+            yield path, Unwrapped(text, around)
     elif isinstance(value, list):
         for inner in value:
-            yield from found_in(inner, path, around)
+            yield from texts_in(inner, path, around)
 
 
 def text_of(value: Any) -> bytes | None:
