@@ -32,7 +32,7 @@ def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
 
 
 def expected_bytes(log_bytes: int) -> int:
-    """Returns what the tables of such logs take on disk, at most."""
+    """Estimates what the tables of such logs take on disk, at most."""
     return int(_TABLE_BYTES * log_bytes)
 
 

@@ -43,7 +43,7 @@ def no_space(warehouse: str) -> str:
 
 
 def known_cause(error: Exception, warehouse: str) -> str | None:
-    """Returns what is behind an error in other words: a disk, memory, rights, a damaged file."""
+    """Explains an error in other words: a disk, memory, rights, a damaged file."""
     if is_disk_full(error):
         return no_space(warehouse)
     if is_memory_full(error):

@@ -117,7 +117,7 @@ def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engi
 
 
 def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
-    """Returns what the manifests say, by recording; those that say nothing are left out."""
+    """Reads Kafka's versions from the manifests, by recording; those without are left out."""
     return {r.name: r.kafka_version for r in recordings if r.kafka_version}
 
 
@@ -156,7 +156,7 @@ def is_unwelcome(pages: Sequence[Page], conditions: Sequence[str], warehouse: Wa
 
 
 def _met(condition: str, pages: Sequence[Page], warehouse: Warehouse) -> list[str]:
-    """Finds where a condition is met."""
+    """Lists where a condition is met."""
     query = _FAILED_CHECKS
     if match := THRESHOLD.fullmatch(condition):
         name, figure, limit = match.groups()

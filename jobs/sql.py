@@ -159,7 +159,7 @@ class Shell:
                 writer.writerow(map(visible, cells) if is_seen else cells)
 
     def table(self, statement: str) -> list[str]:
-        """Returns what a statement gives, as lines in columns. Raises UserError."""
+        """Runs a statement and aligns its result in columns. Raises UserError."""
         schema, rows = self.catalog.query(statement)
         found = [[as_text(value) for value in row] for row in islice(rows, self.rows_max + 1)]
         if len(found) > self.rows_max:

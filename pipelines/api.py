@@ -89,7 +89,7 @@ class OpenWarehouse:
         return self.table(tables[rule], recording, where, as_)
 
     def decisions(self, recording: Names = None, as_: As = "pandas") -> Any:
-        """Returns what to do about each rule, per recording: advice, reason, gain and price."""
+        """Returns the advice on each rule, per recording: advice, reason, gain and price."""
         return self.table("decisions", recording, as_=as_)
 
     def headlines(self, recording: Names = None, as_: As = "pandas") -> Any:
@@ -97,7 +97,7 @@ class OpenWarehouse:
         return self.table("headlines", recording, as_=as_)
 
     def sql(self, statement: str, as_: As = "pandas") -> Any:
-        """Returns what a statement of DuckDB's SQL gives, which only reads::
+        """Runs a statement of DuckDB's SQL, which only reads::
 
         w.sql("SELECT api_name, count(*) AS requests FROM requests GROUP BY ALL")
         """

@@ -21,13 +21,13 @@ def of_rules(pattern: str) -> list[Path]:
 
 @cache
 def stated_by_rules(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """Returns what each rule's TOML file of that name states, by the rule's name."""
+    """Reads each rule's TOML file of that name, by the rule's name."""
     files = {file.parent.name: file.read_text("utf-8") for file in of_rules(name)}
     return {rule: tomllib.loads(text) for rule, text in files.items()}
 
 
 def rule_pages() -> Mapping[str, Mapping[str, Any]]:
-    """Returns what each rule's ``page.toml`` states, by the rule's name."""
+    """Reads each rule's ``page.toml``, by the rule's name."""
     return stated_by_rules("page.toml")
 
 

@@ -97,7 +97,7 @@ class Progress:
         return self._share, left_s, text
 
     def _scale(self) -> float:
-        """Returns how much longer than expected the stages took that are over."""
+        """Compares the time that stages took with what was expected."""
         expected_s = sum(self.expected[name] for name in self._passed)
         if not expected_s:
             return 1.0

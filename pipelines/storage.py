@@ -209,7 +209,7 @@ Place: TypeAlias = Path | Remote
 
 
 def place_of(text: "str | Place") -> Place:
-    """Returns what a path or a URI names. Raises UserError."""
+    """Opens the place that a path or a URI names. Raises UserError."""
     if isinstance(text, Remote):
         return text
     return Remote(normal(text)) if isinstance(text, str) and is_uri(text) else Path(text)
@@ -223,5 +223,5 @@ def name_within(place: Place, folder: Place) -> str | None:
 
 
 def joined(base: Place, name: str) -> Place:
-    """Returns what a name means that is relative to a folder, or absolute, or a URI."""
+    """Joins a folder and a name that is relative to it, or absolute, or a URI."""
     return place_of(name) if is_uri(name) or Path(name).is_absolute() else base / name

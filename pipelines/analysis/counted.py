@@ -63,7 +63,7 @@ class Outcomes:
 
     @property
     def last_us(self) -> int:
-        """Returns what no time of the rows is after, by the statistics of their files."""
+        """Bounds the times of the rows from above, by the statistics of their files."""
         found = (
             file.get(f"max.{column.name}")
             for table, files in self.files.items()
@@ -76,7 +76,7 @@ class Outcomes:
     def counted(
         self, code: str, phase: SteadyPhase, gaps: Iterable[LogGap], counted: Counted
     ) -> Counted:
-        """Returns what is counted, with its basis as it is now."""
+        """Restates what is counted, with its basis as it is now."""
         until_us = min(phase.until_us, counted.last_us + 1)
         begun = sorted(gap for gap in gaps if gap.after_us < counted.last_us)
         new = self.new_to(counted)

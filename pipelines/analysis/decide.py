@@ -163,7 +163,7 @@ def _facts(
     recordings: Sequence[str],
     limits: Mapping[str, Any],
 ) -> dict[str, Row]:
-    """Returns what was counted in the recent part of each recording, by its name."""
+    """Counts in the recent part of each recording, by its name."""
     text = rule.text("facts", **limits)
     rows = recent.rows(text, recordings).to_pylist()
     since = recent.warehouse.recent
@@ -246,7 +246,7 @@ def _weighed(
 
 
 def _too_little_data(rule: SummedRule, row: Row | None) -> Weighed:
-    """Returns what an interval lacks, and what it takes."""
+    """Names what an interval lacks, and what it takes."""
     row = row or {"figure": rule.headlines[0]["name"], "count": 0}
     facts = {"lacks": row["figure"], "count": row["count"], "count_needed": SAMPLES_MIN}
     return Weighed(Advice.NOT_ENOUGH, "too_little_data", {**facts, "seconds_needed": SHORT_S})

@@ -82,7 +82,7 @@ class Drawn(NamedTuple):
         return _within(self.figures, self.blocks, self._systematic, least=0.0)
 
     def less(self, before: "Drawn") -> Interval | None:
-        """Finds where the difference to a figure of another variant lies, in the same blocks.
+        """Bounds the difference to a figure of another variant, in the same blocks.
 
         What does not differ, whichever blocks are drawn, no error of predictions makes differ; what
         rises in no block is not taken to rise in another span, nor what falls in none to fall. A

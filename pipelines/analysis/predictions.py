@@ -49,7 +49,7 @@ def _side(row: Mapping[str, Any], width: int) -> str:
 
 
 def measure_name(row: Mapping[str, Any]) -> str:
-    """Returns what a row of prediction_accuracy measures: metric, group, unit."""
+    """Names what a row of prediction_accuracy measures: metric, group, unit."""
     group = "" if row["group_value"] == "all" else f" {row['group_value']}"
     unit = "" if row["unit"] in ("count", "share") else f", {row['unit']}"
     return f"{row['metric']}{group}{unit}"

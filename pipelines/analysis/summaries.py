@@ -102,7 +102,7 @@ def latency_summaries(
     task: "LatencySummaries",
     slices: Inputs = NO_INPUTS,
 ) -> list[DataFile]:
-    """Returns what the rules' texts ``latencies`` give, summed up.
+    """Sums up what the rules' texts ``latencies`` select.
 
     ``slices``: of the tables that they read, and of the histograms that they are added to.
     """

@@ -70,7 +70,7 @@ class Engine(Protocol):
 
     @property
     def cores(self) -> int:
-        """Counts how many tasks run at once."""
+        """Counts the tasks that run at once."""
 
     def of(self, warehouse: Warehouse) -> Self:
         """Returns this engine on another warehouse, or on what is recent in its own."""

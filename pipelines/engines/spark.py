@@ -60,7 +60,7 @@ class Spark:
 
     @cached_property
     def _driver(self) -> Local:
-        """Returns what runs small texts."""
+        """Returns the engine that runs small texts."""
         return Local(self.warehouse)
 
     @cached_property

@@ -134,7 +134,7 @@ def _files(place: Place, folder: Place) -> Iterator[tuple[str, str]]:
 
 
 def _request_head(path: str) -> bytes | str:
-    """Returns what a file has from its first request on, else what it is instead."""
+    """Reads a file from its first request on, else says what it is instead."""
     before = b""
     chunks = LogBytes(path, 0, _SEARCHED_BYTES).chunks()
     for chunk in chunks:

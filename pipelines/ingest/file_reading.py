@@ -61,7 +61,7 @@ class FileReading:
 
     @property
     def open_from(self) -> int | None:
-        """Finds where the first line begins that the last whole physical line does not end."""
+        """Finds the first line that the last whole physical line does not end."""
         lines = self.end.split(b"\n")[:-1]
         reader = LineReader(self.file.timezone, self.framing)
         reader.read(lines, 1)

@@ -165,7 +165,7 @@ def entries_of(manifest: Mapping[str, Any]) -> Manifest:
 
 
 def node_entry(entry: Any, number: int) -> NodeEntry:
-    """Returns what is read of a node, the one of this number from 1. Raises UserError."""
+    """Reads the entry of a node, the one of this number from 1. Raises UserError."""
     node_id = entry.get("node_id") if isinstance(entry, dict) else None
     where = f"node {node_id if is_id(node_id) else f'number {number}'} of {MANIFEST}"
     found = _converted(entry, NodeEntry, where)

@@ -34,7 +34,7 @@ def overlaps(
 
 
 def _overlaps(spans: Sequence[Span], slack: int) -> Iterator[Span]:
-    """Finds where spans, sorted, begin before those before them have ended."""
+    """Intersects spans, sorted, with those before them."""
     reached: int | None = None
     for first, last in spans:
         if reached is not None and first <= reached + slack:

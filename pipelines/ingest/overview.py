@@ -72,7 +72,7 @@ class NodeOverview:
 
     @property
     def role(self) -> str:
-        """Returns what the manifest states, else what its APIs show; empty if neither."""
+        """Returns the role that the manifest states, else that its APIs show; empty if neither."""
         return self.node.role or self.shown_role or ""
 
 
@@ -104,7 +104,7 @@ class Overview:
 
     @property
     def of_brokers(self) -> Span | None:
-        """Returns when all brokers logged; controllers that are not active have little to log."""
+        """Spans the time in which all brokers logged; standby controllers have little to log."""
         spans = [node.span for node in self.nodes if node.span and "broker" in node.role]
         first, last = (max(s[0] for s in spans), min(s[1] for s in spans)) if spans else (1, 0)
         return (first, last) if first <= last else None

@@ -119,7 +119,7 @@ def _inputs(
 
 
 def span_of(file: Mapping[str, Any]) -> Span | None:
-    """Returns when the requests of a file were completed; None where Delta's log does not say."""
+    """Reads the span of a file's completions; None where Delta's log does not have it."""
     first, last = file.get("min.completed_at"), file.get("max.completed_at")
     return None if first is None or last is None else (microseconds(first), microseconds(last))
 

@@ -248,7 +248,7 @@ class _Ingest:
     def _ingest_files(
         self, surveys: Sequence[Survey]
     ) -> tuple[dict[FileKey, Counts], list[Parsed]]:
-        """Returns what became of each file's lines, and what tasks found in them."""
+        """Ingests files: what became of each one's lines, and what tasks found in them."""
         warehouse = self.engine.warehouse
         done = {name: self.done[name] for name in _names(surveys)}
         writing = warehouse.writing(STEP, done, LOG_TABLES)
@@ -317,7 +317,7 @@ def _is_read_whole(survey: Survey) -> bool:
 
 
 def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
-    """Finds where damaged files begin to give what was not in them, as far as lines show it."""
+    """Finds the lines from which on damaged files hold what was not in them."""
     lines: dict[FileKey, int] = {}
     for file, line in (item for of in parsed for item in of.unsound.items()):
         lines[file] = min(line, lines.get(file, line))
@@ -343,7 +343,7 @@ def _names(surveys: Sequence[Survey]) -> list[str]:
 
 
 def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
-    """Finds where a file may be cut.
+    """Cuts a file into ranges.
 
     To read a part of a gzip stream one has to inflate all before it, which pays only as long as
     cores are idle otherwise.
@@ -356,7 +356,7 @@ def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
 def _earlier_spans(
     warehouse: Warehouse, surveys: Sequence[Survey], done: Mapping[str, int]
 ) -> dict[Node, list[Span]]:
-    """Returns when the requests were completed that the warehouse holds of these nodes, by file."""
+    """Reads, by file, when the requests were completed that the warehouse has of these nodes."""
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
     spans: dict[Node, list[Span]] = {}
     for file in kept_files(warehouse, REQUESTS, done):

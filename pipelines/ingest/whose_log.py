@@ -73,7 +73,7 @@ def wrong_logs(recording: Recording, senders: Senders) -> list[str]:
 
 
 def _proof_against(node: Node, sent: _Sent) -> str | None:
-    """Returns what a log has that this node's cannot have; None where it may be this node's."""
+    """Proves that a log is not this node's, by what it has; None where it may be."""
     own = Counter({key: count for key, count in sent.items() if key[1] == node.node_id})
     by_nodes = sum(count for (_, sender), count in sent.items() if sender >= 0)
     if own.total() >= max(_REQUESTS_MIN, _SHARE_MIN * by_nodes):

@@ -80,7 +80,7 @@ def write_project(
 def failing_rows(
     warehouse: str, recordings: Sequence[str], expectations: Sequence[Expectation], kept_rows: int
 ) -> dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]:
-    """Counts how many rows of each recording fail expectations, and the first of them.
+    """Counts the rows of each recording that fail expectations, and keeps the first.
 
     For those that this program does not count itself. One that is not of rows counts once. Raises
     UserError for an expectation that Great Expectations does not have.

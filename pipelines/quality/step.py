@@ -104,7 +104,7 @@ def check(
 
 
 def _basis(follows_from: str | None) -> str:
-    """Returns what results follow from, whichever files have it: maintenance merges them."""
+    """States what results follow from, whichever files have it: maintenance merges them."""
     return (follows_from or "").rpartition(" ")[0]
 
 
@@ -114,7 +114,7 @@ def _begins(
     stated: Mapping[str, str | None],
     wanted: Mapping[str, str],
 ) -> dict[str, datetime]:
-    """Returns when what is to be checked begins in recordings of which the rest was; they grow."""
+    """Finds where the checks of recordings that grow go on."""
     begins = {}
     for name, moment in recent.items():
         identity, *of_tables = (stated[name] or "").split(" ")
@@ -224,7 +224,7 @@ def _follows_from(
     expectations: Sequence[Expectation],
     kept_rows: int,
 ) -> dict[str, str]:
-    """Returns what results follow from: expectations, lineage, and the files of a recording.
+    """States what results follow from: expectations, lineage, and the files of a recording.
 
     Raises UserError where there is nothing to check yet.
     """

@@ -56,7 +56,7 @@ def failing(expectation: Expectation) -> Failing | None:
 
 
 def counting(table: str, expected: Sequence[Failing]) -> str:
-    """Counts how many rows of each recording fail: rows of (recording, first, counts).
+    """Counts the rows of each recording that fail: rows of (recording, first, counts).
 
     ``counts`` are of the expectations from number ``first`` on, the first of which are those with
     conditions. Before them, at -1, is the number of the table's rows.

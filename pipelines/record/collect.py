@@ -38,7 +38,7 @@ _QUARTER, _LATE_MAX = timedelta(minutes=15), timedelta(minutes=5)
 
 
 def source_of(node: Node, given: Sequence[str]) -> str | None:
-    """Finds where ``--logs`` says that a node's log is; ``ID=SOURCE`` wins. Raises UserError."""
+    """Finds a node's log by ``--logs``; ``ID=SOURCE`` wins. Raises UserError."""
     of_one = f"{node.node_id}="
     own = [text.removeprefix(of_one) for text in given if text.startswith(of_one)]
     texts = own or [text for text in given if not re.match(r"\d+=", text)]

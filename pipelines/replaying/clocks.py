@@ -91,7 +91,7 @@ def _summed(
     until_us: int | None = None,
     kept: Kept | None = None,
 ) -> tuple[dict[str, pa.Table], pa.Table]:
-    """Returns what was kept and what lines until a time add, by name; and the pairs after it.
+    """Adds what lines until a time show to what was kept, by name; and the pairs after it.
 
     ``until_us``: None where the log is closed.
     """

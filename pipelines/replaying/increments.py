@@ -187,14 +187,14 @@ class GrowingReplay:
         return (saved, sums) if is_as_it_was else None
 
     def _sums(self, kept: Kept | None = None) -> Inputs:
-        """Returns what the rule's texts are given: what was kept and what later ingests add."""
+        """Returns the inputs of the rule's texts: what was kept and what later ingests add."""
         return {
             name: summed(self._engine, self._steps.sum(name), self._recording, name, kept)
             for name in self._steps.sums
         }
 
     def _follows_from(self, until_us: int, sums: Inputs, seen: FollowsFrom | None = None) -> str:
-        """Returns what rows up to a time follow from: the ingests seen, the rule, its dependencies.
+        """States what rows up to a time follow from: the ingests seen, the rule, its dependencies.
 
         Of ``seen``, what the states have seen already; else all that is there now.
         """

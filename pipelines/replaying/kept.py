@@ -97,7 +97,7 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def heartbeats_of(engine: Engine, recording: str, kept: Kept | None) -> pa.Table:
-    """Returns what all heartbeats of a recording show, given what was kept of them."""
+    """Sums up all heartbeats of a recording, given what was kept of them."""
     return summed(engine, Text.read(HEARTBEATS), recording, "heartbeats", kept)
 
 

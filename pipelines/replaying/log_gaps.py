@@ -91,7 +91,7 @@ def gaps_in(
 
 
 def voters_table(voters: Mapping[str, Collection[int]]) -> pa.Table:
-    """Returns what texts read as ``voters``: the ids of each recording's metadata quorum."""
+    """Makes the table ``voters`` of texts: the ids of each recording's metadata quorum."""
     rows = [{"recording": name, "voter": voter} for name, ids in voters.items() for voter in ids]
     schema = pa.schema({"recording": pa.string(), "voter": pa.int32()})
     return pa.Table.from_pylist(rows, schema)

@@ -77,7 +77,7 @@ class RuleTexts:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Returns what its outcomes follow from, with all that these import."""
+        """Lists the modules that its outcomes follow from, with all that these import."""
         return (_SEAM, self.rule.start.__module__)
 
     @property
@@ -87,7 +87,7 @@ class RuleTexts:
 
     @property
     def page(self) -> Mapping[str, Any]:
-        """Returns what its ``page.toml`` states."""
+        """Reads its ``page.toml``."""
         return rule_pages()[self.name]
 
     def code(self) -> str:

@@ -28,7 +28,7 @@ _COLUMNS = ("measure", *_FIGURES, "values", "unknown", "result")
 
 
 def sentence(rows: Iterable[Row]) -> str:
-    """Counts how many of each kind pass: kinds are never added up."""
+    """Counts those of each kind that pass: kinds are never added up."""
     judged = [row for row in rows if row["tolerance"] is not None]
     if not judged:
         return "No prediction was checked against a recording."
@@ -105,7 +105,7 @@ def _cells(row: Row, noise: float | None) -> list[str]:
 
 
 def _measure(row: Row) -> str:
-    """Returns what a row measures, in words."""
+    """Names what a row measures, in words."""
     names: Mapping[str, str] = rule_pages()[row["rule"]]["metrics"]
     unit = words.UNITS.get(row["unit"], row["unit"])
     name = names.get(row["metric"], row["metric"]) + (f" ({unit})" if unit else "")

@@ -100,7 +100,7 @@ def _is_small(chart: Chart) -> bool:
 
 
 def _edge(chart: Chart) -> float | None:
-    """Finds where zero is on a log axis: at the power of ten below everything else."""
+    """Places zero on a log axis: at the power of ten below everything else."""
     xs = [x for line in chart.lines for x in line.x] + [mark.x for mark in chart.marks]
     if chart.x_scale != "log" or min(xs, default=1) > 0:
         return None

@@ -38,7 +38,7 @@ class Calculator:
 
 
 def blocks(database: DuckDBPyConnection, recording: str) -> list[Block]:
-    """Returns which nodes are affected, by how much."""
+    """Lists the nodes that are affected, and by how much."""
     effects = _by_node(marks.rows(database, _EFFECTS, recording=recording))
     return [effects] if effects else []
 

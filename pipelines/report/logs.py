@@ -76,7 +76,7 @@ class Logs:
 
     @property
     def notes(self) -> list[str]:
-        """Returns which logs are empty without being a gap."""
+        """Names logs that are empty without being a gap."""
         lacking = {gap["node_id"] for gap in self.gaps}
         idle = (n["node_id"] for n in self.nodes if not n["requests"])
         why = "it was down, or is a controller without requests while another one was active"
@@ -84,7 +84,7 @@ class Logs:
 
     @property
     def facts(self) -> list[str]:
-        """Returns what was recorded, in a few words each."""
+        """Describes what was recorded, in a few words each."""
         first = min((n["first_us"] for n in self.nodes if n["first_us"] is not None), default=None)
         last = max((n["last_us"] for n in self.nodes if n["last_us"] is not None), default=None)
         found = [self.version] if self.version else []
@@ -155,7 +155,7 @@ def read(
     recordings: Sequence[str],
     stated_versions: Mapping[str, str],
 ) -> list[Logs]:
-    """Returns what was read of those recordings that are there, in their order."""
+    """Reads the logs of those recordings that are there, in their order."""
     queries = (marks.rows(database, sql) for sql in (FILES, REJECTED, CLOCKS))
     found = [*map(marks.grouped, (*queries, gaps.to_pylist()))]
     return [

@@ -133,7 +133,7 @@ def grouped(found: Iterable[Row], column: str = "recording") -> dict[str, list[R
 
 
 def shown(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block | None:
-    """Returns what a specification shows of a recording; None where there is nothing."""
+    """Makes what a specification shows of a recording; None where there is nothing."""
     found = rows(database, spec["query"], **values)
     return _MARKS[spec["mark"]](spec, found) if found else None
 

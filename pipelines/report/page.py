@@ -66,13 +66,13 @@ def render(pages: Sequence[Page]) -> str:
 
 
 def _mark(block: object) -> str:
-    """Returns which macro shows it."""
+    """Names the macro that shows it."""
     kinds = {Chart: "chart", Bars: "bars", Slowest: "slowest"}
     return kinds.get(type(block), "table")
 
 
 def _finalized(value: object) -> object:
-    """Returns what a {{ }} prints: logs may hold characters that would hide or reorder text."""
+    """Prints a {{ }}: logs may hold characters that would hide or reorder text."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return words.visible(value)
     return words.NOT_KNOWN if value is None else value

@@ -230,7 +230,7 @@ def of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) -> list
 
 
 def rows_of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) -> int:
-    """Counts how many rows they have; -1 where one does not state it."""
+    """Adds up their rows; -1 where one does not state it."""
     counts = [file.get("num_records") for file in of_step(files, table, step)]
     return -1 if None in counts else sum(map(int, filter(None, counts)))
 

@@ -97,7 +97,7 @@ def _ingested(warehouse: Warehouse, names: Sequence[str]) -> dict[str, Ingested]
 def _kafka_versions(
     warehouse: Warehouse, ingested: Mapping[str, Ingested]
 ) -> dict[str, tuple[str, ...]]:
-    """Returns what brokers called themselves in the last minutes of each recording."""
+    """Reads the versions of brokers from the last minutes of each recording."""
     if not warehouse.exists(REQUESTS):
         return {}
     dataset = commits.dataset(warehouse.open(REQUESTS), warehouse.uri_of(REQUESTS))

@@ -269,7 +269,7 @@ class Writing:
     tables: Collection[Table]
 
     def files(self) -> TableFiles:
-        """Finds where to write rows, on the driver or in a task: a plain value."""
+        """Returns the files to write rows to, on the driver or in a task: a plain value."""
         return TableFiles(self.warehouse.path, commits.file_name(max(self.epochs.values())))
 
     def begin(self, since: Mapping[Table, Mapping[str, int]] | None = None) -> None:
@@ -389,7 +389,7 @@ def sql_text(text: str) -> str:
 
 
 def made_anew(table: Table, path: str) -> str:
-    """Returns how a table whose rows cannot be used is made again, as the end of a sentence."""
+    """Ends a sentence with how a table whose rows cannot be used is made again."""
     if table in (*LOG_TABLES, *OBSERVATIONS):
         return (
             "run kip-replay run on the recordings with another --warehouse, which reads the logs "

@@ -36,7 +36,7 @@ def response_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
 
 
 def newer_versions(requests: pa.StructArray) -> Counter[tuple[int, int]]:
-    """Counts how many requests are newer than the schemas, by API key and version."""
+    """Counts the requests that are newer than the schemas, by API key and version."""
     keys, versions = (pc.struct_field(requests, name) for name in ("api_key", "api_version"))
     newer: Counter[tuple[int, int]] = Counter()
     for key, api in APIS.items():

@@ -71,7 +71,7 @@ def _side_by_side(requested: pa.ListArray, returned: pa.ListArray) -> pa.ListArr
 
 
 def _matches(requested: pa.ListArray, returned: pa.ListArray) -> pa.Int64Array | None:
-    """Finds where the response of each requested partition is, null where there is none."""
+    """Finds the response of each requested partition, null where there is none."""
     both = [lists_in(partitions) for partitions in (requested, returned)]
     (lengths, request), (lengths_returned, response) = both
     if np.array_equal(lengths, lengths_returned) and all(

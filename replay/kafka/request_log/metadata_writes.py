@@ -188,7 +188,7 @@ AlterConfigsResponse response
 
 
 def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
-    """Returns what was altered, each resource with its error."""
+    """Reads what was altered, each resource with its error."""
     error = None if response is None else 0
     if request is None:
         return TypedRows(metadata_write=(None, error, None))

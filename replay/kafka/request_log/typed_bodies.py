@@ -102,7 +102,7 @@ def read_fitting(
 
 
 def _read(lines: Sequence[bytes], schema: pa.Schema, unexpected: str) -> pa.Table | str:
-    """Returns what does not fit, where some line does not."""
+    """Reads lines of JSON; returns what does not fit, where some line does not."""
     if not lines:
         return schema.empty_table()
     text = b"\n".join(lines)
@@ -210,7 +210,7 @@ def misfits(table: pa.Table, api: Api, versions: pa.Int32Array) -> dict[int, str
 def _misfits(
     struct: Struct, array: pa.StructArray, rows: Positions, versions: Positions
 ) -> Iterator[tuple[Positions, str]]:
-    """Returns which of ``rows``, which the structs come from, have a field that does not fit."""
+    """Yields those of ``rows``, which the structs come from, with a field that does not fit."""
     for field in struct.fields:
         name = field.json_name
         value, parents = array.field(name), rows

@@ -259,7 +259,7 @@ class LineReader:
         return out
 
     def ended(self) -> Lines:
-        """Returns what was still under way where the file, or the part of it, ends."""
+        """Finishes what was still under way where the file, or the part of it, ends."""
         out = self._out = Lines()
         for stream in [*self._pending]:
             self._give_up(stream)
@@ -320,7 +320,7 @@ class LineReader:
         return (is_json and self._unwrapped_json(raw, 0)) or [Unwrapped(raw)]
 
     def _unwrapped_json(self, raw: bytes, level: int) -> list[Unwrapped]:
-        """Returns what a text of JSON holds, through all its levels."""
+        """Unwraps a text of JSON, through all its levels."""
         begin = _OBJECT.search(raw)
         value = memoryview(raw)[begin.start() if begin else 0 : raw.rfind(b"}") + 1]
         inner = []
@@ -334,7 +334,7 @@ class LineReader:
         return inner
 
     def _lines_in(self, json: memoryview, raw: bytes, level: int) -> list[Unwrapped]:
-        """Returns what one level holds."""
+        """Unwraps one level."""
         for text in (json, raw.strip().rstrip(b",")):
             try:
                 value = msgspec.json.decode(text)

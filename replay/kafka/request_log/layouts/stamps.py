@@ -66,7 +66,7 @@ class StampReader:
         return self._canonical(match)
 
     def without(self, text: bytes) -> bytes:
-        """Returns what is before the last timestamp in a text, less other timestamps."""
+        """Cuts a text before its last timestamp, and removes other timestamps."""
         return b" ".join(_ANY.sub(b"\0", text).split(b"\0")[:-1])
 
     def begins(self, text: bytes) -> bool:

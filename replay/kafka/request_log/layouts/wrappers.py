@@ -29,7 +29,7 @@ class Unwrapped:
         return [*reversed(self.around)]
 
     def label(self, path: Path) -> str | None:
-        """Returns what is at a path, in the outermost object that has it."""
+        """Reads the value at a path, in the outermost object that has it."""
         for record in reversed(self.records()):
             if (value := _at(record, path)) is not None:
                 return str(value)
