@@ -16,7 +16,7 @@ STAGES: Mapping[str, tuple[float, float]] = {
 }
 #: Of the warehouse, for each byte of uncompressed log: no recording has needed more.
 _TABLE_BYTES = 0.5
-#: The same machine parses a byte of a line in so many seconds.
+#: The same machine parses a byte of a line in this many seconds.
 _BYTE_S = 2.3e-8
 _TIMED_BYTES_MIN = 4 << 20
 

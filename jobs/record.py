@@ -48,7 +48,7 @@ PARSER.add_argument(
 for _name, _default, _help in (
     ("--minutes", 5.0, "how long to record"),
     ("--mb-per-second-max", 50.0, "stop if a node writes more over 10 s"),
-    ("--mb-max", 5000.0, "stop at so many of all nodes"),
+    ("--mb-max", 5000.0, "stop at this many of all nodes"),
 ):
     _help = f"{_help} (default: {_default:g})"
     PARSER.add_argument(_name, type=float, default=_default, metavar="N", help=_help)

@@ -39,7 +39,7 @@ def stage(name: str) -> None:
 
 
 def done(done_bytes: int, of_bytes: int) -> None:
-    """So many more bytes of the stage are done; 0 leaves it to the tasks (``watch``)."""
+    """Adds bytes of the stage that are done; 0 leaves it to the tasks (``watch``)."""
     if _shown is not None:
         _shown.done_bytes += done_bytes
         _shown.of_bytes = of_bytes

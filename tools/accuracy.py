@@ -23,7 +23,7 @@ from tools.printed import DOCS, fill
 
 _ERRORS_HEAD = """\
 # The largest errors of predictions by variant and metric, in the metric's unit and relative to what
-# was predicted, of so many predictions of another cluster; of self-checks where none was predicted.
+# was predicted, of `count` predictions of another cluster; of self-checks where none was predicted.
 # Printed by `make docs` from the table prediction_accuracy; do not edit.
 """
 #: The most telling kind last.

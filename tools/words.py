@@ -17,7 +17,7 @@ _WORDS = {
     r"told|asked|said|(?<!be )answered": "returned, requested, recorded, stated",
     r"stands?(?! for| in for| out)|stood": "is",
     r"(?<!/)beats?(?!/)|seats?|knees?": "heartbeats, replica_index, elbow",
-    r"handed out|in the place of": "emitted, instead of",
+    r"handed out|in the place of|so many": "emitted, instead of, this many",
 }
 _ANY = re.compile("|".join(rf"(?<![A-Za-z])(?:{word})(?![a-z])" for word in _WORDS), re.IGNORECASE)
 _OTHERS = (".png", ".ipynb", ".json")

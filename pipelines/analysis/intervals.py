@@ -35,7 +35,7 @@ BLOCKS = 32
 #: nor what has too few values or too little time (``SAMPLES_MIN``, ``SHORT_S``).
 SAMPLES_MINEST_BLOCKS, SAMPLES_MINEST_BEYOND = 4, 3
 _RESAMPLES = 400
-#: Up to so many numbers a histogram has them in a table, which is quicker than searching.
+#: Up to this many numbers a histogram has them in a table, which is quicker than searching.
 _CELLS_MAX = 1 << 22
 _PERCENTILE = re.compile(r"_p\d+$")
 #: Percentiles of resampled figures that bound nine of ten.
@@ -64,7 +64,7 @@ class Error(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A figure for each row of ``draws`` of so many ``blocks``; ``error``: the systematic one.
+    """A figure for each row of ``draws`` of this many ``blocks``; ``error``: the systematic one.
 
     ``in_blocks``: of each block alone, where the figure is a sum of theirs. ``is_ratio``: a variant
     changes it by a share.

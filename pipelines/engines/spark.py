@@ -220,7 +220,7 @@ class Spark:
 def _scanned(
     schema: pa.Schema, named: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of parts of files: every so many row groups."""
+    """The rows of parts of files: every this many row groups."""
     for part in (part for batch in batches for part in batch.to_pylist()):
         filesystem, path = filesystem_of(part["uri"])
         with pq.ParquetFile(

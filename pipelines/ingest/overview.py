@@ -38,7 +38,7 @@ from kip_replay.replay.kafka.request_log.layouts import Lines
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
 _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
-#: So many files are parsed in part, evenly among all; of others only stamps are read.
+#: This many files are parsed in part, evenly among all; of others only stamps are read.
 _PARSED_FILES = 128
 #: Compressed bytes that are inflated for their tails, in some seconds.
 _INFLATED_BYTES = 64 << 20

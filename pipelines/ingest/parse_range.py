@@ -18,7 +18,7 @@ from kip_replay.replay.table import TEXT
 #: Lines parsed at once: what is read of them costs memory several times.
 _BATCH_BYTES = 16 << 20
 _BATCH_LINES = 1 << 15
-#: Small files are parsed together until they have so many bytes: a batch takes as long as 50 lines.
+#: Small files are parsed together up to this many bytes: a batch takes as long as 50 lines
 _TOGETHER_BYTES = 1 << 20
 
 

@@ -18,7 +18,7 @@ from kip_replay.replay.kafka.request_log.line import Unreadable
 
 #: A line may be longer than a chunk: this far its end is looked for.
 _HEAD_BYTES_MAX = 16 << 20
-#: METADATA, configs and groups tell what held when a log began: looked for so many times as far.
+#: METADATA, configs and groups tell what held when a log began: looked for this many times as far.
 _TELLING, _FURTHER = re.compile(rb'requestApiKey\\*":(3|8|14|15|32|69),'), 8
 
 

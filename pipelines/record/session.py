@@ -22,7 +22,7 @@ OFF = "WARN"
 _IN_FLIGHT_S = 2.0
 #: A command that can read its log says so by then.
 _CHECK_S = 30.0
-#: Over so many seconds a rate counts as sustained; a node that is polled has logged a request.
+#: Over this many seconds a rate counts as sustained; a node that is polled has logged a request.
 _RATE_S = 10
 _FREE_MB_MIN = 500
 _UNDO_TRIES, _UNDO_WAIT_S = 3, 2.0

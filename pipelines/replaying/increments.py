@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kip_replay.pipelines.replaying.replay import Rules
 
 _US = 1_000_000
-#: States of so many increments before the last stay: lines of their time may come late.
+#: States of this many increments before the last stay: lines of their time may come late.
 _OLDER_STATES = 2
 #: No clock of a machine that writes to a warehouse is as far from another's.
 _CLOCKS_APART_MS = 600_000

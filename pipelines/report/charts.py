@@ -24,7 +24,7 @@ from kip_replay.pipelines.report.marks import Bar, Bars, Chart, Line, Slowest
 
 HERE = Path(__file__).parent
 _SCRIPTS = "axes.js", "charts.js", "page.js", "fleet.js"
-#: Charts of at most so many x have a table beside them, and all digits that matter.
+#: Charts of at most this many x have a table beside them, and all digits that matter.
 SMALL = 40
 #: Digits of a figure of a large chart: a picture shows no more.
 _DIGITS, _X_DIGITS, _ALL_DIGITS = 3, 4, 6
@@ -121,13 +121,13 @@ def _place(x: float, edge: float | None, digits: int = _ALL_DIGITS) -> float:
 
 
 def _short(value: float, digits: int = _ALL_DIGITS) -> float:
-    """Milliseconds of a time in seconds, else so many digits; 3 rather than 3.0."""
+    """Milliseconds of a time in seconds, else this many digits; 3 rather than 3.0."""
     value = round(value, 3) if abs(value) >= 1e6 else float(f"{value:.{digits}g}")
     return int(value) if value == int(value) else value
 
 
 def _written(value: float | None, digits: int, is_share: bool) -> str:
-    """A number of JSON with so many digits; shares have four decimals."""
+    """A number of JSON with this many digits; shares have four decimals."""
     if value is None or not math.isfinite(value):
         return "null"
     text = f"{round(value, 4):g}" if is_share else f"{value:.{digits}g}"

@@ -2,7 +2,7 @@
 
 A specification is a table of a ``page.toml``: ``mark`` (lines, bars, table or slowest), ``name``,
 ``note``, what its axes are, and a ``query`` on the warehouse's tables and views. Queries are
-bounded: views have at most so many points, buckets or rows of each recording.
+bounded: views have at most this many points, buckets or rows of each recording.
 """
 
 import re

@@ -83,7 +83,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, characters: int) -> str:
-    """At most so many characters, with … where some are missing."""
+    """At most this many characters, with … where some are missing."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 

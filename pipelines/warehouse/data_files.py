@@ -241,5 +241,5 @@ def microseconds(time: datetime) -> int:
 
 
 def moment(us: int) -> datetime:
-    """The time so many microseconds after 1970 began, in UTC."""
+    """Converts microseconds since 1970 to a time in UTC."""
     return _EPOCH + timedelta(microseconds=us)

@@ -27,7 +27,7 @@ STAMP_ERROR_US = 50_000
 
 
 class Order(NamedTuple):
-    """Events on ``before`` that come before events on ``after``: so many ``pairs`` of a kind.
+    """Events on ``before`` that come before events on ``after``: ``pairs`` of a kind.
 
     ``gap_us`` is None where they are too few to bound anything.
     """

@@ -40,7 +40,7 @@ _OBJECT = re.compile(rb"\{\s*\"")
 _LEFT_OUT = b'"MESSAGE":null'
 _LOGGER = re.compile(rb"\(([\w.$]+)\)\s*$|\b([a-z][\w$]*(?:\.[\w$]+){2,})\b")
 _TRACE = re.compile(rb"\s+(?:at |\.\.\. )|(?:Caused by|Suppressed): |[\w.$]+(?:Exception|Error)\b")
-#: Of a second, where a stamp has so many.
+#: Of a second, where a stamp has this many.
 _SIX_DECIMALS = re.compile(rb":\d\d[.,](\d{6})(?!\d)")
 _LOGGERS_MAX, _LOGGER_BYTES = 100, 1000
 #: Around a label in front of a line.

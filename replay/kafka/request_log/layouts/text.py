@@ -15,7 +15,7 @@ _USUAL_END = b"}} " + LOGGER
 _DEPRECATED = b'"requestApiVersionDeprecated":true'
 #: Is near the end of what every Kafka since 2.5 writes.
 _LAST_FIELD, _LAST_BYTES = b'"clientInformation":{', 1000
-#: Behind an object whose end is not plain, so many braces are tried.
+#: Behind an object whose end is not plain, this many braces are tried.
 _BRACES_MAX = 8
 #: What `docker logs --timestamps` and older kubelets put between the parts of a split line.
 _STAMP_OF_PART = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ")
