@@ -1,12 +1,13 @@
 """one_ms_sooner: what if every response to a FETCH were sent a millisecond sooner?"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
-
-from .tables import SOONER_OUTCOMES
+from kip_replay.replay.outcomes import RECORDED, Variant
+from kip_replay.replay.records import Outcome, Records, column, outcome_table
+from kip_replay.replay.table import AT, MS, REQUEST_ID
 
 RULE = "one_ms_sooner"
 SOONER = "sooner"
@@ -15,22 +16,29 @@ INPUT_SCHEMA = pa.schema(
 )
 
 
+@dataclass(slots=True, kw_only=True)
+class Sooner(Outcome):
+    """How long each FETCH waits."""
+
+    request_id: str = column(REQUEST_ID.type, REQUEST_ID.comment)
+    built_at: int = column(AT, "the response was built")
+    wait_ms: float = column(MS, "until the response")
+
+
+SOONER_OUTCOMES = outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
+
+
 class OneMsSooner:
     """The replay of one node's FETCHes."""
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        rows = Rows(SOONER_OUTCOMES.without("recording"))
+        outcomes = Records[Sooner](SOONER_OUTCOMES, RULE)
         for fetch in batch.to_pylist():
             wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
             for variant, wait in ((RECORDED, wait_ms), (SOONER, max(0.0, wait_ms - 1))):
-                rows.add(
-                    **Variant(variant).what_if(RULE),
-                    request_id=fetch["request_id"],
-                    built_at=fetch["built_us"],
-                    wait_ms=wait,
-                    verdict=Verdict.REPLAYED,
-                )
-        return [rows.take()]
+                sent = {"request_id": fetch["request_id"], "built_at": fetch["built_us"]}
+                outcomes.add(Sooner(variant=Variant(variant), **sent, wait_ms=wait))
+        return [outcomes.take()]
 
     def finish(self) -> Sequence[pa.RecordBatch]:
         return self.feed(pa.RecordBatch.from_pylist([], INPUT_SCHEMA))
