@@ -1,13 +1,20 @@
 """one_ms_sooner: what if every response to a FETCH were sent a millisecond sooner?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from kip_replay.replay.outcomes import RECORDED, Variant
-from kip_replay.replay.records import Outcome, Records, column, outcome_table
-from kip_replay.replay.table import AT, MS, REQUEST_ID
+from kip_replay.replay.records import (
+    At,
+    Ms,
+    Outcome,
+    Records,
+    RequiredText,
+    column,
+    outcome_table,
+)
+from kip_replay.replay.table import REQUEST_ID
 
 RULE = "one_ms_sooner"
 SOONER = "sooner"
@@ -16,13 +23,12 @@ INPUT_SCHEMA = pa.schema(
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class Sooner(Outcome):
+class Sooner(Outcome, kw_only=True, gc=False):
     """How long each FETCH waits."""
 
-    request_id: str = column(REQUEST_ID.type, REQUEST_ID.comment)
-    built_at: int = column(AT, "the response was built")
-    wait_ms: float = column(MS, "until the response")
+    request_id: RequiredText = column(REQUEST_ID.comment)
+    built_at: At = column("the response was built")
+    wait_ms: Ms = column("until the response")
 
 
 SOONER_OUTCOMES = outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
