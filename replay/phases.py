@@ -8,9 +8,6 @@ middle of normal work has no such moment: then the log's own begin or end bounds
 
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 STARTING, STEADY, STOPPING = "starting", "steady", "stopping"
 
 
@@ -24,14 +21,10 @@ class SteadyPhase(NamedTuple):
     def span_s(self) -> float:
         return (self.until_us - self.from_us) / 1e6
 
-    def phase_of(self, times: pa.Array) -> pa.Array:
-        times_us = times.cast(pa.int64())
-        return pc.case_when(
-            pc.make_struct(pc.less(times_us, self.from_us), pc.less(times_us, self.until_us)),
-            pa.scalar(STARTING),
-            pa.scalar(STEADY),
-            pa.scalar(STOPPING),
-        )
+    def phase_of(self, at_us: int) -> str:
+        if at_us < self.from_us:
+            return STARTING
+        return STEADY if at_us < self.until_us else STOPPING
 
 
 #: A phase without bounds, for logs that are replayed without knowing it.

@@ -24,18 +24,23 @@ Long = Annotated[int | None, LONG]
 Ms = Annotated[float | None, MS]
 Text = Annotated[str | None, TEXT]
 #: Those that are never null.
+RequiredAt = Annotated[int, AT]
 RequiredInt = Annotated[int, INT]
 RequiredLong = Annotated[int, LONG]
 RequiredText = Annotated[str, TEXT]
 
 
-class _Comment(NamedTuple):
-    text: str
+class _Declared(NamedTuple):
+    comment: str
+    nullable: bool
 
 
-def column(comment: str) -> Any:
-    """Declares a field of a record class, with the comment of its column."""
-    return _Comment(comment)
+def column(comment: str, *, nullable: bool = False) -> Any:
+    """Declares a field of a record class, with the comment of its column.
+
+    ``nullable``: the column is, though each record has a value.
+    """
+    return _Declared(comment, nullable)
 
 
 class RecordClass(msgspec.StructMeta):
@@ -48,12 +53,13 @@ class RecordClass(msgspec.StructMeta):
     ) -> "RecordClass":
         columns = []
         for key, value in list(namespace.items()):
-            if isinstance(value, _Comment):
+            if isinstance(value, _Declared):
                 kind, arrow_type = get_args(namespace["__annotations__"][key])
-                is_nullable = type(None) in get_args(kind)
-                columns.append(Column(key, arrow_type, value.text, is_nullable))
+                is_optional = type(None) in get_args(kind)
+                is_nullable = is_optional or value.nullable
+                columns.append(Column(key, arrow_type, value.comment, is_nullable))
                 del namespace[key]
-                if is_nullable:
+                if is_optional:
                     namespace[key] = None
         record = super().__new__(cls, name, bases, namespace, **options)
         record.columns = tuple(columns)

@@ -1,14 +1,17 @@
-"""Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry."""
+"""Starts leader and replicas anew: which FETCHes would exist, when, and what they would carry."""
 
-import heapq
+from functools import cache
+from typing import ClassVar
 
 import msgspec
 
-from ..model.raft import NOT_SENT, UNKNOWN_OFFSET, Completion, Fetch, Leader, Replica, Response
+from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from ..model.raft import NOT_SENT, Completion, Fetch, Replica, Response
+from ..outcomes import Verdict
+from ..simulation import EventQueue
 from .evidence import Evidence, ReplicaEvidence
-from .lag import Advance, LagTracker
-from .metadata_log import RecordedFetch
-from .settling import Settling
+from .loop import Loop
+from .outcomes import IMMEDIATE, PARKED, Emitted, ParkedFetch
 
 # Kinds of event; the number decides which of two at one time comes first.
 _APPEND, _EXPIRE, _ARRIVE, _PROCESS = range(4)
@@ -20,161 +23,165 @@ class InFlight(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequence: int
     dequeued_us: int
     fetch: Fetch
-    is_settled: bool
+    is_warm: bool
 
 
-class SimulatedFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A FETCH of the closed loop and its response. Times are microseconds since the epoch."""
-
-    sent: InFlight
-    built_us: int
-    response: Response
-
-
-class ClosedLoop(msgspec.Struct, array_like=True):
+class ClosedLoop(Loop, array_like=True):
     """One leader epoch replayed under one rule: the leader's appends and drains and the
-    replicas' gaps are given, every FETCH and every response follows from the rule.
+    replicas' delays are given, every FETCH and every response follows from the rule.
 
-    ``max_wait_us`` replaces the recorded maxWaitMs (a sweep); None keeps it. No FETCH arrives
-    before ``since_us``. ``events`` is a heap of (time, kind, log end offset or replica, token).
-    ``unheard`` are replicas whose next FETCH the log doesn't show yet, with the time of their last
-    response.
+    ``events`` are of (log end offset or replica, token). ``awaited`` are replicas whose next FETCH
+    the log doesn't show yet, with the time of their last response.
     """
 
-    leader: Leader
-    max_wait_us: int | None
-    since_us: int = 0
-    settling: Settling = msgspec.field(default_factory=Settling)
-    replicas: dict[int, Replica] = {}
-    sequences: dict[int, int] = {}
-    events: list[tuple[int, int, int, int]] = []
-    in_flight: dict[int, InFlight] = {}
-    unheard: dict[int, int] = {}
+    #: At one append a replica could be on its way in the replay of the whole epoch.
+    WARM_UP_APPENDS: ClassVar[int] = 2
+
+    replicas: dict[int, Replica] = msgspec.field(default_factory=dict)
+    events: EventQueue[tuple[int, int]] = msgspec.field(default_factory=EventQueue)
+    in_flight: dict[int, InFlight] = msgspec.field(default_factory=dict)
+    awaited: dict[int, int] = msgspec.field(default_factory=dict)
     tokens: int = 0
     free_us: int = 0
-    lag: LagTracker = msgspec.field(default_factory=LagTracker)
-    completed: list[SimulatedFetch] = []
+    completed: list[tuple[InFlight, int, Response]] = msgspec.field(default_factory=list)
 
     def append(self, at: int, log_end_offset: int) -> None:
-        """The leader will append up to an offset at a time (from the log)."""
-        heapq.heappush(self.events, (at, _APPEND, log_end_offset, 0))
+        """Takes an append of the leader from the log: up to an offset; 0: a drain of no batch."""
+        self.events.push(at, _APPEND, (log_end_offset, 0))
 
-    def drain(self, at: int) -> None:
-        """The leader will drain no batch at a time (from the log): its log end offset stays."""
-        self.append(at, 0)
-
-    def advance(self, evidence: Evidence, until: int) -> list[SimulatedFetch]:
+    def advance(self, evidence: Evidence, until: int) -> None:
+        """Replays up to a time."""
         leader = self.leader
         leader.epoch_ends, leader.snapshot = evidence.epoch_ends, evidence.snapshot
         leader.log_start_offset = evidence.log_start_offset
-        for replica_id, seen in evidence.replicas.items():
-            if replica_id not in self.replicas and seen.first.dequeued_us <= until:
-                self._join(seen.first)
-        unheard, self.unheard = self.unheard, {}
-        for replica_id, built in unheard.items():
+        for replica_id, shown in evidence.replicas.items():
+            first = shown.first
+            if replica_id not in self.replicas and first.dequeued_us <= until:
+                replica = Replica(first.fetch_offset, first.last_fetched_epoch)
+                if first.high_watermark != NOT_SENT:
+                    replica.high_watermark = first.high_watermark
+                self.replicas[replica_id] = replica
+                # Where the log begins behind a gap, who was parked in it arrives at its end.
+                at = max(first.dequeued_us, evidence.begins_us)
+                self.events.push(at, _ARRIVE, (replica_id, 0))
+        awaited, self.awaited = self.awaited, {}
+        for replica_id, built in awaited.items():
             self._schedule(evidence, replica_id, built)
-        while self.events and self.events[0][0] <= until:
-            at, kind, what, token = heapq.heappop(self.events)
+        for at, kind, (subject, token) in self.events.until(until):
             if kind == _APPEND:
-                previous = leader.high_watermark
                 parked = (response.fetch.replica_id for response in leader.parked.values())
-                self.settling.append(what, (r for r in parked if evidence.has_measured(r, at)))
-                responses = leader.append(what)
-                self._advanced(evidence, at, previous)
+                measured = (r for r in parked if evidence.has_measured(r, at))
+                self.warm_up.append(subject, measured)
+                responses = leader.append(subject)
+                self.follow(at, evidence.replicas)
                 self._complete(evidence, at, responses, at)
             elif kind == _ARRIVE:
-                self._arrive(evidence, at, what)
+                self._arrive(evidence, at, subject)
             elif kind == _PROCESS:
                 self._process(evidence, at, token)
             else:
                 self._complete(evidence, at, leader.expire(token), at)
-        completed, self.completed = self.completed, []
-        return completed
 
-    def resign(self, evidence: Evidence, at: int) -> list[SimulatedFetch]:
-        """The leader resigns at a time: run up to it and reject who is parked or still waits."""
-        completed = self.advance(evidence, at)
+    def resign(self, evidence: Evidence, at: int) -> None:
+        """Replays up to when the leader resigns; rejects who is parked or still waits."""
+        self.advance(evidence, at)
         waiting = sorted(self.in_flight.keys() - self.leader.parked.keys())
         rejected = self.leader.resign([self.in_flight[token].fetch for token in waiting])
         self._complete(evidence, at, rejected, at)
-        return completed + self.completed
 
-    def _join(self, first: RecordedFetch) -> None:
-        known = UNKNOWN_OFFSET if first.high_watermark == NOT_SENT else first.high_watermark
-        replica = Replica(first.fetch_offset, first.last_fetched_epoch, known)
-        self.replicas[first.replica_id] = replica
-        at = max(first.dequeued_us, self.since_us)
-        heapq.heappush(self.events, (at, _ARRIVE, first.replica_id, 0))
+    def emit(self, evidence: Evidence, emitted: Emitted) -> None:
+        """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
+        between, field_bytes = cache(evidence.log_bytes.between), cache(records_field_bytes)
+        for sent, built_us, response in self.completed:
+            fetch, request_bytes, response_bytes = sent.fetch, None, None
+            record_bytes = between(fetch.fetch_offset, response.log_end_offset)
+            envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
+            if envelope is not None:
+                tag_bytes = 0 if fetch.high_watermark == NOT_SENT else HIGH_WATERMARK_TAG_BYTES
+                request_bytes = envelope.request_bytes + tag_bytes
+                if record_bytes is not None:
+                    response_bytes = envelope.response_bytes + field_bytes(record_bytes)
+            outcome = ParkedFetch(
+                variant=self.variant,
+                verdict=Verdict.REPLAYED if sent.is_warm else Verdict.UNKNOWN,
+                reason=None if sent.is_warm else self.warm_up.reason,
+                leader_id=self.epoch.leader_id,
+                leader_epoch=self.epoch.leader_epoch,
+                replica_id=fetch.replica_id,
+                sequence=sent.sequence,
+                is_voter=fetch.replica_id in self.epoch.voters,
+                received_at=sent.dequeued_us,
+                dequeued_at=sent.dequeued_us,
+                built_at=built_us,
+                completed_at=built_us,
+                fetch_offset=fetch.fetch_offset,
+                replica_high_watermark=fetch.high_watermark,
+                response_high_watermark=response.high_watermark,
+                completion=response.completion,
+                decision=PARKED if response.parked else IMMEDIATE,
+                record_bytes=record_bytes,
+                request_bytes=request_bytes,
+                response_bytes=response_bytes,
+            )
+            emitted.add_fetch(outcome)
+        self.completed.clear()
+        self.emit_lags(emitted)
 
     def _arrive(self, evidence: Evidence, at: int, replica_id: int) -> None:
-        first = evidence.replicas[replica_id].first
-        max_wait_us = first.max_wait_us if self.max_wait_us is None else self.max_wait_us
+        variant = self.variant
+        max_wait_us = evidence.replicas[replica_id].first.max_wait_us
+        if variant.parameter == "max_wait_ms":  # a sweep
+            max_wait_us = variant.parameter_value * 1000
         self.tokens += 1
         fetch = self.replicas[replica_id].fetch(
             replica_id, max_wait_us, self.tokens, hwm_aware=self.leader.hwm_aware
         )
-        sequence = self.sequences.get(replica_id, 0)
-        self.sequences[replica_id] = sequence + 1
-        sent = InFlight(sequence, at, fetch, self.settling.is_settled(replica_id))
+        is_warm = self.warm_up.is_warm(replica_id)
+        sent = InFlight(self.next_sequence(replica_id), at, fetch, is_warm)
         self.in_flight[fetch.token] = sent
         self.free_us = max(at, self.free_us) + evidence.service_us(at)
-        heapq.heappush(self.events, (self.free_us, _PROCESS, replica_id, fetch.token))
+        self.events.push(self.free_us, _PROCESS, (replica_id, fetch.token))
 
     def _process(self, evidence: Evidence, at: int, token: int) -> None:
         leader, waiting = self.leader, self.in_flight[token]
-        previous = leader.high_watermark
         responses = leader.fetch(waiting.fetch)
         if token in leader.parked:
             # A timer thread completes what expires, so an append may still come first.
             expires = at + waiting.fetch.max_wait_us
-            expired = expires + evidence.service_us(expires)
-            heapq.heappush(self.events, (expired, _EXPIRE, 0, token))
-        self._advanced(evidence, waiting.dequeued_us, previous)
+            self.events.push(expires + evidence.service_us(expires), _EXPIRE, (0, token))
+        self.follow(waiting.dequeued_us, evidence.replicas)
         self._complete(evidence, at, responses, waiting.dequeued_us)
-
-    def _advanced(self, evidence: Evidence, at: int, previous: int) -> None:
-        if self.leader.high_watermark == previous:
-            return
-        advance = Advance(at, previous, self.leader.high_watermark)
-        replicas, settling = evidence.replicas, self.settling
-        if settling.is_new(advance.high_watermark):
-            self.lag.advanced(advance, replicas, settling.unsettled(replicas))
-            voters = self.replicas.keys() & self.leader.voters
-            settling.advanced(at, (v for v in voters if not replicas[v].is_away(at)))
 
     def _complete(
         self, evidence: Evidence, at: int, responses: list[Response], cause_us: int
     ) -> None:
-        """Build the responses to what the Raft thread handles at ``at``, due since ``cause_us``."""
-        if not responses:
-            return
-        service = evidence.service_us(at)
+        """Builds responses to what the Raft thread handles at a time, due since ``cause_us``."""
         for position, response in enumerate(responses):
             replica_id = response.fetch.replica_id
-            seen = _built_us(evidence.replicas[replica_id], response, at, cause_us)
-            built = at + position * service if seen is None else seen
+            built = _built_us(evidence.replicas[replica_id], response, at, cause_us)
+            if built is None:
+                built = at + position * evidence.service_us(at) if position else at
             self.free_us = max(self.free_us, built)
-            sent = self.in_flight.pop(response.fetch.token)
-            self.completed.append(SimulatedFetch(sent, built, response))
-            self.lag.learned(replica_id, built, response.high_watermark, self.leader.hwm_aware)
+            self.completed.append((self.in_flight.pop(response.fetch.token), built, response))
+            self.learn(replica_id, response.high_watermark, built, self.leader.hwm_aware)
             self.replicas[replica_id].receive(response, self.leader)
             self._schedule(evidence, replica_id, built)
 
     def _schedule(self, evidence: Evidence, replica_id: int, built: int) -> None:
         following = evidence.replicas[replica_id].next_fetch(built)
         if following is None:
-            self.unheard[replica_id] = built
+            self.awaited[replica_id] = built
             return
         at, absence = following
         if absence is not None and absence.restarted:
             # It forgot the high watermark, and may have lost some of its log.
-            offset = min(self.replicas[replica_id].fetch_offset, absence.fetch_offset)
-            self.replicas[replica_id] = Replica(offset, absence.last_fetched_epoch)
-        heapq.heappush(self.events, (at, _ARRIVE, replica_id, 0))
+            offset = min(self.replicas[replica_id].fetch_offset, absence.returns.fetch_offset)
+            self.replicas[replica_id] = Replica(offset, absence.returns.last_fetched_epoch)
+        self.events.push(at, _ARRIVE, (replica_id, 0))
 
 
 def _built_us(replica: ReplicaEvidence, response: Response, at: int, cause_us: int) -> int | None:
-    """As long after its cause as the log shows of the replica; None where it shows nothing."""
+    """Returns as long after its cause as the log shows of the replica; None if it shows nothing."""
     completion, moved = response.completion, Completion.HIGH_WATERMARK
     handling, since = None, cause_us
     if response.parked or completion is moved:

@@ -1,4 +1,4 @@
-"""What the responses of one leader epoch show that no rule explains.
+"""Gathers what the responses of one leader epoch show that no rule explains.
 
 When the leader appended, how long each replica takes from a response to its next FETCH, when it
 was away, how fast the leader's Raft thread responds, and how large the envelopes are.
@@ -6,28 +6,26 @@ was away, how fast the leader's Raft thread responds, and how large the envelope
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..log_gaps import ALWAYS_SINCE_US
 from ..model.raft import Completion
+from ..simulation import Samples
 from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedFetch
-from .timelines import Samples
 
 #: Responses (or one per replica, if fewer) that one append must cause to measure the time for one.
 WAKE_RESPONSES_MIN = 4
 
 
 class Absence(NamedTuple):
-    """A replica sent nothing between two times, and came back at an offset."""
+    """A replica sent nothing since its last response, and returned with a FETCH."""
 
     since_us: int
-    until_us: int
-    fetch_offset: int
+    returns: RecordedFetch
     restarted: bool
-    last_fetched_epoch: int
 
 
 class Envelope(NamedTuple):
@@ -41,37 +39,37 @@ class LogBytes(msgspec.Struct, array_like=True):
     """Sizes of ranges of the log as responses carried them, by their start and their end."""
 
     ranges: dict[int, dict[int, int]] = {}
-    seen_us: dict[int, int] = {}
+    carried_us: dict[int, int] = {}
 
-    def carried(self, start: int, end: int, size: int, at: int) -> None:
+    def add(self, start: int, end: int, size: int, at: int) -> None:
         self.ranges.setdefault(start, {})[end] = size
-        self.seen_us[start] = max(self.seen_us.get(start, 0), at)
+        self.carried_us[start] = max(self.carried_us.get(start, 0), at)
 
     def between(self, start: int, end: int) -> int | None:
-        """Bytes of records between two offsets; None if no responses show it."""
+        """Returns the bytes of records between two offsets; None if no responses show it."""
         size = 0
         while start < end:
-            known = {until: of for until, of in self.ranges.get(start, {}).items() if until <= end}
-            if not known:
+            sizes = {e: bytes_ for e, bytes_ in self.ranges.get(start, {}).items() if e <= end}
+            if not sizes:
                 return None
-            start = max(known)
-            size += known[start]
+            start = max(sizes)
+            size += sizes[start]
         return size
 
     def forget(self, before: int, kept: Collection[int]) -> None:
-        """Drop what was last carried before a time, but sums from the offsets to be ``kept``."""
-        old = {start for start, at in self.seen_us.items() if at < before}
+        """Drops what was last carried before a time, but sums from the offsets to be ``kept``."""
+        old = {start for start, at in self.carried_us.items() if at < before}
         for start in old.intersection(kept):
             end = start
             while end in old:
                 end = max(self.ranges[end])
             self.ranges[start] = {end: self.between(start, end) or 0}
         for start in old.difference(kept):
-            del self.ranges[start], self.seen_us[start]
+            del self.ranges[start], self.carried_us[start]
 
 
 class ReplicaEvidence(msgspec.Struct, array_like=True):
-    """What the log shows of one replica; its FETCHes are known up to ``heard_until_us``.
+    """Gathers what the log shows of one replica, whose FETCHes are in it up to ``shown_until_us``.
 
     ``carried_us`` is when a response first carried the records of the ``last`` one: who lost a
     response FETCHes them again.
@@ -80,37 +78,35 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
     first: RecordedFetch
     last: RecordedFetch
     carried_us: int
-    heard_until_us: int
-    gaps: Samples[int] = msgspec.field(default_factory=Samples)
+    shown_until_us: int
+    delays: Samples[int] = msgspec.field(default_factory=Samples)
     handling: dict[Completion, Samples[int]] = {}
     absences: list[Absence] = []
     envelopes: Samples[Envelope] = msgspec.field(default_factory=Samples)
 
     def next_fetch(self, built_us: int) -> tuple[int, Absence | None] | None:
-        """When the FETCH after a response arrives; None while the log doesn't show it."""
-        at = built_us + (self.gaps.nearest(built_us) or 0)
+        """Returns when the FETCH after a response arrives; None while the log doesn't show it."""
+        at = built_us + (self.delays.nearest(built_us) or 0)
         for absence in self.absences:
-            if absence.since_us < at and built_us < absence.until_us:
-                return max(at, absence.until_us), absence
-        return None if at > self.heard_until_us else (at, None)
+            if absence.since_us < at and built_us < absence.returns.dequeued_us:
+                return max(at, absence.returns.dequeued_us), absence
+        return None if at > self.shown_until_us else (at, None)
 
     def handled(self, completion: Completion, cause_us: int, built_us: int) -> None:
-        """The Raft thread built a response after an append or a move of the high watermark."""
+        """Notes how long the Raft thread took from an append, or a move, to a response."""
         samples = self.handling.setdefault(completion, Samples())
         samples.add(cause_us, max(0, built_us - cause_us))
 
     def handling_us(self, completion: Completion, at: int) -> int | None:
-        """How long it took from such a cause to the response, nearest in time; None if unknown."""
+        """Returns how long it took after such a cause, nearest in time; None if never measured."""
         samples = self.handling.get(completion)
         return None if samples is None else samples.nearest(at)
 
     def is_away(self, at: int) -> bool:
-        """The replica is frozen, restarting or cut off at a time."""
-        if at - self.heard_until_us > ABSENCE_US:
-            return True
-        return any(
-            a.since_us < at < a.until_us and a.until_us - a.since_us > ABSENCE_US
-            for a in self.absences
+        """Checks whether the replica is frozen, restarting or cut off at a time."""
+        spans = ((absence.since_us, absence.returns.dequeued_us) for absence in self.absences)
+        return at - self.shown_until_us > ABSENCE_US or any(
+            since < at < until and until - since > ABSENCE_US for since, until in spans
         )
 
 
@@ -123,11 +119,11 @@ class Wake(msgspec.Struct, array_like=True):
 
 
 class Evidence(msgspec.Struct, array_like=True):
-    """What the responses of one leader epoch show. Fed in order of built_us.
+    """Gathers what the responses of one leader epoch show, in order of built_us.
 
     ``epoch_start_offset`` is -1 where the log begins later; ``reached_us`` has the ends of appends
-    that were not taken yet, and when a response first carried them. ``since_us``: a hole ends
-    there, before which there were so many replicas.
+    that were not taken yet, and when a response first carried them. ``begins_us``: where a gap of
+    the log ends, before which the leader's log reached ``offset_before``, with so many replicas.
     """
 
     leader_epoch: int
@@ -141,18 +137,30 @@ class Evidence(msgspec.Struct, array_like=True):
     log_bytes: LogBytes = msgspec.field(default_factory=LogBytes)
     wakes: dict[int, Wake] = {}
     service: Samples[int] = msgspec.field(default_factory=Samples)
-    since_us: int = ALWAYS_SINCE_US
+    begins_us: int = ALWAYS_SINCE_US
+    offset_before: int = 0
     replicas_before: int = 0
 
-    def behind_hole(self, since_us: int) -> "Evidence":
-        """What stays of it behind a hole: how fast the Raft thread is, where no append shows it."""
-        before = max(len(self.replicas), self.replicas_before)
-        return Evidence(
-            self.leader_epoch, service=self.service, since_us=since_us, replicas_before=before
+    def begun_anew(self, begins_us: int) -> Self:
+        """Begins in the middle, behind a gap; what stays is how fast the Raft thread is."""
+        return type(self)(
+            self.leader_epoch,
+            service=self.service,
+            begins_us=begins_us,
+            offset_before=max(self.log_end_offset_before() or 0, self.appended_offset, 0),
+            replicas_before=max(len(self.replicas), self.replicas_before),
         )
 
+    def log_end_offset_before(self) -> int | None:
+        """Returns what was there before the first lines; None if the epoch begins in them."""
+        if self.begins_us == ALWAYS_SINCE_US and self.epoch_start_offset >= 0:
+            return None
+        # A response that is not in the log shows in where its replica stands at its next FETCH.
+        firsts = (replica.first.fetch_offset for replica in self.replicas.values())
+        return max((self.offset_before, *firsts))
+
     def add(self, row: RecordedFetch) -> None:
-        """Take a FETCH that the leader completed, and how it follows the replica's previous one."""
+        """Takes a FETCH that the leader completed, and how it follows its replica's last one."""
         built = row.built_us
         replica = self.replicas.get(row.replica_id)
         if replica is None:
@@ -166,7 +174,7 @@ class Evidence(msgspec.Struct, array_like=True):
                     # It lost a response, which carried less than the next one does.
                     self._reaches_next_end(replica)
                 replica.carried_us = built
-            replica.last, replica.heard_until_us = row, built
+            replica.last, replica.shown_until_us = row, built
         if row.request_bytes is not None and row.response_bytes is not None:
             request = row.request_bytes - (HIGH_WATERMARK_TAG_BYTES if row.hwm_aware else 0)
             response = row.response_bytes - records_field_bytes(row.record_bytes)
@@ -183,23 +191,22 @@ class Evidence(msgspec.Struct, array_like=True):
         self._measure_service(built)
 
     def add_rejected(self, row: RecordedFetch) -> None:
-        """The first FETCH after the leader resigned still shows how far the replica had got."""
+        """Takes the first FETCH after the leader resigned: it shows how far the replica had got."""
         replica = self.replicas.get(row.replica_id)
-        if replica is not None and replica.heard_until_us <= replica.last.built_us:
+        if replica is not None and replica.shown_until_us <= replica.last.built_us:
             self._follow(replica, row)
-            replica.heard_until_us = row.dequeued_us
+            replica.shown_until_us = row.dequeued_us
 
     def close(self) -> None:
-        """No FETCH follows: what was last carried reaches to the next end known, or is one."""
+        """Ends it: what was last carried reaches to the next end known, or is one itself."""
         for replica in self.replicas.values():
             last = replica.last
-            if last.record_bytes <= 0 or self.appended_offset > last.fetch_offset:
-                continue
-            if not self._reaches_next_end(replica):
+            is_open = last.record_bytes > 0 and self.appended_offset <= last.fetch_offset
+            if is_open and not self._reaches_next_end(replica):
                 self._carried(replica, last.fetch_offset + 1)
 
     def _reaches_next_end(self, replica: ReplicaEvidence) -> bool:
-        """Records whose end no FETCH shows reach to the next end known, if there is one."""
+        """Ends records whose end no FETCH shows at the next end known, if there is one."""
         last = replica.last
         end = min((e for e in self.reached_us if e > last.fetch_offset), default=None)
         if end is not None:
@@ -208,15 +215,14 @@ class Evidence(msgspec.Struct, array_like=True):
 
     def _follow(self, replica: ReplicaEvidence, row: RecordedFetch) -> None:
         last = replica.last
-        gap = row.dequeued_us - last.built_us
+        delay = row.dequeued_us - last.built_us
         restarted = row.correlation_id < last.correlation_id
         if row.fetch_offset < last.fetch_offset and not restarted:
             self.epoch_ends[last.last_fetched_epoch] = row.fetch_offset
-        if gap > ABSENCE_US or restarted:
-            returned = row.dequeued_us, row.fetch_offset, restarted, row.last_fetched_epoch
-            replica.absences.append(Absence(last.built_us, *returned))
-        elif gap >= 0:
-            replica.gaps.add(last.built_us, gap)
+        if delay > ABSENCE_US or restarted:
+            replica.absences.append(Absence(last.built_us, row, restarted))
+        elif delay >= 0:
+            replica.delays.add(last.built_us, delay)
         if row.fetch_offset <= last.fetch_offset or restarted:
             return
         if last.record_bytes > 0:
@@ -230,10 +236,10 @@ class Evidence(msgspec.Struct, array_like=True):
         last, at = replica.last, replica.carried_us
         if end > self.appended_offset:
             self.reached_us[end] = min(self.reached_us.get(end, at), at)
-        self.log_bytes.carried(last.fetch_offset, end, last.record_bytes, last.built_us)
+        self.log_bytes.add(last.fetch_offset, end, last.record_bytes, last.built_us)
 
     def take_appends(self, until: int) -> list[tuple[int, int]]:
-        """Appends up to a time that were not taken yet, in order: (time, log end offset after it).
+        """Takes out the appends up to a time, in order: (time, log end offset after it).
 
         An end that was reached no earlier than a later one is no append of its own: some replica
         caught up in several FETCHes.
@@ -259,17 +265,17 @@ class Evidence(msgspec.Struct, array_like=True):
         return self.service.nearest(at) or 0
 
     def has_measured(self, replica_id: int, at: int) -> bool:
-        """By a time the log shows what it shows of a replica's gaps and of the Raft thread."""
-        gaps, service = self.replicas[replica_id].gaps.at, self.service.at
-        since = bisect_right(service, self.since_us)
-        return all(not times or times[0] <= at for times in (gaps, service[since : since + 1]))
+        """Checks that by a time a replica's delays and the Raft thread's service were measured."""
+        delays, service = self.replicas[replica_id].delays.at, self.service.at
+        since = bisect_right(service, self.begins_us)
+        return all(not times or times[0] <= at for times in (delays, service[since : since + 1]))
 
     def _measure_service(self, now: int) -> None:
         while self.wakes:
             offset, wake = next(iter(self.wakes.items()))
             if now - wake.first_us <= 2 * WAKE_SPREAD_US:
                 break
-            # Over few gaps one stall looks like a slow thread.
+            # Over few responses one stall looks like a slow thread.
             replicas = max(len(self.replicas), self.replicas_before)
             if wake.responses >= max(2, min(WAKE_RESPONSES_MIN, replicas)):
                 spread = wake.last_us - wake.first_us
@@ -277,15 +283,15 @@ class Evidence(msgspec.Struct, array_like=True):
             del self.wakes[offset]
 
     def forget(self, before: int, offsets: Iterable[int]) -> None:
-        """Drop what no replay that has passed ``before`` reads again.
+        """Drops what no replay that has passed ``before`` reads again.
 
         ``offsets`` are those at which simulated replicas stand, some maybe for long.
         """
         self.service.forget(before)
         for replica in self.replicas.values():
-            for samples in (replica.gaps, *replica.handling.values()):
+            for samples in (replica.delays, *replica.handling.values()):
                 samples.forget(before)
             replica.envelopes.forget(before)
-            replica.absences = [a for a in replica.absences if a.until_us >= before]
+            replica.absences = [a for a in replica.absences if a.returns.dequeued_us >= before]
         last = {replica.last.fetch_offset for replica in self.replicas.values()}
         self.log_bytes.forget(before, last.union(offsets))

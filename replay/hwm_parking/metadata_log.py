@@ -1,13 +1,11 @@
-"""FETCHes of the metadata log as the replay reads them."""
+"""States the replay's input: FETCHes of the metadata log."""
 
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from ..model.raft import NOT_SENT
+from ..model.raft import HWM_AWARE_VERSION, NOT_SENT
 
-#: First FETCH version with the field HighWatermark.
-HWM_AWARE_VERSION = 18
 #: error_code of a FETCH whose response is not in the log: "response":"".
 NO_RESPONSE = -2
 #: NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
@@ -44,7 +42,7 @@ class RecordedFetch(NamedTuple):
 
     @property
     def hwm_aware(self) -> bool:
-        """The FETCH carries a high watermark that the leader compares."""
+        """Checks that the FETCH carries a high watermark, which the leader compares."""
         return self.api_version >= HWM_AWARE_VERSION and self.high_watermark != NOT_SENT
 
 

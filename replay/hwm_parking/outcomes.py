@@ -1,27 +1,33 @@
-"""What was replayed, as rows of the two outcome tables."""
+"""States the two outcomes, and emits their records."""
 
 from collections.abc import Iterable, Sequence
-from functools import cache
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import pyarrow as pa
 
-from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
-from ..log_gaps import LOG_GAP
-from ..model.raft import NOT_SENT, Completion
+from ..log_gaps import LOG_GAP, LogGap, last_begun
+from ..model.raft import NOT_SENT
 from ..outcomes import NOT_SWEPT, Variant, Verdict
-from .closed_loop import SimulatedFetch
-from .evidence import Evidence
-from .lag import Lag
-from .metadata_log import RecordedFetch
-from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from ..phases import SteadyPhase
+from ..records import (
+    At,
+    Bool,
+    Long,
+    Ms,
+    Outcome,
+    Records,
+    RequiredAt,
+    RequiredInt,
+    RequiredLong,
+    Text,
+    column,
+    outcome_table,
+)
+from .metadata_log import ABSENCE_US
 
 RULE = "hwm_parking"
 WITHOUT_KIP = "without_kip_1166"
 WITH_KIP = "with_kip_1166"
-HWM_AWARE = {WITHOUT_KIP: False, WITH_KIP: True}
 
 NOT_LEADER = "asked a controller that did not lead"
 AWAY = "the replica was away (silent for over a second) when the high watermark moved"
@@ -29,182 +35,118 @@ NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
 NOT_IN_LOG = "the log has no response: its level was switched while the FETCH waited"
 
-Columns = dict[str, Any]
-Judgement = tuple[Verdict, str | None]
-
-
-class Outcomes(NamedTuple):
-    """Batches of the rule's two tables, less what the caller knows (recording, phase)."""
-
-    parking: pa.RecordBatch
-    lag: pa.RecordBatch
-
-
-class Emitted:
-    def __init__(self) -> None:
-        self.parking = _Batches(FETCH_PARKING_OUTCOMES.without("recording"))
-        self.lag = _Batches(HIGH_WATERMARK_LAG.without("recording", "phase"))
-
-    def take(self) -> Outcomes:
-        return Outcomes(self.parking.take(), self.lag.take())
-
-
-class _Batches:
-    """Rows that come as columns: lists, or one value that all rows have; others are null."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._batches = [pa.RecordBatch.from_pylist([], schema)]
-
-    def add(self, columns: Columns) -> None:
-        arrays, count = [], len(columns["replica_id"])
-        for field in self._schema:
-            values = columns.get(field.name)
-            if not isinstance(values, list):
-                values = pa.repeat(pa.scalar(values, field.type), count)
-            arrays.append(pa.array(values, field.type))
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-
-    def take(self) -> pa.RecordBatch:
-        return pa.concat_batches(self._batches)
+#: Values of ``decision``.
+PARKED, IMMEDIATE = "parked", "immediate"
+#: Completion of a response that the rule did not give.
+UNEXPLAINED = "unexplained"
 
 
 def variants(max_wait_ms: Iterable[int] = ()) -> list[Variant]:
-    """Both rules with the recorded maxWaitMs, and again for each of ``max_wait_ms`` (a sweep)."""
+    """Returns both rules with the recorded maxWaitMs, and again for each of ``max_wait_ms``."""
     swept = [("max_wait_ms", wait) for wait in max_wait_ms]
-    return [Variant(name, *what) for what in [("none", NOT_SWEPT), *swept] for name in HWM_AWARE]
+    parameters = [("none", NOT_SWEPT), *swept]
+    return [Variant(name, *p) for p in parameters for name in (WITHOUT_KIP, WITH_KIP)]
 
 
-class Controller(NamedTuple):
-    """Whose log is replayed, and how: ``voters`` are the ids of all voters."""
+class Epoch(NamedTuple):
+    """An epoch of the controller whose log is replayed; ``voters`` are the ids of all voters."""
 
-    node_id: int
+    leader_id: int
+    leader_epoch: int
     voters: frozenset[int]
-    variants: list[Variant]
 
 
-class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    completion: Completion
-    parked: bool = False
-    verdict: Verdict = Verdict.REPLAYED
-    reason: str | None = None
+class ParkedFetch(Outcome, kw_only=True, gc=False):
+    """Every FETCH of the metadata log, recorded and as each variant would have it."""
+
+    leader_id: RequiredInt = column("controller that the FETCH was sent to")
+    leader_epoch: RequiredInt = column("its leader epoch")
+    replica_id: RequiredInt = column("replica that sent it")
+    sequence: RequiredLong = column("from 0, of the replica's FETCHes in that epoch and variant")
+    recorded_request_id: Text = column("request_id (variant recorded), else null")
+    is_voter: Bool = column("the replica is a voter")
+    received_at: At = column("arrival")
+    dequeued_at: RequiredAt = column("the handler takes it", nullable=True)
+    built_at: RequiredAt = column("the response was built", nullable=True)
+    completed_at: At = column("the response was sent")
+    fetch_offset: Long = column("the replica's log end offset")
+    replica_high_watermark: Long = column("high watermark the replica knew, -1 none")
+    response_high_watermark: Long = column("high watermark in the response, -1 none")
+    decision: Text = column("immediate or parked")
+    completion: Text = column(
+        "records, high_watermark, drain (by a flush without records: a stall), timeout, "
+        "diverging, snapshot, error or unexplained"
+    )
+    parked_ms: Ms = column("until the response was built; 0: immediate, null: not known")
+    record_bytes: Long = column("records in the response")
+    request_bytes: Long = column("on the wire: frame, header, body")
+    response_bytes: Long = column("on the wire: frame, header, body")
+
+    def __post_init__(self) -> None:
+        if self.decision == IMMEDIATE:
+            self.parked_ms = 0.0
+        elif self.verdict is not Verdict.UNKNOWN:
+            self.parked_ms = (self.built_at - self.dequeued_at) / 1000
+        if self.replica_high_watermark == NOT_SENT:
+            self.replica_high_watermark = None
 
 
-#: Of a FETCH in a hole of the log.
-LOST = Outcome(Completion.UNEXPLAINED, False, Verdict.UNKNOWN, LOG_GAP)
+class HighWatermarkLag(Outcome, kw_only=True, gc=False):
+    """How long after an advance of the high watermark a replica knew of it."""
+
+    leader_id: RequiredInt = column("the leader")
+    leader_epoch: RequiredInt = column("its leader epoch")
+    replica_id: RequiredInt = column("the replica that learns")
+    high_watermark: RequiredLong = column("what it advanced to")
+    previous_high_watermark: Long = column("what it advanced from, -1 not known")
+    is_change: Bool = column("of more than the NoOpRecord due each 500 ms; null: not known")
+    is_voter: Bool = column("the replica is a voter")
+    leader_at: RequiredAt = column("dequeue time of the voter FETCH that moved it", nullable=True)
+    previous_learned_at: At = column("of the advance before; leader_at where it was away")
+    learned_at: At = column("the replica's first response built with a value >= it")
+    is_hwm_aware: Bool = column("by a FETCH that carried a high watermark (KIP-1166)")
+    lag_ms: Ms = column("learned_at - leader_at; null where it never learned or was away")
+    phase: Text = column("starting, steady or stopping")
 
 
-class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A recorded FETCH, its number among its replica's, and its outcome once that is known."""
-
-    row: RecordedFetch
-    sequence: int
-    outcome: Outcome | None
-
-
-_SIZES = ("record_bytes", "request_bytes", "response_bytes")
-#: Columns of a recorded FETCH, of a simulated one and of a lag, and where each is found.
-_RECORDED = {
-    **{name: f"row.{name}" for name in ("replica_id", "fetch_offset", *_SIZES)},
-    **{f"{name}_at": f"row.{name}_us" for name in ("received", "dequeued", "built", "completed")},
-    **{name: f"outcome.{name}" for name in ("completion", "parked", "verdict", "reason")},
-    "recorded_request_id": "row.request_id",
-    "sequence": "sequence",
-    "replica_high_watermark": "row.high_watermark",
-    "response_high_watermark": "row.response_high_watermark",
-}
-_SIMULATED = {
-    **{name: f"sent.{name}" for name in ("sequence", "is_settled")},
-    **{name: f"sent.fetch.{name}" for name in ("replica_id", "fetch_offset")},
-    **{name: f"response.{name}" for name in ("completion", "parked")},
-    **dict.fromkeys(("received_at", "dequeued_at"), "sent.dequeued_us"),
-    **dict.fromkeys(("built_at", "completed_at"), "built_us"),
-    "replica_high_watermark": "sent.fetch.high_watermark",
-    "response_high_watermark": "response.high_watermark",
-}
-_LAG = {
-    "replica_id": "replica_id",
-    "high_watermark": "advance.high_watermark",
-    "previous_high_watermark": "advance.previous",
-    "is_change": "advance.is_change",
-    "leader_at": "advance.at",
-    "previous_learned_at": "since_us",
-    "learned_at": "learned_us",
-    "is_hwm_aware": "hwm_aware",
-}
+_EPOCH = ("leader_id", "leader_epoch", "replica_id")
+FETCH_PARKING_OUTCOMES = outcome_table(
+    "fetch_parking_outcomes", RULE, ParkedFetch, (*_EPOCH, "sequence")
+)
+HIGH_WATERMARK_LAG = outcome_table(
+    "high_watermark_lag", RULE, HighWatermarkLag, (*_EPOCH, "high_watermark")
+)
 
 
-def _columns(rows: Sequence[object], found: dict[str, str]) -> Columns:
-    return {name: list(map(attrgetter(place), rows)) for name, place in found.items()}
+class Emitted:
+    """Outcomes until they are emitted; ``gaps`` are those of the leader's log.
 
+    One rests on its replica's next FETCH too, and on times that were measured nearest to it, before
+    and after: within ``ABSENCE_US`` of a gap it is unknown.
+    """
 
-class EpochRows(NamedTuple):
-    """Makes rows of an epoch and variant: what is the ``same`` in all, why some are unknown."""
+    def __init__(self, gaps: Sequence[LogGap], phase: SteadyPhase) -> None:
+        self._gaps, self._phase = gaps, phase
+        self._fetches: Records[ParkedFetch] = Records(FETCH_PARKING_OUTCOMES, RULE)
+        self._lags: Records[HighWatermarkLag] = Records(HIGH_WATERMARK_LAG, RULE)
 
-    voters: frozenset[int]
-    same: Columns
-    unsettled: str
+    def add_fetch(self, fetch: ParkedFetch) -> None:
+        self._blank_near_gap(fetch, fetch.dequeued_at, fetch.built_at, "parked_ms")
+        self._fetches.add(fetch)
 
-    def recorded(self, taken: Sequence[Taken]) -> Columns:
-        return self._fetches(_columns(taken, _RECORDED))
+    def add_lag(self, lag: HighWatermarkLag) -> None:
+        lag.phase = self._phase.phase_of(lag.leader_at)
+        until_us = lag.learned_at or lag.leader_at
+        self._blank_near_gap(lag, lag.leader_at, until_us, "learned_at", "lag_ms")
+        self._lags.add(lag)
 
-    def simulated(self, simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
-        columns = _columns(simulated, _SIMULATED) | _sizes(simulated, evidence)
-        settled = columns["is_settled"]
-        columns["verdict"] = [Verdict.REPLAYED if each else Verdict.UNKNOWN for each in settled]
-        columns["reason"] = [None if each else self.unsettled for each in settled]
-        return self._fetches(columns)
+    def take(self) -> list[pa.RecordBatch]:
+        return [self._fetches.take(), self._lags.take()]
 
-    def lags(self, lags: Sequence[Lag]) -> Columns:
-        columns = _columns(lags, _LAG)
-        verdicts = list(map(self._verdict, lags))
-        columns["verdict"] = [verdict for verdict, _ in verdicts]
-        columns["reason"] = [reason for _, reason in verdicts]
-        times = zip(columns["learned_at"], columns["leader_at"], strict=True)
-        columns["lag_ms"] = [None if at is None else (at - since) / 1000 for at, since in times]
-        return self._of_replicas(columns)
-
-    def _verdict(self, lag: Lag) -> Judgement:
-        if not lag.is_settled:
-            return Verdict.UNKNOWN, self.unsettled
-        if lag.away:
-            return Verdict.NOT_APPLICABLE, AWAY
-        if lag.learned_us is None:
-            return Verdict.UNKNOWN, NEVER_LEARNED
-        return Verdict.REPLAYED, None
-
-    def _fetches(self, columns: Columns) -> Columns:
-        names = ("parked", "verdict", "dequeued_at", "built_at")
-        waits = zip(*map(columns.get, names), strict=True)
-        known = columns["replica_high_watermark"]
-        columns["parked_ms"] = [_parked_ms(*each) for each in waits]
-        columns["decision"] = ["parked" if each else "immediate" for each in columns["parked"]]
-        columns["replica_high_watermark"] = [None if each == NOT_SENT else each for each in known]
-        return self._of_replicas(columns)
-
-    def _of_replicas(self, columns: Columns) -> Columns:
-        is_voter = list(map(self.voters.__contains__, columns["replica_id"]))
-        return self.same | columns | {"is_voter": is_voter}
-
-
-def _parked_ms(parked: bool, verdict: Verdict, dequeued_us: int, built_us: int) -> float | None:
-    if not parked:
-        return 0.0
-    return None if verdict is Verdict.UNKNOWN else (built_us - dequeued_us) / 1000
-
-
-def _sizes(simulated: Sequence[SimulatedFetch], evidence: Evidence) -> Columns:
-    """Bytes of the records, the request and the response; None where the log doesn't show them."""
-    between = cache(evidence.log_bytes.between)
-    field_bytes = cache(records_field_bytes)
-    sizes: list[tuple[int | None, ...]] = []
-    for each in simulated:
-        fetch, request, response = each.sent.fetch, None, None
-        records = between(fetch.fetch_offset, each.response.log_end_offset)
-        envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(each.built_us)
-        if envelope is not None:
-            sent_bytes = HIGH_WATERMARK_TAG_BYTES if fetch.high_watermark != NOT_SENT else 0
-            request = envelope.request_bytes + sent_bytes
-            response = None if records is None else envelope.response_bytes + field_bytes(records)
-        sizes.append((records, request, response))
-    return {name: [each[place] for each in sizes] for place, name in enumerate(_SIZES)}
+    def _blank_near_gap(self, outcome: Outcome, since_us: int, until_us: int, *clears: str) -> None:
+        """Makes an outcome near a gap unknown; one that was so keeps its reason."""
+        gap = last_begun(self._gaps, until_us + ABSENCE_US) if self._gaps else None
+        if gap is not None and since_us - ABSENCE_US < gap.before_us:
+            was_unknown = outcome.verdict is Verdict.UNKNOWN
+            reason = outcome.reason if was_unknown and outcome.reason else LOG_GAP
+            outcome.make_unknown(reason, clears)

@@ -1,16 +1,28 @@
-"""The whole replay of hwm_parking: one controller's log in, outcomes and lags out."""
+"""Replays one controller's log, epoch by epoch: explains its responses, and runs every variant."""
 
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 import msgspec
 import pyarrow as pa
 
-from ..log_gaps import ALWAYS_SINCE_US, LogGap, last_begun
-from ..outcomes import Variant
-from .epoch import LeaderEpoch
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, LogGap, last_begun
+from ..model.raft import Completion
+from ..outcomes import RECORDED, Variant, Verdict
+from ..phases import ALWAYS_STEADY, SteadyPhase
+from .closed_loop import ClosedLoop
 from .evidence import Evidence
-from .metadata_log import ABSENCE_US, INPUT_SCHEMA, RecordedFetch
-from .outcomes import Controller, Emitted, Outcomes
+from .loop import Loop, WarmUp
+from .metadata_log import (
+    ABSENCE_US,
+    INPUT_SCHEMA,
+    NO_RESPONSE,
+    NOT_LEADING,
+    WAKE_SPREAD_US,
+    RecordedFetch,
+)
+from .open_loop import Explanation, OpenLoop
+from .outcomes import NOT_IN_LOG, NOT_LEADER, Emitted, Epoch
 
 #: How far behind the log the replay runs: longer than any FETCH stays parked or is being sent.
 LOOKAHEAD_US = 60_000_000
@@ -18,22 +30,117 @@ LOOKAHEAD_US = 60_000_000
 STEPS_PER_LOOKAHEAD = 6
 
 
-class State(msgspec.Struct, array_like=True):
-    """All that a replay carries: the log is known up to ``front``; where the last hole ends."""
+class LeaderEpoch(msgspec.Struct, array_like=True):
+    """Replays one epoch: ``take`` recorded FETCHes, ``advance``, and ``close`` it."""
 
-    controller: Controller
+    evidence: Evidence
+    open_loop: OpenLoop
+    closed_loops: list[ClosedLoop]
+    is_followed: bool = False
+    resigned_us: int | None = None
+    last_us: int = 0
+
+    @classmethod
+    def begin(cls, epoch: Epoch, variants: Iterable[Variant], evidence: Evidence) -> Self:
+        loops = [ClosedLoop.begin(epoch, variant) for variant in variants]
+        return cls(evidence, OpenLoop.begin(epoch, Variant(RECORDED)), loops)
+
+    def begun_anew(self, begins_us: int) -> Self:
+        """Begins in the middle, behind a gap of the log that ends then."""
+        variants = [loop.variant for loop in self.closed_loops]
+        evidence = self.evidence.begun_anew(begins_us)
+        anew = self.begin(self.open_loop.epoch, variants, evidence)
+        anew.open_loop.sequences = self.open_loop.sequences
+        for loop, previous in zip(anew.closed_loops, self.closed_loops, strict=True):
+            loop.sequences = previous.sequences
+        return anew
+
+    def take(self, row: RecordedFetch, *, in_gap: bool) -> None:
+        """Takes a recorded FETCH, in order of built_us. Those in a gap are no evidence."""
+        explanation: Explanation | None = None
+        if in_gap:
+            explanation = Explanation(None, False, Verdict.UNKNOWN, LOG_GAP)
+        elif row.error_code == NO_RESPONSE:
+            explanation = Explanation(None, False, Verdict.UNKNOWN, NOT_IN_LOG)
+        elif row.error_code in NOT_LEADING and not self._was_parked_until_resigned(row):
+            verdict = Verdict.NOT_APPLICABLE
+            explanation = Explanation(Completion.ERROR, False, verdict, NOT_LEADER)
+        else:
+            self.last_us = max(self.last_us, row.built_us)
+        self.open_loop.taken.append((row, explanation))
+        if row.error_code == 0 and not in_gap:
+            self.evidence.add(row)
+            self.open_loop.complete(row)
+
+    def _was_parked_until_resigned(self, row: RecordedFetch) -> bool:
+        """Takes a FETCH whose response is "not the leader"."""
+        if not self.evidence.replicas:
+            return False
+        was_parked = row.built_us - row.dequeued_us > WAKE_SPREAD_US
+        if self.resigned_us is None:
+            self.resigned_us = row.built_us if was_parked else row.dequeued_us
+        self.evidence.add_rejected(row)
+        return was_parked and row.dequeued_us < self.resigned_us
+
+    def advance(self, front: int, emitted: Emitted) -> None:
+        """Replays what nothing still to come can change: the log is known up to ``front``."""
+        until, before = front - LOOKAHEAD_US, front - 2 * LOOKAHEAD_US
+        # The loops read how long the leader took, before and after.
+        self._replay(front - LOOKAHEAD_US // 2, front - LOOKAHEAD_US * 3 // 4, emitted)
+        for loop in self.closed_loops:
+            loop.advance(self.evidence, until)
+            loop.emit(self.evidence, emitted)
+        offsets = {r.fetch_offset for loop in self.closed_loops for r in loop.replicas.values()}
+        self.evidence.forget(before, offsets)
+        self.open_loop.forget(before)
+
+    def close(self, emitted: Emitted) -> None:
+        """Replays to the end: the epoch is over, or the log is."""
+        self.evidence.close()
+        self._replay(self.last_us, ALWAYS_UNTIL_US, emitted)
+        self.open_loop.close(emitted)
+        for loop in self.closed_loops:
+            if self.resigned_us is None:
+                loop.advance(self.evidence, self.last_us)
+            else:
+                loop.resign(self.evidence, self.resigned_us)
+            loop.emit(self.evidence, emitted)
+            loop.close(emitted)
+
+    def _replay(self, followed_until: int, explained_until: int, emitted: Emitted) -> None:
+        """Follows the recorded leader, explains its responses, and gives the loops its appends."""
+        firsts = [replica.first for replica in self.evidence.replicas.values()]
+        if not self.is_followed and any(first.dequeued_us <= followed_until for first in firsts):
+            self.is_followed = True
+            start = self.evidence.epoch_start_offset
+            end = max(start, min(first.fetch_offset for first in firsts))
+            loops: list[Loop] = [self.open_loop, *self.closed_loops]
+            for loop in loops:
+                loop.leader.epoch_start_offset, loop.leader.log_end_offset = start, end
+                loop.warm_up = WarmUp.begin(self.evidence, loop.WARM_UP_APPENDS)
+        appends = self.evidence.take_appends(followed_until)
+        self.open_loop.advance(self.evidence, appends, followed_until)
+        drains = self.open_loop.emit(self.evidence, explained_until, emitted)
+        for loop in self.closed_loops:
+            for at, log_end_offset in [*appends, *((at, 0) for at in drains)]:
+                loop.append(at, log_end_offset)
+
+
+class State(msgspec.Struct, array_like=True):
+    """All that a replay carries: the log is known up to ``front``; where its last gap ends."""
+
     epochs: dict[int, LeaderEpoch] = {}
     front: tuple[int, str] = (0, "")
-    hole_ends_us: int = ALWAYS_SINCE_US
+    gap_ends_us: int = ALWAYS_SINCE_US
 
 
 class HwmParking:
-    """The replay of one controller's log: feed it recorded FETCHes of the metadata log.
+    """Replays one controller's log: feed it recorded FETCHes of the metadata log.
 
     ``voters`` are the ids of all voters. Batches of ``INPUT_SCHEMA`` come in order of
     (built_us, request_id); anything else raises ``ValueError``. ``saved`` is what an earlier
-    replay of the same log, voters and variants had ``saved()``: this one resumes it. ``holes`` are
-    those in the log, in order, apart from each other.
+    replay of the same log, voters and variants had ``saved()``: this one resumes it. ``gaps`` are
+    those in the log, in order, apart from each other; ``phase`` is that of the recording.
     """
 
     def __init__(
@@ -42,17 +149,17 @@ class HwmParking:
         voters: Iterable[int],
         rules: list[Variant],
         saved: bytes | None = None,
-        holes: Sequence[LogGap] = (),
+        gaps: Sequence[LogGap] = (),
+        phase: SteadyPhase = ALWAYS_STEADY,
     ) -> None:
-        self._holes = holes
-        if saved is None:
-            self._state = State(Controller(node_id, frozenset(voters), rules))
-        else:
-            self._state = msgspec.msgpack.decode(saved, type=State)
+        self._node_id, self._voters, self._rules = node_id, frozenset(voters), rules
+        self._gaps = gaps
+        self._emitted = Emitted(gaps, phase)
+        self._state = State() if saved is None else msgspec.msgpack.decode(saved, type=State)
 
-    def feed(self, batch: pa.RecordBatch) -> Outcomes:
-        """Take an increment of the log; return the outcomes that nothing to come can change."""
-        state, emitted = self._state, Emitted()
+    def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Takes an increment of the log; returns the outcomes that nothing to come can change."""
+        state = self._state
         # Advancing in steps of the log's time, whatever the batches, makes the rows a function of
         # the log alone.
         step = LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
@@ -61,52 +168,44 @@ class HwmParking:
             if (row.built_us, row.request_id) < state.front:
                 raise ValueError("FETCHes must come in order of built_us, request_id")
             if row.built_us // step != state.front[0] // step:
-                self._advance(emitted)
+                self._advance(state.front[0])
             state.front = (row.built_us, row.request_id)
-            in_hole = self._is_in_hole(row.built_us, emitted)
-            self._epoch(row).take(row, in_hole=in_hole)
-        return emitted.take()
+            gap = last_begun(self._gaps, row.built_us)
+            if gap is not None and gap.before_us > state.gap_ends_us:
+                # What was before it is over; what is behind it is a log that begins in the middle.
+                state.gap_ends_us = gap.before_us
+                for leader_epoch, epoch in state.epochs.items():
+                    epoch.close(self._emitted)
+                    state.epochs[leader_epoch] = epoch.begun_anew(gap.before_us)
+            in_gap = gap is not None and row.built_us < gap.before_us
+            self._epoch(row).take(row, in_gap=in_gap)
+        return self._emitted.take()
 
-    def finish(self) -> Outcomes:
-        emitted = Emitted()
+    def finish(self) -> list[pa.RecordBatch]:
         for epoch in self._state.epochs.values():
-            epoch.close(emitted)
+            epoch.close(self._emitted)
         self._state.epochs.clear()
-        return emitted.take()
+        return self._emitted.take()
 
     def saved(self) -> bytes:
         return msgspec.msgpack.encode(self._state)
 
     def _epoch(self, row: RecordedFetch) -> LeaderEpoch:
-        state, leader_epoch = self._state, row.leader_epoch
-        if leader_epoch not in state.epochs:
-            # A leader has FETCHes all the time: one that led before shows at once behind a hole.
-            is_cut = row.dequeued_us < state.hole_ends_us + ABSENCE_US
-            since_us = state.hole_ends_us if is_cut else ALWAYS_SINCE_US
-            state.epochs[leader_epoch] = LeaderEpoch(
-                state.controller, leader_epoch, Evidence(leader_epoch), since_us=since_us
-            )
-        return state.epochs[leader_epoch]
+        epochs, leader_epoch = self._state.epochs, row.leader_epoch
+        if leader_epoch not in epochs:
+            # A leader has FETCHes all the time: one that led before shows at once behind a gap.
+            is_cut = row.dequeued_us < self._state.gap_ends_us + ABSENCE_US
+            begins_us = self._state.gap_ends_us if is_cut else ALWAYS_SINCE_US
+            evidence = Evidence(leader_epoch, begins_us=begins_us)
+            epoch = Epoch(self._node_id, leader_epoch, self._voters)
+            epochs[leader_epoch] = LeaderEpoch.begin(epoch, self._rules, evidence)
+        return epochs[leader_epoch]
 
-    def _is_in_hole(self, at: int, emitted: Emitted) -> bool:
-        """Does a line lie in a hole? Where one has begun, what was before it is over."""
-        state = self._state
-        hole = last_begun(self._holes, at)
-        if hole is None:
-            return False
-        if hole.before_us > state.hole_ends_us:
-            state.hole_ends_us = hole.before_us
-            for leader_epoch, epoch in state.epochs.items():
-                epoch.close(emitted)
-                state.epochs[leader_epoch] = epoch.begun_anew(hole.before_us)
-        return at < hole.before_us
-
-    def _advance(self, emitted: Emitted) -> None:
-        state, (front, _) = self._state, self._state.front
-        for leader_epoch, epoch in state.epochs.items():
+    def _advance(self, front: int) -> None:
+        for leader_epoch, epoch in self._state.epochs.items():
             if epoch.resigned_us is not None and front - epoch.resigned_us > LOOKAHEAD_US:
-                epoch.close(emitted)
+                epoch.close(self._emitted)
                 # A later line of the epoch can only be "not the leader".
-                state.epochs[leader_epoch] = epoch.begun_anew(ALWAYS_SINCE_US)
+                self._state.epochs[leader_epoch] = epoch.begun_anew(ALWAYS_SINCE_US)
             else:
-                epoch.advance(front, LOOKAHEAD_US, emitted)
+                epoch.advance(front, self._emitted)

@@ -9,6 +9,10 @@ from enum import StrEnum
 
 import msgspec
 
+#: How long a FETCH of the metadata log may stay parked (``KafkaRaftClient.MAX_FETCH_WAIT_MS``).
+MAX_FETCH_WAIT_US = 500_000
+#: First version of FETCH with the field HighWatermark ("Request").
+HWM_AWARE_VERSION = 18
 #: "Set to -1 if the HWM is not known" (Public Interfaces, "Request").
 UNKNOWN_OFFSET = -1
 #: "The default value for the HWM is the largest int64" ("Request"): what versions below 18 send.
@@ -22,11 +26,13 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fetch_offset: int
     last_fetched_epoch: int
     high_watermark: int
-    max_wait_us: int = 500_000
+    max_wait_us: int = MAX_FETCH_WAIT_US
     token: int = 0
 
 
 class Completion(StrEnum):
+    """Why the leader completed a FETCH. ``DRAIN``: an append of no batch, as after a stall."""
+
     RECORDS = "records"
     HIGH_WATERMARK = "high_watermark"
     DRAIN = "drain"
@@ -34,7 +40,6 @@ class Completion(StrEnum):
     DIVERGING = "diverging"
     SNAPSHOT = "snapshot"
     ERROR = "error"
-    UNEXPLAINED = "unexplained"
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -87,7 +92,7 @@ class Leader(msgspec.Struct, array_like=True):
     parked: dict[int, Response] = {}
 
     def fetch(self, fetch: Fetch) -> list[Response]:
-        """Complete a FETCH or park it (``tryCompleteFetchRequest``)."""
+        """Completes a FETCH or parks it (``tryCompleteFetchRequest``)."""
         if (invalid := self._validate(fetch)) is not None:
             return [self._respond(fetch, invalid)]
         # The high watermark moves before the response is built, so the response shows the move.
@@ -99,7 +104,7 @@ class Leader(msgspec.Struct, array_like=True):
         return responses
 
     def _due(self, fetch: Fetch) -> Completion | None:
-        """Why a FETCH completes at once; None parks it.
+        """Returns why a FETCH completes at once; None parks it.
 
         "If the response is empty and the remote replica's HWM is greater than or equal to the
         leader's HWM, the FETCH request is parked" ("KRaft").
@@ -113,7 +118,7 @@ class Leader(msgspec.Struct, array_like=True):
         return Completion.TIMEOUT if fetch.max_wait_us == 0 else None
 
     def update_voter(self, replica_id: int, fetch_offset: int) -> list[Response]:
-        """A voter has all records below its fetch offset (``LeaderState.updateReplicaState``)."""
+        """Notes that a voter has all below its fetch offset (``updateReplicaState``)."""
         if replica_id not in self.voters:
             return []
         self.voter_offsets[replica_id] = fetch_offset
@@ -136,7 +141,7 @@ class Leader(msgspec.Struct, array_like=True):
         return self._complete(Completion.HIGH_WATERMARK) if self.hwm_aware else []
 
     def append(self, log_end_offset: int) -> list[Response]:
-        """Append, or drain no batch: complete who is parked up to the end (``flushLeaderLog``).
+        """Appends, or drains no batch: completes who is parked up to the end (``flushLeaderLog``).
 
         "KRaft completes all of the parked requests with the new appended records" (Motivation).
         """
@@ -146,12 +151,12 @@ class Leader(msgspec.Struct, array_like=True):
         return responses + self._complete(Completion.DRAIN, self.log_end_offset)
 
     def expire(self, token: int) -> list[Response]:
-        """A wait is over: "500ms is the maximum amount of time" (Motivation)."""
+        """Completes a FETCH that waited: "500ms is the maximum amount of time" (Motivation)."""
         response = self.parked.pop(token, None)
         return [] if response is None else [response]
 
     def resign(self, waiting: Iterable[Fetch] = ()) -> list[Response]:
-        """Stop leading: NOT_LEADER_OR_FOLLOWER, empty, to the parked, then to those ``waiting``."""
+        """Stops leading: NOT_LEADER_OR_FOLLOWER to the parked, then to those ``waiting``."""
         rejected = [(response.fetch, True) for response in self.parked.values()]
         rejected += [(fetch, False) for fetch in waiting]
         self.parked.clear()
@@ -160,17 +165,18 @@ class Leader(msgspec.Struct, array_like=True):
         ]
 
     def _complete(self, completion: Completion, offset: int | None = None) -> list[Response]:
-        """Complete FETCHes parked at or below an offset, or all, whatever ``_due`` is by now."""
-        parked = [response.fetch for response in self.parked.values()]
-        fetches = [f for f in parked if offset is None or f.fetch_offset <= offset]
-        for fetch in fetches:
-            del self.parked[fetch.token]
-        end, records = self.log_end_offset, Completion.RECORDS
-        why = (records if fetch.fetch_offset < end else completion for fetch in fetches)
-        return [self._respond(*each, parked=True) for each in zip(fetches, why, strict=True)]
+        """Completes FETCHes parked at or below an offset, or all, whatever ``_due`` is by now."""
+        responses = []
+        for fetch in [response.fetch for response in self.parked.values()]:
+            if offset is None or fetch.fetch_offset <= offset:
+                del self.parked[fetch.token]
+                has_records = fetch.fetch_offset < self.log_end_offset
+                due = Completion.RECORDS if has_records else completion
+                responses.append(self._respond(fetch, due, parked=True))
+        return responses
 
     def _validate(self, fetch: Fetch) -> Completion | None:
-        """``validateOffsetAndEpoch``: a replica whose log can't be continued."""
+        """Finds a replica whose log can't be continued (``validateOffsetAndEpoch``)."""
         offset = fetch.fetch_offset
         if self.snapshot is not None and (offset == 0 or offset < self.log_start_offset):
             return Completion.SNAPSHOT
@@ -191,13 +197,13 @@ class Replica(msgspec.Struct, array_like=True):
     high_watermark: int = UNKNOWN_OFFSET
 
     def fetch(self, replica_id: int, max_wait_us: int, token: int, *, hwm_aware: bool) -> Fetch:
-        """A FETCH: "the replica will include its HWM", in a version that can ("Sending")."""
+        """Builds a FETCH: "the replica will include its HWM", in a version that can ("Sending")."""
         sent = self.high_watermark if hwm_aware else NOT_SENT
         offset, epoch = self.fetch_offset, self.last_fetched_epoch
         return Fetch(replica_id, offset, epoch, sent, max_wait_us, token)
 
     def receive(self, response: Response, leader: Leader) -> None:
-        """Append the records and learn the high watermark (``handleFetchResponse``)."""
+        """Appends the records and learns the high watermark (``handleFetchResponse``)."""
         if response.completion is Completion.DIVERGING:
             # What stays is of that epoch, as far as the leader has it too.
             self.fetch_offset = leader.epoch_ends[self.last_fetched_epoch]
@@ -206,5 +212,5 @@ class Replica(msgspec.Struct, array_like=True):
         elif response.log_end_offset > self.fetch_offset:
             self.fetch_offset = response.log_end_offset
             self.last_fetched_epoch = leader.leader_epoch
-        known = min(self.fetch_offset, response.high_watermark)
-        self.high_watermark = max(self.high_watermark, known)
+        learned = min(self.fetch_offset, response.high_watermark)
+        self.high_watermark = max(self.high_watermark, learned)

@@ -12,7 +12,7 @@ from constructed.produces import REACTION_ROWS
 from constructed.produces import ROWS as PRODUCES
 
 from kip_replay.pipelines.analysis.views import in_order, read_views
-from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
+from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,

@@ -6,10 +6,15 @@ from itertools import product
 from small_tables import latencies
 
 from constructed import Row, at, row, rule_steps
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, Completion
-from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.hwm_parking.outcomes import (
+    FETCH_PARKING_OUTCOMES,
+    HIGH_WATERMARK_LAG,
+    MIDDLE_OF_EPOCH,
+    UNEXPLAINED,
+)
 from kip_replay.replay.hwm_parking.registration import RULE as HWM_PARKING
-from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.model.raft import Completion
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LATENCY_SUMMARY
@@ -54,7 +59,7 @@ def odd_responses(recording: str) -> list[Row]:
     """One that no rule explains, one unknown, one older than the log, one of no leader."""
     usual: Row = {"variant": RECORDED, "dequeued_at": at(5), "built_at": at(5)}
     odd: list[Row] = [
-        {"completion": Completion.UNEXPLAINED.value},
+        {"completion": UNEXPLAINED},
         {"verdict": Verdict.UNKNOWN.value, "reason": "its line is lost"},
         {"verdict": Verdict.UNKNOWN.value, "reason": MIDDLE_OF_EPOCH},
         {"verdict": Verdict.NOT_APPLICABLE.value, "reason": "no leader"},

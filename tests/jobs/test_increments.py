@@ -28,7 +28,7 @@ from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.damage import require_whole
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
+from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
 from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CONFIGS,

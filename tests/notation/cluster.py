@@ -10,9 +10,17 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from kip_replay.replay.hwm_parking import UNKNOWN_OFFSET, RecordedFetch
+from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
-from kip_replay.replay.model.raft import Completion, Fetch, Leader, Replica, Response
+from kip_replay.replay.model.raft import (
+    MAX_FETCH_WAIT_US,
+    UNKNOWN_OFFSET,
+    Completion,
+    Fetch,
+    Leader,
+    Replica,
+    Response,
+)
 
 from .recorded import EPOCH, fetched, in_order, micros
 
@@ -22,7 +30,6 @@ EPOCH_START = 10
 RECORD_BYTES = 100
 #: A FETCH without a high watermark, and a response without records, on the wire.
 REQUEST_BYTES, EMPTY_RESPONSE_BYTES = 120, 80
-_MAX_WAIT_US = 500_000
 
 
 class Silence(NamedTuple):
@@ -132,7 +139,7 @@ class _Run:
         self._tokens += 1
         self._correlation[replica_id] += 1
         aware = self._cluster.hwm_aware
-        fetch = replica.fetch(replica_id, _MAX_WAIT_US, self._tokens, hwm_aware=aware)
+        fetch = replica.fetch(replica_id, MAX_FETCH_WAIT_US, self._tokens, hwm_aware=aware)
         self._in_flight[fetch.token] = (at, fetch)
         self._free_us = max(at, self._free_us) + self._cluster.service_us
         heapq.heappush(self._events, (self._free_us, "handle", fetch.token))
@@ -140,7 +147,7 @@ class _Run:
     def _handle(self, at: int, token: int) -> None:
         self._send(at, self._leader.fetch(self._in_flight[token][1]))
         if token in self._in_flight:
-            expires = at + _MAX_WAIT_US + self._cluster.service_us
+            expires = at + MAX_FETCH_WAIT_US + self._cluster.service_us
             heapq.heappush(self._events, (expires, "expire", token))
 
     def _send(self, at: int, responses: list[Response]) -> None:

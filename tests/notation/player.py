@@ -31,8 +31,7 @@ parts what holds without and with KIP-1166.
 import re
 from typing import Any
 
-from kip_replay.replay.hwm_parking import NOT_SENT
-from kip_replay.replay.model.raft import Completion, Fetch, Leader, Replica, Response
+from kip_replay.replay.model.raft import NOT_SENT, Completion, Fetch, Leader, Replica, Response
 
 _RULES = {
     "without KIP-1166": (False,),

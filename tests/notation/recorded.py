@@ -5,15 +5,14 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import emitted
+import pyarrow as pa
 
 from kip_replay.replay.hwm_parking import (
     INPUT_SCHEMA,
-    NOT_SENT,
-    UNKNOWN_OFFSET,
     HwmParking,
-    Outcomes,
     RecordedFetch,
 )
+from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US, NOT_SENT, UNKNOWN_OFFSET
 from kip_replay.replay.outcomes import Variant
 
 #: The leader epoch of FETCHes unless given.
@@ -30,8 +29,8 @@ def fetched(
     line = {"request_id": f"{built_ms:012.3f}-{replica_id:03d}", "completed_us": end_us, **times}
     # Rising with time, as one connection's ids do.
     line |= {"correlation_id": round(dequeued_ms * 10), "api_version": 18 if sends else 17}
-    sent = {"replica_id": replica_id, "fetch_offset": fetch_offset, "max_wait_us": 500_000}
-    sent |= {"leader_epoch": EPOCH, "last_fetched_epoch": EPOCH, "high_watermark": NOT_SENT}
+    sent = {"replica_id": replica_id, "leader_epoch": EPOCH, "max_wait_us": MAX_FETCH_WAIT_US}
+    sent |= {"fetch_offset": fetch_offset, "last_fetched_epoch": EPOCH, "high_watermark": NOT_SENT}
     returned = {"error_code": 0, "response_high_watermark": UNKNOWN_OFFSET, "record_bytes": 0}
     returned |= {"is_diverging": False, "is_snapshot": False}
     sizes = {"request_bytes": None, "response_bytes": None}
@@ -72,5 +71,5 @@ def replay_of(
     return rows
 
 
-def added(rows: Replayed, outcomes: Outcomes) -> Replayed:
+def added(rows: Replayed, outcomes: list[pa.RecordBatch]) -> Replayed:
     return Replayed(*(a + emitted.rows_of(b) for a, b in zip(rows, outcomes, strict=True)))

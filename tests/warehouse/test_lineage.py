@@ -30,7 +30,7 @@ def code(rule: str) -> str:
     ("changed", "rules"),
     [
         # Whose form of FETCHes lowest_acked_offset reads too.
-        ("replay/hwm_parking/lag.py", {"hwm_parking", "lowest_acked_offset"}),
+        ("replay/hwm_parking/loop.py", {"hwm_parking", "lowest_acked_offset"}),
         ("replay/incremental_fetch/registration.py", {"incremental_fetch"}),
         ("replay/outcomes.py", {*BY_NAME}),
         ("pipelines/replaying/seam.py", {*BY_NAME}),
@@ -60,7 +60,7 @@ def test_texts_are_of_the_rules_that_read_them() -> None:
 
 def test_what_a_module_begins_to_import_is_part_of_it(folder: Path) -> None:
     before = code("hwm_parking")
-    with (folder / "replay/hwm_parking/lag.py").open("a") as module:
+    with (folder / "replay/hwm_parking/loop.py").open("a") as module:
         module.write("from . import a_new_module\n")
     (folder / "replay/hwm_parking/a_new_module.py").write_text("LIMIT = 1\n")
     lineage._imported.cache_clear()

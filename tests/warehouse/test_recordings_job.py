@@ -18,7 +18,7 @@ from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.recordings import StoredRecording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.hwm_parking.outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.log_tables import LOG_TABLES, REQUESTS
 from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
 

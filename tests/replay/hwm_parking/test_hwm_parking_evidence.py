@@ -9,7 +9,6 @@ from notation.recorded import EPOCH, fetched, in_order, micros
 from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.hwm_parking.evidence import Absence, Evidence, LogBytes
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
-from kip_replay.replay.hwm_parking.timelines import Timeline
 
 FOREVER = micros(10**9)
 
@@ -23,15 +22,6 @@ def evidence_of(*rows: RecordedFetch) -> Evidence:
 
 def records(replica: int, dequeued: float, built: float, offset: int, **rest: Any) -> RecordedFetch:
     return fetched(replica, dequeued, built, offset, **({"record_bytes": 90} | rest))
-
-
-def test_end_that_shows_late_stays_behind_those_before_it() -> None:
-    """Sorted by time, 9 would stand before 7, and records at 7 would be unexplained."""
-    timeline = Timeline()
-    for at, end in [(10, 5), (30, 7), (20, 9)]:
-        timeline.add(at, end)
-    assert timeline == Timeline([10, 30, 20], [5, 7, 9])
-    assert [timeline.first_above(offset, 0) for offset in (5, 7)] == [30, 20]
 
 
 def carried(replica: int, built: float, start: int, end: int) -> list[RecordedFetch]:
@@ -146,9 +136,8 @@ def test_falling_correlation_id_is_a_restart_even_if_quick(
     replica = evidence_of(
         fetched(9, 0, 500, 15, correlation_id=80), fetched(9, 900, 1_200, 12, **after)
     ).replicas[9]
-    restart = Absence(micros(500), micros(900), 12, True, 4)
-    assert replica.absences == ([restart] if restarts else [])
-    assert replica.gaps.nearest(micros(500)) == (None if restarts else micros(400))
+    assert replica.absences == ([Absence(micros(500), replica.last, True)] if restarts else [])
+    assert replica.delays.nearest(micros(500)) == (None if restarts else micros(400))
     assert not replica.is_away(micros(700))
 
 
@@ -201,6 +190,6 @@ def test_forwarded_fetch_has_no_envelope(size: str) -> None:
 def test_bytes_that_are_forgotten_are_summed_from_where_a_replica_stands() -> None:
     log_bytes = LogBytes()
     for start in range(15, 20):
-        log_bytes.carried(start, start + 1, 90, at=start)
+        log_bytes.add(start, start + 1, 90, at=start)
     log_bytes.forget(18, {15})
     assert [log_bytes.between(start, 20) for start in (15, 16, 18)] == [450, None, 180]

@@ -1,10 +1,11 @@
-"""hwm_parking where the leader's log has a hole, or begins within its epoch."""
+"""hwm_parking where the leader's log has a gap, or begins within its epoch."""
 
 import pytest
 from notation.cluster import Cluster, Member, every
 from notation.recorded import Replayed, added, batch_of, fetched, in_order, micros
 
 from kip_replay.replay.hwm_parking import HwmParking, RecordedFetch, variants
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap, holes_of, last_begun
 
@@ -15,16 +16,16 @@ GAP = LogGap(1, micros(2_000), micros(8_990))
 CLUSTER = Cluster(MEMBERS, VOTERS, appends=every(300, 12_000), length_ms=12_000)
 
 
-def replayed(log: list[RecordedFetch], *holes: LogGap, cut: int = 0) -> Replayed:
-    replay, rows = HwmParking(1, VOTERS, variants(), holes=holes), Replayed([], [])
+def replayed(log: list[RecordedFetch], *gaps: LogGap, cut: int = 0) -> Replayed:
+    replay, rows = HwmParking(1, VOTERS, variants(), gaps=gaps), Replayed([], [])
     if cut:
         rows = added(rows, replay.feed(batch_of(log[:cut])))
-        replay = HwmParking(1, VOTERS, variants(), replay.saved(), holes)
+        replay = HwmParking(1, VOTERS, variants(), replay.saved(), gaps)
     rows = added(rows, replay.feed(batch_of(log[cut:])))
     return added(rows, replay.finish())
 
 
-def hole(since_ms: float, until_ms: float) -> LogGap:
+def gap_of(since_ms: float, until_ms: float) -> LogGap:
     begins_us = CLUSTER.epoch_us
     return LogGap(1, begins_us + micros(since_ms), begins_us + micros(until_ms))
 
@@ -33,8 +34,8 @@ def without(gap: LogGap) -> list[RecordedFetch]:
     return [row for row in CLUSTER.log() if not gap.after_us < row.completed_us < gap.before_us]
 
 
-def around_a_hole(before: dict[str, int]) -> list[RecordedFetch]:
-    """All stand at offset 20 before a hole and at 90 behind it."""
+def around_a_gap(before: dict[str, int]) -> list[RecordedFetch]:
+    """All stand at offset 20 before a gap and at 90 behind it."""
     steps = [(1_000, 1_300, 20, before), (9_000, 9_300, 90, NINE), (9_310, 9_600, 91, NINE)]
     return in_order(
         fetched(replica, at + replica, built + replica, offset, **others)
@@ -43,33 +44,34 @@ def around_a_hole(before: dict[str, int]) -> list[RecordedFetch]:
     )
 
 
-def test_replica_that_advanced_in_a_hole_loaded_no_snapshot() -> None:
-    log = around_a_hole({})
+def test_replica_that_advanced_in_a_gap_loaded_no_snapshot() -> None:
+    log = around_a_gap({})
     assert "snapshot" in {row["completion"] for row in replayed(log).parking}
     assert "snapshot" not in {row["completion"] for row in replayed(log, GAP).parking}
 
 
-def test_what_was_appended_in_a_hole_was_not_appended_before_it() -> None:
-    log = around_a_hole(NINE)
+def test_what_was_appended_in_a_gap_was_not_appended_before_it() -> None:
+    log = around_a_gap(NINE)
     assert 90 in {row["high_watermark"] for row in replayed(log).lag}
     assert 90 not in {row["high_watermark"] for row in replayed(log, GAP).lag}
 
 
-@pytest.mark.parametrize("gap", [hole(4_010, 6_020), hole(4_010, 4_200), hole(-9e9, 5_000)])
-def test_rows_beyond_a_hole_are_those_of_the_whole_log(gap: LogGap) -> None:
+@pytest.mark.parametrize("gap", [gap_of(4_010, 6_020), gap_of(4_010, 4_200), gap_of(-9e9, 5_000)])
+def test_rows_beyond_a_gap_are_those_of_the_whole_log(gap: LogGap) -> None:
     whole, rows = replayed(CLUSTER.log()), replayed(without(gap), gap)
     what = ("variant", "replica_id", "dequeued_at", "built_at", "completion", "fetch_offset")
     of_whole = {tuple(row[name] for name in what) for row in whole.parking}
     known = [row for row in rows.parking if row["verdict"] == "replayed"]
-    before = [row for row in known if row["built_at"] < gap.after_us - 1_000_000]
-    behind = [row for row in known if row["dequeued_at"] > gap.before_us]
-    assert {tuple(row[name] for name in what) for row in [*before, *behind]} <= of_whole
-    assert min(row["dequeued_at"] for row in behind) < gap.before_us + 1_000_000
+    assert {tuple(row[name] for name in what) for row in known} <= of_whole
+    behind = [row for row in known if row["dequeued_at"] >= gap.before_us + ABSENCE_US]
+    before = [row for row in known if row["built_at"] <= gap.after_us - ABSENCE_US]
+    assert len(before) + len(behind) == len(known)
+    assert min(row["dequeued_at"] for row in behind) < gap.before_us + 1.3 * ABSENCE_US
     assert {row["reason"] for row in rows.parking if row["verdict"] == "unknown"} == {LOG_GAP}
 
 
-def test_line_in_a_hole_is_unknown_and_no_evidence() -> None:
-    gap = hole(4_000, 6_000)
+def test_line_in_a_gap_is_unknown_and_no_evidence() -> None:
+    gap = gap_of(4_000, 6_000)
     rows = replayed(CLUSTER.log(), gap).variant("recorded").parking
     inside = [row for row in rows if gap.after_us < row["built_at"] < gap.before_us]
     assert {row["reason"] for row in inside} == {LOG_GAP}
@@ -77,12 +79,12 @@ def test_line_in_a_hole_is_unknown_and_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("cut", [10, 60, 100])
-def test_log_with_a_hole_cut_anywhere_gives_the_same_rows(cut: int) -> None:
-    gap = hole(4_010, 6_020)
+def test_log_with_a_gap_cut_anywhere_gives_the_same_rows(cut: int) -> None:
+    gap = gap_of(4_010, 6_020)
     assert replayed(without(gap), gap, cut=cut) == replayed(without(gap), gap)
 
 
-def test_log_that_begins_within_an_epoch_is_unknown_until_its_leader_has_settled() -> None:
+def test_log_that_begins_within_an_epoch_is_unknown_until_its_leader_is_warm() -> None:
     begins_us = CLUSTER.epoch_us + micros(5_000)
     log = [row for row in CLUSTER.log() if row.received_us > begins_us]
     rows = replayed(log)
@@ -94,8 +96,8 @@ def test_log_that_begins_within_an_epoch_is_unknown_until_its_leader_has_settled
     assert {row["leader_at"] for row in known} <= of_whole
 
 
-def test_holes_that_overlap_are_one_and_other_nodes_do_not_count() -> None:
+def test_gaps_that_overlap_are_one_and_other_nodes_do_not_count() -> None:
     gaps = [LogGap(1, 50, 60), LogGap(2, 0, 99), LogGap(1, 10, 20), LogGap(1, 15, 30)]
-    holes = holes_of(1, gaps)
-    assert holes == [LogGap(1, 10, 30), LogGap(1, 50, 60)]
-    assert [last_begun(holes, at) for at in (10, 11, 50, 70)] == [None, *holes[:1] * 2, holes[1]]
+    own = holes_of(1, gaps)
+    assert own == [LogGap(1, 10, 30), LogGap(1, 50, 60)]
+    assert [last_begun(own, at) for at in (10, 11, 50, 70)] == [None, *own[:1] * 2, own[1]]

@@ -1,0 +1,253 @@
+"""Follows the recorded leader, and checks whether the rule could have given its responses."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+
+import msgspec
+
+from ..model.raft import UNKNOWN_OFFSET, Completion
+from ..outcomes import Verdict
+from ..simulation import EventQueue, Rising
+from .evidence import Evidence
+from .loop import Loop
+from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
+from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, Emitted, ParkedFetch
+
+#: Stamps are cut to milliseconds, so two derived times of one event differ by up to this.
+STAMP_SLACK_US = 2_000
+#: A line is stamped once its JSON is built: a stall before that makes all its derived times late.
+LATE_STAMP_US = 25_000
+#: The longest that the leader takes over a response that is due, unless its thread stalls.
+HANDLING_SLACK_US = 100_000
+#: What could not be drained is appended within this (the longest recorded took 176 ms).
+DRAIN_APPEND_US = 250_000
+
+#: When each cause that the rule knows would have completed a FETCH.
+Causes = dict[Completion, int]
+
+
+class Explanation(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Why a recorded FETCH completed, None: unexplained, and whether it was parked."""
+
+    completion: Completion | None
+    parked: bool = False
+    verdict: Verdict = Verdict.REPLAYED
+    reason: str | None = None
+
+
+class OpenLoop(Loop, array_like=True):
+    """Follows the leader of an epoch as the log shows it.
+
+    ``voter_fetches`` are those that it is yet to follow: (request id, replica, fetch offset);
+    ``taken`` are FETCHes yet to be explained; ``handled`` is when the latest FETCH completed until
+    a time was dequeued; ``drained_us`` is when the leader last drained no batch, ``drains`` are
+    those since it was last emitted.
+    """
+
+    log_end_offsets: Rising = msgspec.field(default_factory=Rising)
+    high_watermarks: Rising = msgspec.field(default_factory=Rising)
+    handled: Rising = msgspec.field(default_factory=Rising)
+    voter_fetches: EventQueue[tuple[str, int, int]] = msgspec.field(default_factory=EventQueue)
+    taken: list[tuple[RecordedFetch, Explanation | None]] = msgspec.field(default_factory=list)
+    drained_us: int = 0
+    drains: list[int] = msgspec.field(default_factory=list)
+
+    def complete(self, row: RecordedFetch) -> None:
+        """Takes a FETCH that the leader completed, in order of built_us."""
+        self.handled.add(row.built_us, row.dequeued_us)
+        if row.replica_id in self.leader.voters and not (row.is_diverging or row.is_snapshot):
+            fetch = row.request_id, row.replica_id, row.fetch_offset
+            self.voter_fetches.push(row.dequeued_us, 0, fetch)
+
+    def advance(self, evidence: Evidence, appends: Sequence[tuple[int, int]], until: int) -> None:
+        """Moves the leader's offsets by its appends, (time, log end offset), and by its voters."""
+        for at, log_end_offset in appends:
+            self.log_end_offsets.add(at, log_end_offset)
+            self.leader.append(log_end_offset)
+            self._note_advance(evidence, at)
+        for at, _, (_, replica_id, fetch_offset) in self.voter_fetches.until(until):
+            self.leader.update_voter(replica_id, fetch_offset)
+            self._note_advance(evidence, at)
+
+    def _note_advance(self, evidence: Evidence, at: int) -> None:
+        if self.leader.high_watermark != UNKNOWN_OFFSET:
+            self.high_watermarks.add(at, self.leader.high_watermark)
+            self.follow(at, evidence.replicas)
+
+    def emit(self, evidence: Evidence, until: int, emitted: Emitted) -> list[int]:
+        """Explains and emits FETCHes whose responses were built up to a time; returns drains."""
+        rows = [row for row, explanation in self.taken if explanation is None]
+        count = bisect_right(self.taken, until, key=lambda taken: taken[0].built_us)
+        for row, explanation in self.taken[:count]:
+            explanation = explanation or self._explained(evidence, row, rows)
+            outcome = ParkedFetch(
+                variant=self.variant,
+                verdict=explanation.verdict,
+                reason=explanation.reason,
+                leader_id=self.epoch.leader_id,
+                leader_epoch=self.epoch.leader_epoch,
+                replica_id=row.replica_id,
+                sequence=self.next_sequence(row.replica_id),
+                recorded_request_id=row.request_id,
+                is_voter=row.replica_id in self.epoch.voters,
+                received_at=row.received_us,
+                dequeued_at=row.dequeued_us,
+                built_at=row.built_us,
+                completed_at=row.completed_us,
+                fetch_offset=row.fetch_offset,
+                replica_high_watermark=row.high_watermark,
+                response_high_watermark=row.response_high_watermark,
+                completion=explanation.completion or UNEXPLAINED,
+                decision=PARKED if explanation.parked else IMMEDIATE,
+                record_bytes=row.record_bytes,
+                request_bytes=row.request_bytes,
+                response_bytes=row.response_bytes,
+            )
+            emitted.add_fetch(outcome)
+        del self.taken[:count]
+        self.emit_lags(emitted)
+        drains, self.drains = self.drains, []
+        return drains
+
+    def _explained(
+        self, evidence: Evidence, row: RecordedFetch, rows: Sequence[RecordedFetch]
+    ) -> Explanation:
+        if row.error_code != 0:
+            return Explanation(Completion.ERROR, row.error_code in NOT_LEADING)
+        at, carried = row.built_us, row.response_high_watermark
+        self.learn(row.replica_id, carried, at, row.hwm_aware)
+        causes = self.causes_of(row)
+        if (woken := woken_by(row, causes)) is not None:
+            evidence.replicas[row.replica_id].handled(woken, causes[woken], at)
+        is_drained = completed_by_drain(row, causes, rows)
+        if is_drained and at > self.drained_us + HANDLING_SLACK_US:
+            self.drained_us = at
+            self.drains.append(at)
+        elif not is_drained and row.dequeued_us < self.drained_us:
+            # Who was parked at a drain is late as long as the thread handles nothing else.
+            is_late = (self.handled.value(at) or 0) <= self.drained_us
+            is_drained = is_late and shown(row) is Completion.HIGH_WATERMARK
+        if is_drained and self._carries_one_of_its_wait(row):
+            return Explanation(Completion.DRAIN, parked=True)
+        explanation = self.explain(row, causes)
+        warm_up = self.warm_up
+        if warm_up.warm_us is None or row.dequeued_us < warm_up.warm_us:
+            completion, parked = explanation.completion, explanation.parked
+            return Explanation(completion, parked, Verdict.UNKNOWN, warm_up.reason)
+        return explanation
+
+    def causes_of(self, row: RecordedFetch) -> Causes:
+        """Returns what completes a FETCH by the rule, whatever its response carries."""
+        at = row.dequeued_us
+        causes = {Completion.TIMEOUT: at + row.max_wait_us}
+        appended = self.log_end_offsets.first_above(row.fetch_offset, at)
+        if appended is not None:
+            causes[Completion.RECORDS] = appended
+        if row.hwm_aware:
+            behind = row.high_watermark < self._high_watermark_at(at)
+            moved = at if behind else self.high_watermarks.next_change(at)
+            if moved is not None:
+                causes[Completion.HIGH_WATERMARK] = moved
+        return causes
+
+    def explain(self, row: RecordedFetch, causes: Causes) -> Explanation:
+        """Checks whether the rule could have given the recorded response.
+
+        It could if what the response shows had happened when it was built, the high watermark it
+        carries was the leader's at some moment between the FETCH and its response, and nothing that
+        was due was kept back. A single thread handles one event after the other, so who is late
+        waits for it, however long it stalls, as long as no FETCH that came after what was due is
+        completed first. A leader without a high watermark is still starting (election, first
+        flush), and busy.
+        """
+        completion = shown(row)
+        if completion in (Completion.DIVERGING, Completion.SNAPSHOT):
+            return Explanation(completion)
+        at, built, carried = row.dequeued_us, row.built_us, row.response_high_watermark
+        cause = causes.get(completion)
+        # A wait begins once the thread parks the FETCH, before it handles one that came later.
+        parked_us = min(built, self.handled.first_above(at, at) or built)
+        due = min((causes | {Completion.TIMEOUT: parked_us + row.max_wait_us}).values())
+        # A response that carries a move shows that the FETCH which caused it was handled before.
+        slack = LATE_STAMP_US if carried > self._high_watermark_at(at) else STAMP_SLACK_US
+        is_explained = (
+            cause is not None
+            and cause <= built + slack
+            and (
+                built <= due + HANDLING_SLACK_US
+                or (cause <= due + HANDLING_SLACK_US and (self.handled.value(built) or 0) <= due)
+                or carried == UNKNOWN_OFFSET
+            )
+            and self._carries_one_of_its_wait(row)
+        )
+        was_parked = (due if cause is None else cause) > at
+        return Explanation(completion if is_explained else None, was_parked)
+
+    def _carries_one_of_its_wait(self, row: RecordedFetch) -> bool:
+        """Checks that the high watermark carried was the leader's at some moment of the wait."""
+        lowest = self._high_watermark_at(row.dequeued_us - LATE_STAMP_US)
+        highest = self._high_watermark_at(row.built_us + LATE_STAMP_US)
+        return lowest <= row.response_high_watermark <= highest
+
+    def _high_watermark_at(self, at: int) -> int:
+        high_watermark = self.high_watermarks.value(at)
+        return UNKNOWN_OFFSET if high_watermark is None else high_watermark
+
+    def forget(self, before: int) -> None:
+        for timeline in (self.log_end_offsets, self.high_watermarks, self.handled):
+            timeline.forget(before)
+
+
+def woken_by(row: RecordedFetch, causes: Causes) -> Completion | None:
+    """Returns what the Raft thread handled when it built a response: an append, or a move.
+
+    None if it was another thread, if records were there already, or if it took too long for that.
+    The high watermark carried is not read.
+    """
+    completion = shown(row)
+    cause = causes.get(completion)
+    if completion is Completion.TIMEOUT or cause is None:
+        return None
+    if completion is Completion.RECORDS and cause <= row.dequeued_us:
+        return None
+    handled = cause - LATE_STAMP_US <= row.built_us <= cause + HANDLING_SLACK_US
+    return completion if handled else None
+
+
+def shown(row: RecordedFetch) -> Completion:
+    """Returns what a response shows by itself: records, a wait that was over, or a move."""
+    if row.is_diverging or row.is_snapshot:
+        return Completion.DIVERGING if row.is_diverging else Completion.SNAPSHOT
+    if row.record_bytes > 0:
+        return Completion.RECORDS
+    if row.built_us >= row.dequeued_us + row.max_wait_us - STAMP_SLACK_US:
+        return Completion.TIMEOUT
+    return Completion.HIGH_WATERMARK
+
+
+def completed_by_drain(row: RecordedFetch, causes: Causes, rows: Sequence[RecordedFetch]) -> bool:
+    """Checks whether a drain without a batch completed a FETCH; reads no high watermark carried.
+
+    The active controller prepares records (``prepareAppend``) and allows to drain them when it has
+    applied them itself (``schedulePreparedAppend``). If ``controller.quorum.append.linger.ms`` is
+    over in between, because its thread stalls, ``KafkaRaftClient.maybeAppendBatches`` drains no
+    batch, and its ``flushLeaderLog`` completes all who are parked at the log's end all the same. In
+    no KIP, and in every release. The response is early and empty, the high watermark had not moved,
+    nobody who was parked stayed so or got records, and the append follows. ``rows``: all FETCHes
+    that the leader completed about that time, in order of built_us.
+    """
+    built = row.built_us
+    # What moves once the records are there is no cause, however late its stamp.
+    appended = causes.get(Completion.RECORDS, built)
+    moved = causes.get(Completion.HIGH_WATERMARK, appended)
+    if (
+        shown(row) is not Completion.HIGH_WATERMARK
+        or not built < appended <= built + DRAIN_APPEND_US
+        or (moved < appended and moved <= built + LATE_STAMP_US)
+    ):
+        return False
+    later = rows[bisect_right(rows, built, key=attrgetter("built_us")) :]
+    parked = (other for other in later if other.dequeued_us < built - WAKE_SPREAD_US)
+    latest = built + HANDLING_SLACK_US
+    return not any(other.record_bytes or other.built_us > latest for other in parked)
