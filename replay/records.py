@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args, get_t
 import msgspec
 import pyarrow as pa
 
+from .log_gaps import LOG_GAP, LogGap
 from .outcomes import Variant, Verdict
 from .table import AT, BOOL, INT, LONG, MS, TEXT, Column, Table
 
@@ -82,6 +83,14 @@ class Outcome(Record, kw_only=True, gc=False):
         self.verdict, self.reason = Verdict.UNKNOWN, reason
         for name in clears:
             setattr(self, name, None)
+
+    def rest_on_lines(
+        self, gaps: Iterable[LogGap], since_us: int, until_us: int, *clears: str
+    ) -> None:
+        """Makes it unknown where a gap is between two times; if it was so it keeps its reason."""
+        if any(since_us < gap.before_us and until_us > gap.after_us for gap in gaps):
+            is_unknown = self.verdict is Verdict.UNKNOWN
+            self.make_unknown(self.reason if is_unknown and self.reason else LOG_GAP, clears)
 
 
 _WHAT_IF = ("variant", "parameter", "parameter_value")

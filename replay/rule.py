@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from .log_gaps import Gaps, LogGap, Touch
+from .log_gaps import Gaps
 from .other_clocks import Comparison
 from .phases import SteadyPhase
 from .table import Table
@@ -62,8 +62,7 @@ class Rule:
     recording. ``facts``: fields of ``Settings`` by recording that its rows follow from. ``sweeps``:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
-    sense. ``touches``: by name of a table, which of its rows a gap in a log can touch.
-    ``comparison``: how it compares times of several nodes; None: it does not.
+    sense. ``comparison``: how it compares times of several nodes; None: it does not.
     """
 
     name: str
@@ -76,30 +75,20 @@ class Rule:
     sweeps: Mapping[str, int] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
-    touches: Mapping[str, Touch] = field(default_factory=dict)
     comparison: Comparison | None = None
 
     def started(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
-        """The replay of a key; what the log does not bear is ``unknown``.
-
-        That is rows that gaps of its recording touch, and all where its own clocks are apart.
-        """
+        """Starts the replay of a key; where its own clocks are apart all is ``unknown``."""
         replay, recording = self.start(settings, key, saved), str(key["recording"])
         apart = settings.clocks_apart.get(recording, ())
         if self.comparison and apart:
             if {*settings.voters[recording], key.get("node_id")}.isdisjoint(apart):
                 fed = partial(self.comparison.without_times_of, apart)
-                replay = Through(replay, self.tables, fed=fed)
-            else:
-                replay = Through(replay, self.tables, self.comparison.unknown)
-        gaps = settings.log_gaps.get(recording, ())
-        return Through(replay, self.tables, partial(self._marked, gaps)) if gaps else replay
-
-    def _marked(self, gaps: Sequence[LogGap], table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-        touch = self.touches.get(table)
-        return rows if touch is None else touch.marked(rows, gaps)
+                return Through(replay, self.tables, fed=fed)
+            return Through(replay, self.tables, self.comparison.unknown)
+        return replay
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ..log_gaps import LOG_GAP, LogGap, last_begun
+from ..log_gaps import LogGap
 from ..model.raft import NOT_SENT
 from ..outcomes import NOT_SWEPT, Variant, Verdict
 from ..phases import SteadyPhase
@@ -131,22 +131,16 @@ class Emitted:
         self._lags: Records[HighWatermarkLag] = Records(HIGH_WATERMARK_LAG, RULE)
 
     def add_fetch(self, fetch: ParkedFetch) -> None:
-        self._blank_near_gap(fetch, fetch.dequeued_at, fetch.built_at, "parked_ms")
+        since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
+        fetch.rest_on_lines(self._gaps, since_us, until_us, "parked_ms")
         self._fetches.add(fetch)
 
     def add_lag(self, lag: HighWatermarkLag) -> None:
         lag.phase = self._phase.phase_of(lag.leader_at)
-        until_us = lag.learned_at or lag.leader_at
-        self._blank_near_gap(lag, lag.leader_at, until_us, "learned_at", "lag_ms")
+        since_us = lag.leader_at - ABSENCE_US
+        until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
+        lag.rest_on_lines(self._gaps, since_us, until_us, "learned_at", "lag_ms")
         self._lags.add(lag)
 
     def take(self) -> list[pa.RecordBatch]:
         return [self._fetches.take(), self._lags.take()]
-
-    def _blank_near_gap(self, outcome: Outcome, since_us: int, until_us: int, *clears: str) -> None:
-        """Makes an outcome near a gap unknown; one that was so keeps its reason."""
-        gap = last_begun(self._gaps, until_us + ABSENCE_US) if self._gaps else None
-        if gap is not None and since_us - ABSENCE_US < gap.before_us:
-            was_unknown = outcome.verdict is Verdict.UNKNOWN
-            reason = outcome.reason if was_unknown and outcome.reason else LOG_GAP
-            outcome.make_unknown(reason, clears)

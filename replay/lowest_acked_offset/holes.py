@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import msgspec
 
-from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap, holes_of, last_begun
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap, gaps_of, last_begun
 from .events import API_VERSIONS, FETCH, HEARTBEAT, WRITE, Event
 from .writes import VOTER_SILENCE_US
 
@@ -103,7 +103,7 @@ class Holes:
 
     def __init__(self, gaps: Iterable[LogGap], voters: Iterable[int] = ()) -> None:
         known = tuple(gaps)
-        self._of = {gap.node_id: holes_of(gap.node_id, known) for gap in known}
+        self._of = {gap.node_id: gaps_of(gap.node_id, known) for gap in known}
         self._voters = {voter: self._of[voter] for voter in voters if voter in self._of}
 
     def entered(self, active: Active, happened: int, row: Event) -> LogGap | None:

@@ -11,11 +11,12 @@ then.
 """
 
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
 
+from ..log_gaps import LogGap
 from ..model.partition import Acks, Errors
 from ..outcomes import Variant, Verdict
 from ..records import Records
@@ -40,7 +41,14 @@ COLD = "the broker was cold, and may get warm where responses come sooner"
 _VARIANTS = {Acks.ALL: Variant(ACKS_ALL), Acks.MIN_ISR: Variant(ACKS_MIN_INSYNC_REPLICAS)}
 #: Errors of what was appended; with acks=0 there is none.
 _APPENDED = (None, Errors.NONE, Errors.REQUEST_TIMED_OUT)
-_PREDICTED = ("received_at", "latency_ms", "latency_sent_earliest_ms", "error_code")
+#: Columns of the other cluster.
+PREDICTED = (
+    *("received_at", "latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms"),
+    "error_code",
+)
+#: Loops take from the log when PRODUCEs were sent and how long followers' cycles were; a gap is a
+#: pause of the followers to them, and what it held back is sent soon after it.
+_GAP_BEFORE_US, _GAP_AFTER_US = 2_000_000, 1_000_000
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -68,7 +76,8 @@ class _State(msgspec.Struct, array_like=True):
 class ProducersReact:
     """The replay of one leader with producers that react, beside that of each PRODUCE alone.
 
-    ``open_loop`` starts the replay of each PRODUCE as it arrived, from what it had saved.
+    ``open_loop`` starts the replay of each PRODUCE as it arrived, from what it had saved. ``gaps``
+    are of the leader's log.
     """
 
     def __init__(
@@ -76,8 +85,9 @@ class ProducersReact:
         node_id: int,
         open_loop: Callable[[bytes | None], MinIsrAcks],
         saved: bytes | None = None,
+        gaps: Sequence[LogGap] = (),
     ) -> None:
-        self._node_id = node_id
+        self._node_id, self._gaps = node_id, gaps
         of_open_loop = None
         self._state = _State([LoopState(acks, sent) for acks in Acks for sent in Sent])
         if saved:
@@ -304,6 +314,9 @@ class ProducersReact:
 
     def _emit_held(self) -> None:
         for record in self._state.held:
+            received_us = record.recorded_received_at or 0
+            since_us, until_us = received_us - _GAP_BEFORE_US, received_us + _GAP_AFTER_US
+            record.rest_on_lines(self._gaps, since_us, until_us, *PREDICTED)
             self._records.add(record)
         self._state.held = []
 
@@ -316,8 +329,8 @@ class ProducersReact:
             recorded_ms = sum(record.request_recorded_latency_ms or 0 for record in known)
             if fetches * recorded_ms >= 2 * WARM * wait_ms > 0:
                 for record in records:
-                    for name in _PREDICTED:
-                        setattr(record, name, None)
+                    record.received_at = record.latency_ms = record.error_code = None
+                    record.latency_sent_earliest_ms = None
                     if record.verdict is not Verdict.UNKNOWN:
                         record.make_unknown(COLD)
 

@@ -5,29 +5,12 @@ from functools import partial
 
 from kip_replay.replay import min_isr_acks
 
-from ..log_gaps import Touch
 from ..other_clocks import Comparison, times_of
 from ..rule import Replay, Rule, Settings
-from .closed_loop_replay import ProducersReact
+from .closed_loop_replay import PREDICTED, ProducersReact
 from .events import Kind
 from .outcomes import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from .replay import MinIsrAcks
-
-#: Columns of the closed loop.
-_REACTING = (
-    *("received_at", "latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms"),
-    "error_code",
-)
-#: Loops take from the log when PRODUCEs were sent and how long followers' cycles were; a hole is a
-#: pause of the followers to them, and what it held back is sent soon after it.
-_CLOSED_LOOP = Touch(
-    since=("recorded_received_at",),
-    until=("recorded_received_at",),
-    node="node_id",
-    clears=_REACTING,
-    back_us=2_000_000,
-    ahead_us=1_000_000,
-)
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
@@ -36,7 +19,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, "min_insync_replicas"))
     gaps = [gap for gap in settings.log_gaps.get(recording, ()) if gap.node_id == node_id]
     of_node = partial(MinIsrAcks, node_id, rules, default, gaps=gaps)
-    return ProducersReact(node_id, of_node, saved)
+    return ProducersReact(node_id, of_node, saved, gaps)
 
 
 _SLOWEST = ("request_acks_all_latency", "request_min_isr_latency")
@@ -58,7 +41,6 @@ RULE = Rule(
     sweeps={"min_insync_replicas": 1},
     comparison=Comparison(
         times_of("replica_id", (Kind.METADATA, Kind.CONFIG)),
-        {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: _REACTING},
+        {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: PREDICTED},
     ),
-    touches={PRODUCE_CLOSED_LOOP_OUTCOMES.name: _CLOSED_LOOP},
 )
