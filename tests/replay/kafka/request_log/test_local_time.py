@@ -59,14 +59,6 @@ def test_bad_stamps(stamp: str) -> None:
     assert caught.value.reason is (Reason.stamp_not_in_time_zone if is_gap else Reason.bad_stamp)
 
 
-@pytest.mark.parametrize("stamp", [b"0001-01-01 00:00:00,000", b"9999-12-31 23:59:59,999"])
-@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
-def test_ends_of_the_calendar_raise_nothing_else(stamp: bytes, zone: str) -> None:
-    with pytest.raises(Unreadable) as caught:
-        LocalTime(zone).microseconds(stamp)
-    assert caught.value.reason is Reason.stamp_out_of_range
-
-
 @pytest.mark.parametrize(
     ("zone", "first", "last", "expected"),
     [
