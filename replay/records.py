@@ -1,6 +1,6 @@
 """Outcomes as record classes: the fields of one are a table's columns, and its records rows.
 
-The fields of a record class are ``column``s: Arrow type and comment stand beside the name. It
+The fields of a record class are ``column``s: Arrow type and comment are beside the name. It
 states an outcome once. ``outcome_table`` makes the Delta table of it, ``Records`` collects
 records and emits them as Arrow batches.
 """
@@ -72,7 +72,7 @@ class Record(msgspec.Struct, metaclass=RecordClass, kw_only=True, gc=False):
 
 
 class Outcome(Record, kw_only=True, gc=False):
-    """Of which variant an outcome is, and whether it could be decided; else ``reason``."""
+    """Holds the variant of an outcome and its verdict; if it is not decided, the ``reason``."""
 
     variant: Variant
     verdict: Verdict = Verdict.REPLAYED
