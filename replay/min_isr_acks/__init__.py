@@ -1,11 +1,11 @@
 """min_isr_acks: how long would producers wait with acks=min.insync.replicas? (KIP-926)
 
-What the KIP is, the model and its limits: docs/rules/min_isr_acks.md. ``kip_926`` is the leader's
-part of the KIP, one machine with two drivers:
+What the KIP is, the model and its limits: docs/rules/min_isr_acks.md. ``model.partition`` is the
+leader's part of the KIP, one machine with two drivers:
 
 * ``replay``: the recorded log. For every partition of every PRODUCE, what acks=all and acks=-2
-  would have done, and by which FETCH (open loop). ``leadership`` is what is known of ISR and
-  leader, ``brokers`` who may be in an ISR, ``batches`` what waits, ``responses`` and ``rows`` what
+  would have done, and by which FETCH (open loop). ``isr`` is what is known of ISR and leader,
+  ``brokers`` who may be in an ISR, ``produces`` what waits, ``responses`` and ``outcomes`` what
   comes out.
 * ``closed_loop``: producers that react.
 
@@ -16,7 +16,7 @@ when enough replicas have the batch; REQUEST_TIMED_OUT (7) after timeoutMs; NOT_
 partition.
 
 Of a recorded response are read a PRODUCE's ``base_offset`` (-1: nothing was appended), the error of
-a partition of which nothing was appended unless it is one of the rule's own (``reasons.DECIDED``),
+a partition of which nothing was appended unless it is one of the rule's own (``responses.DECIDED``),
 errors and divergence of a partition in a FETCH's response (then the leader took no note), the
 session id, and whether a consumer's FETCH was still parked when a follower's was taken. *Never*
 when a PRODUCE's response was built, any other error of it, the partition's high watermark, nor when
