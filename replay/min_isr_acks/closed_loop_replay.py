@@ -279,8 +279,11 @@ class ProducersReact:
                 del state.produces[produce.number]
                 for loop_state in state.loops:
                     del loop_state.runs[produce.number]
-        for cycles in state.cycles.values():
-            cycles.forget(until_us)
+        for replica_id, cycles in state.cycles.items():
+            # A parked FETCH, and one on its way, are drawn anew by when they began.
+            followers = (loop.followers[replica_id] for loop in state.loops)
+            began_us = (f.begun_us if f.parked_us is None else f.parked_us for f in followers)
+            cycles.forget(min(until_us, *began_us))
         last = state.last.items()
         state.last = {connection: number for connection, number in last if number in state.produces}
 
