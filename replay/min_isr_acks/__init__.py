@@ -16,7 +16,7 @@ when enough replicas have the batch; REQUEST_TIMED_OUT (7) after timeoutMs; NOT_
 partition.
 
 Of a recorded response are read a PRODUCE's ``base_offset`` (-1: nothing was appended), the error of
-a partition of which nothing was appended unless it is one of the rule's own (``responses.DECIDED``),
+a partition of which nothing was appended unless it is one that the rule decides (``DECIDED``),
 errors and divergence of a partition in a FETCH's response (then the leader took no note), the
 session id, and whether a consumer's FETCH was still parked when a follower's was taken. *Never*
 when a PRODUCE's response was built, any other error of it, the partition's high watermark, nor when
