@@ -5,7 +5,7 @@ states an outcome once. ``outcome_table`` makes the Delta table of it, ``Records
 records and emits them as Arrow batches.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -95,6 +95,7 @@ class Outcome(Record, kw_only=True, gc=False):
 
 _WHAT_IF = ("variant", "parameter", "parameter_value")
 Row = TypeVar("Row", bound=Outcome)
+Event = TypeVar("Event", bound=NamedTuple)
 
 
 def outcome_table(
@@ -165,6 +166,18 @@ def event_schema(event: type) -> pa.Schema:
     Whole numbers are INT64. A field that is a list of NamedTuples is a list of structs.
     """
     return pa.schema([(name, _arrow_type(kind)) for name, kind in get_type_hints(event).items()])
+
+
+def events_of(batch: pa.RecordBatch, event: type[Event]) -> Iterator[Event]:
+    """Reads input events; where a kind of them has no value, its field has its default."""
+    columns = []
+    for name in event._fields:
+        column, default = batch.column(name), event._field_defaults.get(name)
+        values = column.to_pylist()
+        if column.null_count and default is not None:
+            values = [default if value is None else value for value in values]
+        columns.append(values)
+    return map(event._make, zip(*columns, strict=True))
 
 
 _ARROW_TYPES = {

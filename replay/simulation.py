@@ -5,7 +5,7 @@ and forget what is over, so that memory is a span of the log.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
@@ -22,8 +22,12 @@ class EventQueue(msgspec.Struct, Generic[T], array_like=True):
     def push(self, at: int, kind: int, event: T) -> None:
         heappush(self.heap, (at, kind, event))
 
-    def until(self, until: int) -> Iterator[tuple[int, int, T]]:
+    def until(self, until: int) -> Iterable[tuple[int, int, T]]:
         """Takes out what is due up to a time, inclusive, and what that brings up to then."""
+        # Most calls find nothing due.
+        return self._due(until) if self.heap and self.heap[0][0] <= until else ()
+
+    def _due(self, until: int) -> Iterator[tuple[int, int, T]]:
         while self.heap and self.heap[0][0] <= until:
             yield heappop(self.heap)
 
@@ -102,3 +106,15 @@ def nearest_index(times: list[int], at: int) -> int | None:
     if after and (after == len(times) or at - times[after - 1] <= times[after] - at):
         after -= 1
     return after
+
+
+def forget(state: msgspec.Struct, before: int) -> None:
+    """Lets all that a state consists of forget what lies before a time."""
+    for name in state.__struct_fields__:
+        value = getattr(state, name)
+        values = list(value.values()) if isinstance(value, dict) else value
+        for part in values if isinstance(values, list) else [value]:
+            if hasattr(part, "forget"):
+                part.forget(before)
+            elif isinstance(part, msgspec.Struct):
+                forget(part, before)
