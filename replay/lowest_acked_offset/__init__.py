@@ -7,13 +7,11 @@ a write can delay the response until no broker serves stale metadata any more ("
 visibility"), and one that sees a new metadata.version can wait for the same moment before it
 renegotiates ApiVersions ("ApiVersions": an UPDATE_FEATURES row's visibility ``known_at`` is when).
 
-``controller`` is the rule in the order of the draft, over the heartbeats and sessions of
-``brokers``. ``writes`` has which offsets the log leaves a write, and which broker forwarded it;
-``evidence`` bounds how far each broker had applied the log, and ``applying`` estimates when.
-``Claimed`` is a controller that counts more than heartbeats; ``cadence`` and ``simulation`` give
-other heartbeat intervals, and brokers that learn as under KIP-1166. ``replay`` takes the ``events``
-of one cluster and emits ``outcomes`` and ``visibility``; it carries its ``state`` from one
-increment of the log to the next.
+The rule is ``replay/model/brokers.py``. ``writes`` has which offsets the log leaves a write, and
+which broker forwarded it; ``evidence`` bounds how far each broker had applied the log, ``applying``
+estimates when. ``simulation`` has controllers that count these too, and other heartbeat intervals
+with brokers that learn as under KIP-1166. ``replay`` takes the ``events`` of one cluster and emits
+``outcomes``; it carries its ``state`` from one increment of the log to the next.
 
 Variants of ``metadata_write_outcomes``:
 
@@ -25,7 +23,7 @@ Variants of ``metadata_write_outcomes``:
     next heartbeat does not deny it: how much of the cost lies in reports that come every 2 s only.
 ``estimated``
     no protocol: when brokers showed the write to clients, as ``applying`` estimates it. A broker
-    that stood still and was fenced for it, which the others do not wait for, shows old metadata
+    that was frozen and fenced for it, which the others do not wait for, shows old metadata
     once it goes on. Unknown where the last broker's FETCH responses are not in the log.
 ``without_kip_1166``, ``with_kip_1166``
     simulated heartbeats, and brokers that learn of commits as ``hwm_parking`` replays it.
@@ -33,20 +31,15 @@ Variants of ``metadata_write_outcomes``:
 In simulated variants ``applied_everywhere_at`` is the model's own (learned, plus each broker's
 delay); with heartbeats and the finest evidence it is the latest moment that these leave.
 
-Holes in the log
-----------------
-A hole in the log of the controller that is active, or may have become so in it, ends the replay as
-the end of the log does: what was not seen by then is unknown (``holes``). Behind it all is, until
-each broker that counts has sent two heartbeats, at the latest until their sessions would be over,
-and the offset that responses carry has passed what was there. Simulated heartbeats follow from all
-before them, so behind a hole they are unknown. Where a log begins in the middle, it is certain
-which brokers count when each that METADATA names has sent a heartbeat (two where it may have been
-fenced), and simulations begin there. A hole in another controller's log touches nothing; one in a
-broker's touches API_VERSIONS of it. A forwarded write whose line at its broker is missing, for
-whatever reason, has no arrival, so its read-after-write is unknown, and when it was applied is not.
-
-A line with an epoch or offset that its sender's lines before and after contradict (``wrong_lines``)
-is as good as missing; what neighbours leave possible is believed.
+Gaps in the log
+---------------
+A gap in the log of the controller that is active, or may have become so in it, ends the replay as
+the end of the log does; behind it the log begins in the middle (``gaps``). Until it is certain
+which brokers count all is unknown, and simulated heartbeats, which follow from all before them, are
+behind a gap. One in another controller's log touches nothing; one in a broker's touches
+API_VERSIONS of it. A forwarded write whose line at its broker is missing has no arrival, so its
+read-after-write is unknown, and when it was applied is not. A line with an epoch or offset that its
+sender's lines before and after contradict (``wrong_lines``) is as good as missing.
 
 What is read of a response
 --------------------------
@@ -67,12 +60,13 @@ Assumptions, and where they can fail
   session timeout has passed since the first heartbeat, unless the log shows that the metadata log
   began empty.
 * Clocks of brokers and controllers are taken as one where a forwarded write is joined with its
-  broker's line, and where API_VERSIONS (a broker's clock) stands beside heartbeats.
+  broker's line, and where API_VERSIONS (a broker's clock) is compared with heartbeats.
 """
 
-from .outcomes import ESTIMATED as ESTIMATED
-from .outcomes import FINEST_EVIDENCE as FINEST_EVIDENCE
-from .outcomes import HEARTBEAT_INTERVAL as HEARTBEAT_INTERVAL
-from .outcomes import LOWEST_ACKED as LOWEST_ACKED
-from .outcomes import RULE as RULE
 from .replay import LowestAckedOffset as LowestAckedOffset
+from .state import Settings as Settings
+from .tables import ESTIMATED as ESTIMATED
+from .tables import FINEST_EVIDENCE as FINEST_EVIDENCE
+from .tables import HEARTBEAT_INTERVAL as HEARTBEAT_INTERVAL
+from .tables import LOWEST_ACKED as LOWEST_ACKED
+from .tables import RULE as RULE

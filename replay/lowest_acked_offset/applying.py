@@ -8,7 +8,7 @@ first sets the image that METADATA is served from, then creates and deletes the 
 (``ReplicaManager.applyDelta``). Only after that does a heartbeat carry the offset. So a broker
 
 * shows a commit when its next FETCH arrives, or once what came before is applied if that is later:
-  a broker that stands still sends no FETCH;
+  a frozen broker sends no FETCH;
 * has applied it when it has created or deleted its replicas, each in ``replica_apply_ms``. Requests
   show how many replicas a topic has (``Replicas``), and not where: each broker that counts is taken
   to have an equal share.
@@ -16,21 +16,23 @@ first sets the image that METADATA is served from, then creates and deletes the 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
 it is unfenced. Heartbeats correct the rest: what one has was applied by then, what one lacks at its
 arrival at the soonest. Not counted are replicas that move. The deletion of a topic that the log
-does not have (it begins later, or has a hole) shows at once. When it is applied is unknown, and so
+does not have (it begins later, or has a gap) shows at once. When it is applied is unknown, and so
 is what follows until as much is done as for the largest topic, or a heartbeat has it.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
 from ..model.brokers import BrokerHeartbeatManager
-from .cadence import SLOW_US
-from .events import NOT_SENT, STAMP_SLACK_US, Event
-from .evidence import HEARTBEAT, BrokerEvidence, Replicas
+from .events import HEARTBEAT, NOT_SENT, STAMP_SLACK_US, Event
+from .evidence import BrokerEvidence, Replicas
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
+from .simulation import SLOW_US
+from .writes import Front
 
 #: What one replica takes, unless configured: measured on brokers of Kafka 4.0 on a shared disk.
 REPLICA_APPLY_MS = 20
@@ -54,7 +56,7 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=None, applied_us=None, reason=reason)
 
     def no_later(self, has_us: int | None) -> "Estimate":
-        """No later than a heartbeat that has it; if that is before the response, it was another."""
+        """Bounds it by a heartbeat that has it; if that is before the response, it was another."""
         if has_us is None or self.shown_us is None:
             return self
         if has_us < self.learned_us - STAMP_SLACK_US:
@@ -64,21 +66,22 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
 
 
-class Applying(msgspec.Struct):
-    """One broker's FETCHes, in order of dequeue, and what it has applied when.
+class Broker(msgspec.Struct):
+    """One broker: what the log shows of it, its FETCHes in order of dequeue, what it applied when.
 
     ``is_cut``: lines are missing, and it may still apply what it learned in them: everything up to
     ``cut_offset``, once that is known.
     """
 
+    evidence: BrokerEvidence = msgspec.field(default_factory=BrokerEvidence)
     is_running: bool = False
     is_cut: bool = False
     cut_offset: int | None = None
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: Event | None = None
-    known: int = -1
+    #: What it has learned and is not estimated yet; the last offset that is.
     waiting: list[Estimate] = []
-    settled: int = -1
+    estimated: int = -1
     free_us: int = 0
     #: It works on something up to this offset, at most until then.
     busy_offset: int | None = None
@@ -86,25 +89,25 @@ class Applying(msgspec.Struct):
     #: In order of offsets.
     estimates: list[Estimate] = []
 
-    def heartbeat(self, offset: int, is_fenced: bool) -> None:
-        """A heartbeat without error: what it has applied, and its broker's state after it."""
-        self.is_running = self.is_running or not is_fenced
-        if self.cut_offset is not None and offset >= self.cut_offset:
+    def heartbeat(self, row: Event) -> None:
+        """Takes a heartbeat without error: what is applied, and whether the broker is fenced."""
+        self.is_running = self.is_running or not row.is_fenced
+        if self.cut_offset is not None and row.offset >= self.cut_offset:
             self.is_cut, self.cut_offset = False, None
 
     def fetch(self, row: Event) -> None:
-        """A Raft FETCH, also one with an error: its sender has handled the response before."""
+        """Takes a Raft FETCH, also an error's: its sender has handled the response before."""
         last = self.last
         if last is not None and row.correlation_id < last.correlation_id:
             # Another process, which never got that response.
             last, self.is_running = None, False
         if last is not None and last.at_us <= row.received_us + STAMP_SLACK_US:
-            known = min(last.response_high_watermark, row.offset)
-            self._learn(known, last.at_us, max(last.at_us, row.received_us))
+            high_watermark = min(last.response_high_watermark, row.offset)
+            self._learn(high_watermark, last.at_us, max(last.at_us, row.received_us))
         self.last = row if row.error_code == 0 and not row.is_diverging else None
 
     def commit(self, at: int, high_watermark: int) -> None:
-        """The active controller's own broker knows what it commits, and sends no FETCH."""
+        """Takes what the active controller commits: its own broker knows it, and sends no FETCH."""
         self.last = None
         self._learn(high_watermark, at, at)
 
@@ -116,44 +119,41 @@ class Applying(msgspec.Struct):
         offset = high_watermark - 1
         if self.is_cut and self.cut_offset is None:
             self.cut_offset = offset
-        if offset > self.known:
-            self.known = offset
+        if offset > self._learned_offset():
             hidden = LOG_GAP if self.is_cut else None if self.is_running else STARTING
             reason = NO_NEXT_FETCH if handled_us is None else hidden
             aware = self.last is not None and self.last.high_watermark != NOT_SENT
             self.waiting.append(Estimate(offset, at, handled_us, None, reason, aware))
 
-    def estimate(
-        self,
-        until: int,
-        evidence: BrokerEvidence,
-        replicas: Replicas,
-        certain: tuple[BrokerHeartbeatManager, str],
-        is_cut: bool,
-    ) -> Iterator[Estimate]:
-        """Settle what was handled up to a time; heartbeats are known well beyond it.
+    def _learned_offset(self) -> int:
+        return self.waiting[-1].offset if self.waiting else self.estimated
 
-        ``certain``: from when on it is which brokers count, and why not before. ``is_cut``:
-        heartbeats are not known, so an estimate stands only if one has it.
+    def estimate(
+        self, front: Front, replicas: Replicas, certain: tuple[BrokerHeartbeatManager, str]
+    ) -> Iterator[Estimate]:
+        """Estimates what was handled where all is final; heartbeats are known well beyond it.
+
+        ``certain``: from when on it is which brokers count, and why not before. Before a gap an
+        estimate counts only if a heartbeat has it.
         """
-        while self.waiting and (self.waiting[0].shown_us or 0) <= until:
+        while self.waiting and (self.waiting[0].shown_us or 0) <= front.final_us:
             learned = self.waiting.pop(0)
-            estimate = self._estimate(learned, replicas, evidence)
-            self.settled = learned.offset
+            reported = self.evidence.bounds[HEARTBEAT].applied.reached(learned.offset)
+            estimate = self._estimate(learned, replicas, reported and reported[0])
+            self.estimated = learned.offset
             if estimate.shown_us is not None and not certain[0].is_warm(learned.learned_us):
                 estimate = learned.unknown(certain[1])
-            if is_cut and evidence.signs[HEARTBEAT].has.reached(learned.offset) is None:
+            if front.is_gap and reported is None:
                 estimate = learned.unknown(LOG_GAP)
             self.estimates.append(estimate)
             yield estimate
 
-    def _estimate(self, learned: Estimate, works: Replicas, evidence: BrokerEvidence) -> Estimate:
+    def _estimate(self, learned: Estimate, works: Replicas, has_us: int | None) -> Estimate:
         handled_us = learned.shown_us
         if handled_us is None:
             return learned
-        work_us = works.work_us(self.settled, learned.offset)
-        unknown = works.unknown_upto(self.settled, learned.offset)
-        hidden = learned.reason or self._busy(handled_us, evidence)
+        work_us, unknown = works.between(self.estimated, learned.offset)
+        hidden = learned.reason or self._busy(handled_us)
         if hidden is not None:
             if work_us:
                 self.busy_offset = learned.offset
@@ -161,38 +161,39 @@ class Applying(msgspec.Struct):
             return learned.unknown(hidden)
         shown = max(handled_us, self.free_us)
         applied = shown + work_us
-        has = evidence.signs[HEARTBEAT].has.reached(learned.offset)
-        lacked_us = evidence.reports.lacked_until(learned.offset)
-        if lacked_us > applied + SLOW_US:
-            if has is None:
+        not_applied_us = self.evidence.reported.until_us(learned.offset)
+        if not_applied_us > applied + SLOW_US:
+            if has_us is None:
                 return learned.unknown(SLOW)
-            applied = lacked_us
+            applied = not_applied_us
         estimate = learned._replace(shown_us=shown, applied_us=applied)
         if unknown is not None:
             # It shows the deletion before it works on it.
-            self.busy_offset, self.busy_us = unknown, max(applied, lacked_us)
+            self.busy_offset, self.busy_us = unknown, max(applied, not_applied_us)
             estimate = estimate._replace(applied_us=None, reason=UNKNOWN_WORK)
-        estimate = estimate.no_later(None if has is None else has[0])
+        estimate = estimate.no_later(has_us)
         self.free_us = max(self.free_us, estimate.applied_us or 0)
         return estimate
 
-    def _busy(self, at: int, evidence: BrokerEvidence) -> str | None:
+    def _busy(self, at: int) -> str | None:
         if self.busy_offset is None:
             return None
-        has = evidence.signs[HEARTBEAT].has.reached(self.busy_offset)
-        if at < self.busy_us and (has is None or has[0] > at):
+        reported = self.evidence.bounds[HEARTBEAT].applied.reached(self.busy_offset)
+        if at < self.busy_us and (reported is None or reported[0] > at):
             return UNKNOWN_WORK
         self.busy_offset = None
         return None
 
-    def of(self, offset: int, has_us: int | None) -> Estimate | None:
-        """Of the response that carried an offset first, which a heartbeat has; None if none did."""
-        index = bisect_left(self.estimates, offset, key=lambda each: each.offset)
+    def estimate_of(self, offset: int, has_us: int | None) -> Estimate | None:
+        """Returns that of the response that carried an offset first, which a heartbeat has."""
+        index = bisect_left(self.estimates, offset, key=attrgetter("offset"))
         return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
 
-    def behind_hole(self) -> "Applying":
-        return Applying(is_cut=True, known=self.known, settled=self.known)
+    def after_gap(self) -> "Broker":
+        evidence, is_cut = self.evidence.after_gap(), self.is_cut or self.evidence.is_seen
+        return Broker(evidence, is_cut=is_cut, estimated=self._learned_offset())
 
     def forget(self, before: int) -> None:
+        self.evidence.forget(before)
         while self.estimates and self.estimates[0].learned_us < before:
             del self.estimates[0]

@@ -1,17 +1,16 @@
 """What ``lowest_acked_offset`` reads of a log: one row a line, of four kinds, and what was learned.
 
-Each row stands at the moment at which the log has it (``at_us``: the response was built); its other
+Each row is at the moment at which the log has it (``at_us``: the response was built); its other
 times are when things happened before that. Times are microseconds since the epoch.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from ..hwm_parking import NO_RESPONSE
 from ..hwm_parking import NOT_SENT as NOT_SENT
 from ..hwm_parking import STAMP_SLACK_US as STAMP_SLACK_US
+from ..records import event_schema
 
 #: BROKER_HEARTBEAT with a controller's response.
 HEARTBEAT = "heartbeat"
@@ -31,7 +30,7 @@ NO_ANSWER = NO_RESPONSE
 
 
 class Event(NamedTuple):
-    """A row of the input. What a kind does not have stands at its default; no other nulls.
+    """A row of the input. What a kind does not have is at its default; no other nulls.
 
     ``broker_id`` is the node that the row is about: the sender of a heartbeat or FETCH, the server
     of API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
@@ -74,16 +73,7 @@ class Event(NamedTuple):
     variant: str = ""
 
 
-_ARROW_TYPES: dict[Any, pa.DataType] = {
-    int: pa.int64(),
-    int | None: pa.int64(),
-    bool: pa.bool_(),
-    str: pa.string(),
-    str | None: pa.string(),
-    Sequence[str]: pa.list_(pa.string()),
-    Sequence[int]: pa.list_(pa.int64()),
-}
-#: Input of the replay: ``Event``, a column per field.
-INPUT_SCHEMA = pa.schema([(name, _ARROW_TYPES[t]) for name, t in Event.__annotations__.items()])
+#: Input of the replay.
+INPUT_SCHEMA = event_schema(Event)
 #: In this order.
 ORDER = ("at_us", "kind", "request_id")

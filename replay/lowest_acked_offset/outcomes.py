@@ -1,227 +1,272 @@
-"""Outcome rows: of heartbeats, and of writes under each variant."""
+"""Outcomes of heartbeats, of writes under each variant, and of what each broker had applied."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from ..model.brokers import BrokerHeartbeatManager, LowestAcknowledged
-from ..outcomes import Rows, Variant, Verdict
-from ..simulation import Rising
+from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
+from ..outcomes import Variant, Verdict
 from . import reasons
-from .cadence import DEFAULT_INTERVAL_US
-from .events import NO_ANSWER, Event
-from .tables import TABLES
-from .writes import Offsets, Sender
-
-RULE = "lowest_acked_offset"
-LOWEST_ACKED = "lowest_acked_offset"
-FINEST_EVIDENCE = "finest_evidence"
-#: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
-ESTIMATED = "estimated"
-HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
-
-#: What-if columns of what the recorded heartbeats give.
-AS_RECORDED = Variant(LOWEST_ACKED).what_if(RULE)
-
-#: A write is followed for this long after its response.
-HORIZON_US = 60_000_000
+from .applying import Broker, Estimate
+from .events import API_VERSIONS, HEARTBEAT, NO_ANSWER, Event
+from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
+from .gaps import Gaps
+from .simulation import DEFAULT_INTERVAL_US
+from .state import State
+from .tables import (
+    AS_RECORDED,
+    ESTIMATED,
+    FINEST_EVIDENCE,
+    HEARTBEAT_INTERVAL,
+    VISIBLE,
+    AppliedOffset,
+    HeartbeatOutcome,
+    ShownEverywhere,
+    VisibilityOutcome,
+    WriteOutcome,
+)
+from .writes import HORIZON_US, Front, Offsets, Sender, Write
 
 #: A simulated heartbeat is timed by recorded ones up to two intervals away.
 SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
 
-Row = dict[str, Any]
-Judgement = tuple[Verdict, str | None]
 
-
-class OutcomeRows:
-    """Rows of the rule's tables, without the recording."""
-
-    def __init__(self) -> None:
-        self._tables = tables = [Rows(table.without("recording")) for table in TABLES]
-        self.heartbeats, self.writes, self.visibility, self.applied, self.everywhere = tables
-
-    def take(self) -> list[pa.RecordBatch]:
-        return [table.take() for table in self._tables]
-
-
-class Write(NamedTuple):
-    """A metadata write, and where its last record lies, or why the log leaves that open."""
-
-    row: Event
-    offsets: Offsets | str
-
-    @property
-    def until_us(self) -> int:
-        return self.row.at_us + HORIZON_US
-
-    @property
-    def high(self) -> int | None:
-        """The highest offset that its last record can have, None where the log leaves it open."""
-        return self.offsets.high if isinstance(self.offsets, Offsets) else None
-
-    def reached(self, timeline: Rising | None) -> tuple[int | None, int | None]:
-        """(when, by which node) a timeline reached the write; Nones if not by ``until_us``."""
-        if timeline is not None and self.high is not None:
-            reached = timeline.reached(self.high)
-            if reached is not None and reached[0] <= self.until_us:
-                return reached
-        return None, None
-
-
-class LogEnd(NamedTuple):
-    """No line follows for as long as a write is followed, and why: the log ends, or has a hole."""
-
-    at_us: int
-    reason: str
-
-    @property
-    def is_hole(self) -> bool:
-        return self.reason == reasons.LOG_GAP
-
-    def is_before(self, variant: Variant, times: Iterable[int | None]) -> bool:
-        """It is a hole, and one of these times (None: not seen yet) may lie behind it."""
-        # A simulated heartbeat is timed by the recorded ones around it.
-        rests = SIMULATED_ON_US if variant.parameter == HEARTBEAT_INTERVAL else 0
-        return self.is_hole and any(at is None or at + rests > self.at_us for at in times)
-
-
-class Fate(NamedTuple):
-    """What became of a write under one variant. Times are microseconds; None: not seen."""
-
-    applied_us: int | None = None
-    last_broker: int | None = None
-    known_us: int | None = None
-    known_everywhere_us: int | None = None
-    readable_us: int | None = None
-
-
-def heartbeat_row(
-    row: Event, carried: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
-) -> Row:
-    """A heartbeat, and what its response carries; None: it is an error, or ``uncertain``."""
-    verdict: Judgement = (Verdict.REPLAYED, None)
-    if row.error_code == NO_ANSWER:
-        verdict = (Verdict.UNKNOWN, reasons.NOT_ANSWERED)
-    elif row.error_code != 0:
-        verdict = (Verdict.NOT_APPLICABLE, reasons.NOT_ACTIVE)
-    elif carried is None:
-        verdict = (Verdict.UNKNOWN, uncertain)
-    elif not carried.is_certain:
-        verdict, carried = (Verdict.UNKNOWN, reasons.SILENT), None
-    elif carried.raw is None:
-        verdict = (Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS)
+def heartbeat_outcome(
+    row: Event, response: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
+) -> HeartbeatOutcome:
+    """Makes the outcome of a heartbeat; without ``response`` it is an error, or ``uncertain``."""
     size = row.response_bytes
-    return {
-        **AS_RECORDED,
-        "request_id": row.request_id,
-        "controller_id": row.node_id,
-        "broker_id": row.broker_id,
-        "received_at": row.received_us,
-        "built_at": row.at_us,
-        "current_metadata_offset": row.offset,
-        "is_fenced": row.is_fenced if row.error_code == 0 else None,
-        "unfenced_brokers": carried and carried.active_brokers,
-        "lowest_acknowledged_offset": carried and carried.offset,
-        "lowest_acknowledged_offset_raw": carried and carried.raw,
-        "response_bytes": size,
-        "replayed_response_bytes": size and size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
-        "verdict": verdict[0],
-        "reason": verdict[1],
-    }
+    outcome = HeartbeatOutcome(
+        variant=AS_RECORDED,
+        request_id=row.request_id,
+        controller_id=row.node_id,
+        broker_id=row.broker_id,
+        received_at=row.received_us,
+        built_at=row.at_us,
+        current_metadata_offset=row.offset,
+        is_fenced=row.is_fenced if row.error_code == 0 else None,
+        response_bytes=size,
+        replayed_response_bytes=size and size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
+    )
+    if row.error_code == NO_ANSWER:
+        outcome.make_unknown(reasons.RESPONSE_MISSING)
+    elif row.error_code != 0:
+        outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, reasons.NOT_ACTIVE
+    elif response is None:
+        outcome.make_unknown(uncertain)
+    elif not response.is_certain:
+        outcome.make_unknown(reasons.SILENT)
+    else:
+        outcome.unfenced_brokers = response.active_brokers
+        outcome.lowest_acknowledged_offset = response.offset
+        outcome.lowest_acknowledged_offset_raw = response.raw
+        if response.raw is None:
+            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS
+    return outcome
 
 
 class FollowedWrite(NamedTuple):
-    """A write under one variant, and what it is judged by.
-
-    ``unlearned``: why it is not known when brokers learned in it; ``uncertain``: which brokers
-    count.
-    """
+    """A write whose outcomes are final."""
 
     write: Write
-    sender: Sender
-    variant: Variant
-    manager: BrokerHeartbeatManager
-    unlearned: str | None
-    uncertain: str
-    log_end: LogEnd | None
+    state: State
+    gaps: Gaps
+    front: Front
 
-    def outcome(self) -> Row:
-        row, offsets, fate = self.write.row, self.write.offsets, self._fate()
-        received_us = self.sender.received_us
-        hidden = self._hidden(fate)
-        verdict, reason = self._judgement(fate)
-        if hidden is not None and isinstance(offsets, Offsets):
-            fate, verdict, reason = Fate(), Verdict.UNKNOWN, hidden
-        return {
-            **self.variant.what_if(RULE),
-            "request_id": row.request_id,
-            "controller_id": row.node_id,
-            "api_name": row.api_name,
-            "client_id": row.client_id,
-            "via_broker": self.sender.via,
-            "received_at": row.received_us if received_us is None else received_us,
-            "responded_at": row.at_us,
-            "offset_low": offsets.low if isinstance(offsets, Offsets) else None,
-            "offset_high": self.write.high,
-            "applied_everywhere_at": fate.applied_us,
-            "last_broker_id": fate.last_broker,
-            "known_at": fate.known_us,
-            "known_everywhere_at": fate.known_everywhere_us,
-            "stale_window_ms": _elapsed_ms(row.at_us, fate.applied_us),
-            "read_after_write_ms": _elapsed_ms(received_us, fate.readable_us),
-            "verdict": verdict,
-            "reason": reason,
-        }
+    def outcomes(self) -> Iterator[WriteOutcome]:
+        """Makes its outcome under each variant."""
+        row, offsets = self.write.row, self.write.offsets
+        sender = self.state.forwarding.via(row)
+        for variant, manager in self.state.managers():
+            outcome = WriteOutcome(
+                variant=variant,
+                request_id=row.request_id,
+                controller_id=row.node_id,
+                api_name=row.api_name,
+                client_id=row.client_id,
+                via_broker=sender.via,
+                received_at=row.received_us if sender.received_us is None else sender.received_us,
+                responded_at=row.at_us,
+            )
+            if isinstance(offsets, Offsets):
+                outcome.offset_low, outcome.offset_high = offsets.low, offsets.high
+                self._follow(outcome, sender, manager)
+            else:
+                outcome.make_unknown(offsets)
+                if offsets == reasons.NOTHING_WRITTEN:
+                    outcome.verdict = Verdict.NOT_APPLICABLE
+            yield outcome
 
-    def _fate(self) -> Fate:
-        write, manager, via = self.write, self.manager, self.sender.via
-        applied, last_broker = write.reached(manager.applied_everywhere)
-        if self.variant.name == ESTIMATED:
+    def _follow(
+        self, outcome: WriteOutcome, sender: Sender, manager: BrokerHeartbeatManager
+    ) -> None:
+        """Fills in when it was applied, and known, under a variant, or why that is unknown."""
+        variant, via, responded_us = outcome.variant, sender.via, self.write.row.at_us
+        unlearned = self.state.unlearned(self.write, variant)
+        applied, last_broker = self.write.reached(manager.applied.everywhere)
+        if variant.name == ESTIMATED:
             # It is no protocol: nobody is informed, and who polls all brokers waits for no more.
-            estimate = applied if self.unlearned is None else None
-            return Fate(estimate, last_broker, readable_us=estimate)
-        known, _ = write.reached(None if via is None else manager.acknowledged_by.get(via))
-        everywhere, _ = write.reached(manager.acknowledged_everywhere)
-        # Who forwarded it waits for its own knowledge, a client of the controller for everybody's.
-        readable = everywhere if via is None else known
-        return Fate(applied, last_broker, known, everywhere, readable)
+            readable = applied = applied if unlearned is None else None
+            known = known_everywhere = None
+            followed = [applied]
+        else:
+            of_sender = None if via is None else manager.acknowledged_by.get(via)
+            known, _ = self.write.reached(of_sender)
+            known_everywhere, _ = self.write.reached(manager.acknowledged.everywhere)
+            # Who forwarded it waits for its own knowledge, a client of the controller for all's.
+            readable = known_everywhere if via is None else known
+            followed = [applied, known_everywhere, readable]
+        # A simulated heartbeat is timed by the recorded ones around it.
+        rests_us = SIMULATED_ON_US if variant.parameter == HEARTBEAT_INTERVAL else 0
+        if not manager.is_warm(responded_us):
+            outcome.make_unknown(self.state.uncertain)
+            return
+        if variant.name == FINEST_EVIDENCE and unlearned is not None:
+            outcome.make_unknown(unlearned)
+            return
+        if self.front.hides(followed, rests_us):
+            outcome.make_unknown(reasons.LOG_GAP)
+            return
+        outcome.applied_everywhere_at, outcome.last_broker_id = applied, last_broker
+        outcome.known_at, outcome.known_everywhere_at = known, known_everywhere
+        outcome.stale_window_ms = _elapsed_ms(responded_us, applied)
+        outcome.read_after_write_ms = _elapsed_ms(sender.received_us, readable)
+        if applied is not None and readable is not None:
+            if sender.received_us is None:
+                outcome.make_unknown(reasons.NO_ARRIVAL)
+        elif unlearned is not None:
+            outcome.make_unknown(unlearned)
+        elif applied is not None and known_everywhere is not None:
+            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, reasons.LEFT
+        else:
+            outcome.make_unknown(self.front.too_late(self.write))
 
-    def _hidden(self, fate: Fate) -> str | None:
-        """Why lines that are not in the log may have decided it; None if they did not."""
-        if not self.manager.is_warm(self.write.row.at_us):
-            return self.uncertain
-        followed = [fate.applied_us]
-        if self.variant.name != ESTIMATED:
-            followed += [fate.known_everywhere_us, fate.readable_us]
-        if self.variant.name == FINEST_EVIDENCE and self.unlearned is not None:
-            return self.unlearned
-        is_cut = self.log_end is not None and self.log_end.is_before(self.variant, followed)
-        return reasons.LOG_GAP if is_cut else None
+    def visibility(self) -> Iterator[VisibilityOutcome]:
+        """Makes that of each broker that was there: an estimate, and what evidence shows."""
+        write, state, offsets = self.write, self.state, self.write.offsets
+        if not isinstance(offsets, Offsets):
+            return
+        for broker_id in sorted(state.recorded.brokers):
+            broker = state.broker(broker_id)
+            if not broker.evidence.is_seen_between(
+                write.row.at_us - FENCED_AFTER_US, write.until_us
+            ):
+                continue
+            known_us, _ = write.reached(state.recorded.acknowledged_by.get(broker_id))
+            for kind in (ESTIMATED, *EVIDENCE):
+                bounds = broker.evidence.bounds[HEARTBEAT if kind == ESTIMATED else kind]
+                latest, _ = write.reached(bounds.applied)
+                # Clients connect when they like, and the active controller's own broker sends no
+                # FETCH: that none did shows nothing.
+                is_own = (kind, broker_id) == (FETCH_HIGH_WATERMARK, write.row.node_id)
+                if latest is None and (is_own or kind == API_VERSIONS):
+                    continue
+                outcome = VisibilityOutcome(
+                    variant=AS_RECORDED,
+                    request_id=write.row.request_id,
+                    broker_id=broker_id,
+                    evidence=kind,
+                    applied_at_latest=latest,
+                    known_at=known_us,
+                )
+                if kind == ESTIMATED:
+                    self._estimate(outcome, offsets, broker)
+                else:
+                    self._bound(outcome, offsets, broker.evidence)
+                self._hide(outcome, offsets, broker.evidence)
+                yield outcome
 
-    def _judgement(self, fate: Fate) -> Judgement:
-        if self.write.offsets == reasons.NOTHING_WRITTEN:
-            return Verdict.NOT_APPLICABLE, reasons.NOTHING_WRITTEN
-        if isinstance(self.write.offsets, str):
-            return Verdict.UNKNOWN, self.write.offsets
-        if fate.applied_us is not None and fate.readable_us is not None:
-            if self.sender.received_us is None:
-                return Verdict.UNKNOWN, reasons.NO_ARRIVAL
-            return Verdict.REPLAYED, None
-        if self.unlearned is not None:
-            return Verdict.UNKNOWN, self.unlearned
-        if fate.applied_us is not None and fate.known_everywhere_us is not None:
-            return Verdict.NOT_APPLICABLE, reasons.LEFT
-        return Verdict.UNKNOWN, too_late(self.write, self.log_end)
+    def _estimate(self, outcome: VisibilityOutcome, offsets: Offsets, broker: Broker) -> None:
+        """Fills in the estimate, between the response with the commit and a heartbeat with it."""
+        latest = outcome.applied_at_latest
+        estimate = broker.estimate_of(offsets.high, latest)
+        if estimate is None:
+            estimate = Estimate(offsets.high, offsets.committed_us, reason=reasons.NO_RESPONSE)
+        elif estimate.applied_us is not None and estimate.applied_us > self.write.until_us:
+            estimate = estimate.unknown(reasons.HORIZON)
+        outcome.applied_at_earliest = min(estimate.learned_us, latest or estimate.learned_us)
+        outcome.shown_at, outcome.applied_at = estimate.shown_us, estimate.applied_us
+        if estimate.reason is not None:
+            outcome.make_unknown(estimate.reason)
 
+    def _bound(
+        self, outcome: VisibilityOutcome, offsets: Offsets, evidence: BrokerEvidence
+    ) -> None:
+        """Fills in until when evidence shows that the broker had not applied it."""
+        latest, denied_us = outcome.applied_at_latest, evidence.reported.until_us(offsets.low)
+        if latest is None:
+            outcome.make_unknown(self.front.too_late(self.write))
+        elif outcome.evidence == FETCH_HIGH_WATERMARK and denied_us > latest:
+            outcome.make_unknown(reasons.DENIED, ["applied_at_latest"])
+        not_applied_us = evidence.bounds[outcome.evidence].not_applied.until_us(offsets.low)
+        until_us = outcome.applied_at_latest or self.write.until_us
+        outcome.applied_at_earliest = min(max(offsets.committed_us, not_applied_us), until_us)
 
-def too_late(write: Write, log_end: LogEnd | None) -> str:
-    """Why what became of a write was not seen."""
-    is_over = log_end is not None and log_end.at_us < write.until_us
-    return log_end.reason if log_end is not None and is_over else reasons.HORIZON
+    def _hide(self, outcome: VisibilityOutcome, offsets: Offsets, evidence: BrokerEvidence) -> None:
+        """Makes an outcome unknown that lines which are not in the log may have decided."""
+        kind, latest, hidden = outcome.evidence, outcome.applied_at_latest, None
+        applied = outcome.applied_at if kind == ESTIMATED else latest
+        # What a FETCH shows the next heartbeat may deny.
+        rests_us = latest or 0 if kind == FETCH_HIGH_WATERMARK else 0
+        if not self.state.recorded.is_warm(self.write.row.at_us):
+            hidden = self.state.uncertain
+        elif kind == FETCH_HIGH_WATERMARK and evidence.is_unknown(offsets.high):
+            hidden = reasons.UNKNOWN_WORK
+        elif self.front.is_gap and (
+            None in (latest, applied, outcome.known_at) or rests_us > evidence.last_response_us
+        ):
+            hidden = reasons.LOG_GAP
+        if kind == API_VERSIONS and self.gaps.overlap(
+            outcome.broker_id, outcome.applied_at_earliest or 0, latest
+        ):
+            hidden = reasons.LOG_GAP
+        if hidden is not None and (
+            outcome.verdict is not Verdict.UNKNOWN or outcome.shown_at is not None
+        ):
+            outcome.make_unknown(hidden, VISIBLE)
 
 
 def _elapsed_ms(since: int | None, until: int | None) -> float | None:
-    """Milliseconds; 0 for what had happened before."""
+    """Returns milliseconds; 0 for what had happened before."""
     return None if since is None or until is None else max(0, until - since) / 1000
+
+
+def applied_offset(broker_id: int, estimate: Estimate) -> AppliedOffset:
+    """Makes the outcome of what a broker learned to be committed up to an offset."""
+    outcome = AppliedOffset(
+        variant=AS_RECORDED,
+        broker_id=broker_id,
+        metadata_offset=estimate.offset,
+        learned_at=estimate.learned_us,
+        shown_at=estimate.shown_us,
+        applied_at=estimate.applied_us,
+    )
+    if estimate.reason is not None:
+        outcome.make_unknown(estimate.reason)
+    return outcome
+
+
+def shown_everywhere(state: State) -> Iterator[ShownEverywhere]:
+    """Makes the outcomes of what all brokers that count show, step by step since the last one."""
+    steps = state.estimated.manager.applied.everywhere
+    begin = bisect_right(steps.values, state.shown_everywhere.offset)
+    for at, offset in zip(steps.at[begin:], steps.values[begin:], strict=True):
+        before, brokers = state.shown_everywhere, state.brokers.values()
+        estimates = [e for broker in brokers if (e := broker.estimate_of(offset, None))]
+        learned_us = max(before.learned_us, min((e.learned_us for e in estimates), default=at))
+        committed = state.committed.high_watermark.reached(before.offset + 2) or (learned_us, -1)
+        is_aware = before.learned_us > 0 and all(e.hwm_aware for e in estimates)
+        outcome = ShownEverywhere(
+            variant=Variant(ESTIMATED),
+            metadata_offset=offset,
+            committed_at=committed[0] if is_aware else None,
+            previous_learned_at=before.learned_us or None,
+            learned_at=learned_us,
+            shown_at=at,
+        )
+        reason = state.unestimated(offset, at + HORIZON_US)
+        if reason is not None:
+            outcome.make_unknown(reason, ["shown_at"])
+        state.shown_everywhere = Estimate(offset, learned_us if reason is None else 0)
+        yield outcome

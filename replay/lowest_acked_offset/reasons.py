@@ -11,7 +11,7 @@ NOBODY_COUNTS = "no broker is unfenced"
 # Of a write's offsets.
 NO_HIGH_WATERMARK = "the log does not tell the high watermark yet (not every voter has fetched)"
 SINGLE_VOTER = "a single voter commits alone: no FETCH tells its high watermark"
-NOT_ANSWERED = "response missing from the log"
+RESPONSE_MISSING = "response missing from the log"
 NOTHING_WRITTEN = "it wrote nothing: what it requested was so already"
 
 # Of what became of a write.

@@ -4,35 +4,34 @@ from collections.abc import Mapping
 
 from ..other_clocks import Comparison, times_of
 from ..rule import Replay, Rule, Settings
-from . import outcomes, tables
+from . import state, tables
 from .applying import REPLICA_APPLY_MS
 from .events import INPUT_SCHEMA, ORDER
 from .replay import LowestAckedOffset
-from .visibility import TIMES
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording = str(key["recording"])
-    return LowestAckedOffset(
+    of_cluster = state.Settings(
         settings.voters[recording],
-        settings.option(outcomes.RULE, outcomes.HEARTBEAT_INTERVAL),
+        settings.option(tables.RULE, tables.HEARTBEAT_INTERVAL),
         settings.recorded_heartbeat_interval_ms.get(recording),
-        settings.option(outcomes.RULE, "counts_stopping_brokers", False),
-        replica_apply_ms=settings.option(outcomes.RULE, "replica_apply_ms", REPLICA_APPLY_MS),
-        saved=saved,
-        gaps=settings.log_gaps.get(recording, ()),
+        settings.option(tables.RULE, "counts_stopping_brokers", False),
+        settings.log_gaps.get(recording, ()),
+        replica_apply_ms=settings.option(tables.RULE, "replica_apply_ms", REPLICA_APPLY_MS),
     )
+    return LowestAckedOffset(of_cluster, saved)
 
 
 RULE = Rule(
-    name=outcomes.RULE,
+    name=tables.RULE,
     key=("recording",),
     order=ORDER,
     input_schema=INPUT_SCHEMA,
-    tables=tables.TABLES,
+    tables=tuple(tables.OUTCOMES.values()),
     start=_start,
     facts=("voters", "recorded_heartbeat_interval_ms", "clocks_apart"),
-    sweeps={outcomes.HEARTBEAT_INTERVAL: 1},
+    sweeps={tables.HEARTBEAT_INTERVAL: 1},
     switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},
     comparison=Comparison(
@@ -46,7 +45,7 @@ RULE = Rule(
                 *("offset_low", "offset_high", "applied_everywhere_at", "last_broker_id"),
                 *("known_at", "known_everywhere_at", "stale_window_ms", "read_after_write_ms"),
             ),
-            tables.METADATA_WRITE_VISIBILITY.name: TIMES,
+            tables.METADATA_WRITE_VISIBILITY.name: tables.VISIBLE,
             tables.APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
             tables.SHOWN_EVERYWHERE.name: ("shown_at",),
         },

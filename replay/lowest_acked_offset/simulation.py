@@ -1,115 +1,302 @@
-"""Heartbeats that would be sent at another interval, or if brokers learned at other times.
+"""Controllers of heartbeats that were not recorded so, or that count more than heartbeats.
 
-What is kept of the log: heartbeats that are not steady, when a broker is away, and of its steady
-heartbeats how long each response took and how much later than the interval the next one came:
-always the recorded value nearest in time, so nothing is drawn (``cadence``). What follows: when the
-steady heartbeats arrive, the same whatever brokers have learned, and which offset they carry.
+Of simulated heartbeats the log gives those that are not steady, when a broker is away, and of its
+steady ones how long each response took and how much later than the interval the next one came:
+always the recorded value nearest in time, so nothing is drawn. A heartbeat is steady if its broker
+runs and ran before: those come at the interval. What else comes (a broker starts, unfences, shuts
+down) comes when it must, whatever the interval. What follows: when the steady heartbeats arrive,
+the same whatever brokers have learned, and which offset they carry.
+
+A broker has applied what is below the high watermark that it has learned (recorded, or replayed
+with or without KIP-1166), after a delay. The delay is the log's: each recorded heartbeat shows
+whether the newest offset that its broker knew was applied yet, and the delay is the age that parts
+the two best, over all brokers. A broker that a heartbeat shows to be slow (see ``evidence``) has
+applied what it knew half-way to the heartbeat that first shows it.
 """
 
-from bisect import bisect_right
-from heapq import heappop, heappush
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
 
 import msgspec
 
+from ..hwm_parking import WITH_KIP, WITHOUT_KIP
 from ..model.brokers import RESET_OFFSET, SESSION_TIMEOUT_US, BrokerHeartbeatManager, Heartbeat
-from .cadence import AWAY_SLACK_US, Handled, Recorded
-from .evidence import CLAIM_WAIT_US
+from ..outcomes import RECORDED
+from ..simulation import EventQueue, Rising, Samples, Timeline, forget
+from .events import Event
+from .evidence import HEARTBEAT_WAIT_US
+from .tables import LOWEST_ACKED
+
+#: By simulated variant, when brokers learned of commits in it (``variant`` of high_watermark_lag).
+LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
+#: broker.heartbeat.interval.ms, Kafka's default; for a log that has no steady heartbeat.
+DEFAULT_INTERVAL_US = 2_000_000
+#: A steady broker whose next heartbeat is later than the interval by more than this is away.
+AWAY_SLACK_US = 1_000_000
+#: A broker that has not applied what it knew for longer than this is slow, not just on its way.
+SLOW_US = 100_000
+#: The last heartbeats that came soon after their broker learned, by which the delay is measured.
+DELAY_SAMPLES = 128
+#: Until they outvote it: brokers apply within 10 ms. One late heartbeat alone is no measure.
+ASSUMED_DELAY = ((10_000, True),) * 4
+#: Kinds of events, in this order at one time: of ``Informed``, and of ``Simulation``.
+APPLIED, REPORTED = 0, 1
+KEPT, DUE = 0, 1
 
 
-class Claimed(msgspec.Struct):
-    """A controller that counts more than heartbeats, and a heap of what comes later than it is.
+class ApplyDelay(msgspec.Struct):
+    """How long brokers take to apply what they know; of all, since one has too few samples.
 
-    ``events``: (when, whether it is a heartbeat, which is later than a claim at that time, number,
-    broker, offset that it has applied by then, heartbeat). ``last``: by broker its last heartbeat.
+    ``seen``: age (microseconds) of the newest offset that a broker knew when it sent a heartbeat,
+    and whether that had it.
+    """
+
+    seen: list[tuple[int, bool]] = []
+    us: int = 0
+
+    def add(self, age: int, applied: bool) -> None:
+        """Adds a sample. The delay is the age that parts best; of several as good the smallest."""
+        self.seen = [*self.seen[1 - DELAY_SAMPLES :], (age, applied)]
+        seen = sorted([*ASSUMED_DELAY, *self.seen])
+        self.us, fewest = 0, sum(not applied for _, applied in seen)
+        wrong = fewest
+        for age, applied in seen:
+            # At a delay just above this age, what was applied at it is wrong, what was not right.
+            wrong += 1 if applied else -1
+            if wrong < fewest:
+                self.us, fewest = age, wrong
+
+
+class Slow(msgspec.Struct):
+    """A broker had not applied what it knew (``known``) until a time (open: None).
+
+    Heartbeats at ``at`` carried ``offsets``: until each it had no more than that one's.
+    """
+
+    known: int
+    at: list[int]
+    offsets: list[int]
+    until_us: int | None = None
+
+
+class Handled(NamedTuple):
+    """How long after its arrival a heartbeat was taken up, and its response was built."""
+
+    after_us: int
+    built_after_us: int
+
+
+class BrokerRecord(msgspec.Struct):
+    """The recorded heartbeats of one broker, by their arrival, and what it has learned.
+
+    ``gaps`` are from a response of a running broker to its next heartbeat; ``running_epoch`` is of
+    its process if that ran at the last one. It is ``due`` to have applied what it learned.
+    """
+
+    heartbeats: Samples[Handled] = msgspec.field(default_factory=Samples)
+    gaps: Samples[int] = msgspec.field(default_factory=Samples)
+    running_epoch: int | None = None
+    learned: Rising = msgspec.field(default_factory=Rising)
+    due: dict[str, Rising] = {}
+    slow: list[Slow] = []
+
+    def take(self, received: int, heartbeat: Heartbeat, want_fence: bool) -> bool:
+        """Takes a heartbeat; returns whether it is steady."""
+        runs = not (heartbeat.is_fenced or heartbeat.want_shut_down or want_fence)
+        is_steady = runs and self.running_epoch == heartbeat.broker_epoch
+        if is_steady:
+            self.gaps.add(self.built_us(-1), received - self.built_us(-1))
+        handled = Handled(heartbeat.handled_us - received, heartbeat.built_us - received)
+        self.heartbeats.add(received, handled)
+        self.running_epoch = heartbeat.broker_epoch if runs else None
+        return is_steady
+
+    def built_us(self, index: int) -> int:
+        return self.heartbeats.at[index] + max(0, self.heartbeats.values[index].built_after_us)
+
+    def measure(self, at: int, offset: int, delay: ApplyDelay) -> int | None:
+        """Measures delay and slowness by a heartbeat; returns when a slow broker caught up."""
+        caught_up = None
+        open_slow = next((slow for slow in self.slow if slow.until_us is None), None)
+        if open_slow is not None and offset >= open_slow.known:
+            caught_up = open_slow.until_us = (open_slow.at[-1] + at) // 2
+            open_slow = None
+        elif open_slow is not None:
+            open_slow.at.append(at)
+            open_slow.offsets.append(max(open_slow.offsets[-1], offset))
+        learned, last = self.learned, bisect_right(self.learned.at, at) - 1
+        missing = bisect_right(learned.values, offset, 0, last + 1)
+        if missing <= last and at - learned.at[missing] > SLOW_US:
+            overdue = learned.value(at - SLOW_US)
+            if overdue is not None and open_slow is None:
+                self.slow.append(Slow(overdue, [at], [offset]))
+        elif last >= 0 and at - learned.at[last] <= SLOW_US:
+            delay.add(at - learned.at[last], offset >= learned.values[last])
+        return caught_up
+
+    def applied(self, variant: str, at: int) -> int | None:
+        """Returns the last offset applied at a time; None while nothing is known of the variant."""
+        due = self.due.get(variant)
+        offset = None if due is None else due.value(at)
+        for slow in self.slow:
+            if offset is not None and (slow.until_us is None or at < slow.until_us):
+                after = min(bisect_left(slow.at, at), len(slow.at) - 1)
+                offset = min(offset, slow.offsets[after])
+        return offset
+
+    def forget(self, before: int) -> None:
+        forget(self, before)
+        self.slow = [s for s in self.slow if s.until_us is None or s.until_us >= before]
+
+
+class Recorded(msgspec.Struct):
+    """What all simulations share: the recorded heartbeats and the brokers' progress.
+
+    ``controllers``: which one is active. ``steps``: when a broker may have applied more, and in
+    which variants. ``log_end_us``: no more of the log will come.
+    """
+
+    interval_us: int | None = None
+    log_end_us: int | None = None
+    brokers: dict[int, BrokerRecord] = {}
+    delay: ApplyDelay = msgspec.field(default_factory=ApplyDelay)
+    controllers: Timeline[int] = msgspec.field(default_factory=Timeline)
+    steps: EventQueue[tuple[str, ...]] = msgspec.field(default_factory=EventQueue)
+
+    def heartbeat(self, received: int, heartbeat: Heartbeat, want_fence: bool) -> bool:
+        """Takes a recorded heartbeat; returns whether it is steady."""
+        if self.controllers.values[-1:] != [heartbeat.controller_id]:
+            self.controllers.add(heartbeat.handled_us, heartbeat.controller_id)
+        broker = self.of(heartbeat.broker_id)
+        is_steady = broker.take(received, heartbeat, want_fence)
+        caught_up = broker.measure(received, heartbeat.offset, self.delay)
+        if caught_up is not None:
+            self.steps.push(caught_up, heartbeat.broker_id, tuple(LEARNED_OF.values()))
+        return is_steady
+
+    def learn(self, row: Event) -> None:
+        """Takes that a broker learned a high watermark: it will have applied it a delay later."""
+        broker, offset = self.of(row.broker_id), row.high_watermark - 1
+        due_us = row.at_us + self.delay.us
+        if row.variant == RECORDED:
+            broker.learned.add(row.at_us, offset)
+        broker.due.setdefault(row.variant, Rising()).add(due_us, offset)
+        self.steps.push(due_us, row.broker_id, (row.variant,))
+
+    def of(self, broker_id: int) -> BrokerRecord:
+        return self.brokers.get(broker_id) or self.brokers.setdefault(broker_id, BrokerRecord())
+
+    def fixed_interval_us(self) -> int:
+        """Returns the interval of the log: as given, else the median gap by now, cut to 10 ms."""
+        if self.interval_us is None:
+            gaps = sorted(gap for broker in self.brokers.values() for gap in broker.gaps.values)
+            median = gaps[len(gaps) // 2] if gaps else DEFAULT_INTERVAL_US
+            self.interval_us = median // 10_000 * 10_000
+        return self.interval_us
+
+
+class Informed(msgspec.Struct):
+    """A controller that counts what evidence or estimates show, too.
+
+    They are known late, so ``events`` wait: (when, APPLIED or REPORTED, (broker, its offset,
+    heartbeat)). ``last``: by broker its last heartbeat.
     """
 
     manager: BrokerHeartbeatManager
-    events: list[tuple[int, bool, int, int, int, Heartbeat | None]] = []
-    count: int = 0
+    events: EventQueue[tuple[int, int, Heartbeat | None]] = msgspec.field(
+        default_factory=EventQueue
+    )
     last: dict[int, Heartbeat] = {}
 
-    def keep_serving(self, beat: Heartbeat) -> None:
-        """Keep a heartbeat; a broker that stood still before it was not gone, and shows old data.
+    def keep_serving(self, heartbeat: Heartbeat) -> None:
+        """Takes a heartbeat; a broker that was frozen before it was not gone, and shows old data.
 
         As if it had sent its last one again, but for a silence that is too long to wait for.
         """
-        last = self.last.get(beat.broker_id, beat)
-        is_same = last.broker_epoch == beat.broker_epoch and not last.want_shut_down
-        if is_same and beat.handled_us - last.handled_us <= SESSION_TIMEOUT_US + CLAIM_WAIT_US:
+        last = self.last.get(heartbeat.broker_id, heartbeat)
+        is_same = last.broker_epoch == heartbeat.broker_epoch and not last.want_shut_down
+        if (
+            is_same
+            and heartbeat.handled_us - last.handled_us <= SESSION_TIMEOUT_US + HEARTBEAT_WAIT_US
+        ):
             since = last.handled_us + SESSION_TIMEOUT_US
-            for at in range(since, beat.handled_us, SESSION_TIMEOUT_US):
-                self.keep_beat(last._replace(handled_us=at, built_us=at))
-        self.last[beat.broker_id] = beat
-        self.keep_beat(beat)
+            for at in range(since, heartbeat.handled_us, SESSION_TIMEOUT_US):
+                self.heartbeat(last._replace(handled_us=at, built_us=at))
+        self.last[heartbeat.broker_id] = heartbeat
+        self.heartbeat(heartbeat)
 
-    def keep_beat(self, beat: Heartbeat) -> None:
-        self.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
+    def heartbeat(self, heartbeat: Heartbeat) -> None:
+        self.events.push(
+            heartbeat.handled_us, REPORTED, (heartbeat.broker_id, heartbeat.offset, heartbeat)
+        )
 
-    def keep(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
-        self.count += 1
-        heappush(self.events, (at, beat is not None, self.count, broker_id, offset, beat))
+    def apply(self, at: int, broker_id: int, offset: int) -> None:
+        self.events.push(at, APPLIED, (broker_id, offset, None))
 
     def advance(self, until: int) -> None:
-        while self.events and self.events[0][0] <= until:
-            at, _, _, broker_id, offset, beat = heappop(self.events)
-            if beat is None:
+        for at, _, (broker_id, offset, heartbeat) in self.events.until(until):
+            if heartbeat is None:
                 self.manager.apply(at, broker_id, offset)
             else:
-                self.manager.heartbeat(beat)
+                self.manager.heartbeat(heartbeat)
         self.manager.advance(until)
 
 
 class Simulation(msgspec.Struct):
     """Heartbeats at one interval, to a controller for each variant of when brokers learned.
 
-    ``events`` is a heap of (when, whether it is due and not kept, number, broker, heartbeat that is
-    kept); ``due`` has each broker's number of the one that is due, None if no line shows yet when.
+    ``events``: (when, KEPT or DUE, (number, broker, kept heartbeat)). ``due``: by broker the number
+    of its next steady heartbeat, None if no line shows yet when; ``steady``: their epoch.
     """
 
     interval_us: int
     managers: dict[str, BrokerHeartbeatManager]
-    events: list[tuple[int, bool, int, int, Heartbeat | None]] = []
-    due: dict[int, int | None] = {}
-    #: By broker the epoch of its steady heartbeats.
-    steady: dict[int, int] = {}
+    events: EventQueue[tuple[int, int, Heartbeat | None]] = msgspec.field(
+        default_factory=EventQueue
+    )
     count: int = 0
+    due: dict[int, int | None] = {}
+    steady: dict[int, int] = {}
 
-    def heartbeat(self, received: int, beat: Heartbeat, is_steady: bool) -> None:
-        """A recorded heartbeat: kept, unless steady; a steady one shows that its broker is back."""
+    def heartbeat(self, received: int, heartbeat: Heartbeat, is_steady: bool) -> None:
+        """Takes a recorded heartbeat: kept, unless steady; a steady one shows that it is back."""
         if not is_steady:
-            self._push(received, beat.broker_id, beat)
-        elif self.due.get(beat.broker_id, 0) is None:
-            self._schedule(beat.broker_id, received)
+            self._push(received, heartbeat.broker_id, heartbeat)
+        elif self.due.get(heartbeat.broker_id, 0) is None:
+            self._schedule(heartbeat.broker_id, received)
 
     def run(self, until: int, recorded: Recorded) -> None:
-        while self.events and self.events[0][0] <= until:
-            at, _, number, broker_id, kept = heappop(self.events)
+        for at, _, (number, broker_id, kept) in self.events.until(until):
             if kept is not None:
-                self._send_kept(at, kept, recorded)
+                self.due.pop(broker_id, None)
+                self._send(at, kept, recorded)
+                if not kept.is_fenced and not kept.want_shut_down:
+                    self.steady[broker_id] = kept.broker_epoch
+                    self._schedule_next(broker_id, kept.built_us, recorded)
             elif self.due.get(broker_id) == number:
                 self._send_due(at, broker_id, recorded)
-
-    def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
-        self.count += 1
-        heappush(self.events, (at, kept is None, self.count, broker_id, kept))
-        return self.count
 
     def _schedule(self, broker_id: int, at: int) -> None:
         self.due[broker_id] = self._push(at, broker_id, None)
 
-    def _send_kept(self, at: int, beat: Heartbeat, recorded: Recorded) -> None:
-        self.due.pop(beat.broker_id, None)
-        self._send(at, beat, recorded)
-        if not beat.is_fenced and not beat.want_shut_down:
-            self.steady[beat.broker_id] = beat.broker_epoch
-            self._schedule_next(beat.broker_id, beat.built_us, recorded)
+    def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
+        self.count += 1
+        self.events.push(at, DUE if kept is None else KEPT, (self.count, broker_id, kept))
+        return self.count
+
+    def _schedule_next(self, broker_id: int, built: int, recorded: Recorded) -> None:
+        interval = recorded.fixed_interval_us()
+        gap = recorded.of(broker_id).gaps.nearest(built) or 0
+        is_steady = interval // 2 < gap <= interval + AWAY_SLACK_US
+        late = gap - interval if is_steady else 0
+        self._schedule(broker_id, max(built + 1, built + self.interval_us + late))
 
     def _send_due(self, at: int, broker_id: int, recorded: Recorded) -> None:
         record, log_end_us = recorded.of(broker_id), recorded.log_end_us
         received = record.heartbeats.at
         index = bisect_right(received, at)
         last_built = record.built_us(index - 1) if index else at
-        patience = recorded.settle_interval() + AWAY_SLACK_US
+        patience = recorded.fixed_interval_us() + AWAY_SLACK_US
         if index < len(received):
             returns = received[index]
             if returns - last_built > patience:
@@ -121,22 +308,18 @@ class Simulation(msgspec.Struct):
         handled = record.heartbeats.nearest(at) or Handled(0, 0)
         times = at + handled.after_us, at + handled.built_after_us
         epoch, controller_id = self.steady[broker_id], recorded.controllers.value(at)
+        # A heartbeat is simulated behind one that a controller has handled.
         assert controller_id is not None
-        beat = Heartbeat(controller_id, broker_id, epoch, *times, RESET_OFFSET, False, False)
-        self._send(at, beat, recorded)
-        self._schedule_next(broker_id, beat.built_us, recorded)
+        heartbeat = Heartbeat(controller_id, broker_id, epoch, *times, RESET_OFFSET, False, False)
+        self._send(at, heartbeat, recorded)
+        self._schedule_next(broker_id, heartbeat.built_us, recorded)
 
-    def _send(self, at: int, beat: Heartbeat, recorded: Recorded) -> None:
-        record = recorded.of(beat.broker_id)
+    def _send(self, at: int, heartbeat: Heartbeat, recorded: Recorded) -> None:
+        record = recorded.of(heartbeat.broker_id)
         for variant, manager in self.managers.items():
             applied = record.applied(variant, at)
-            sent = beat if applied is None else Heartbeat(*beat[:5], applied, *beat[6:])
+            sent = (
+                heartbeat if applied is None else Heartbeat(*heartbeat[:5], applied, *heartbeat[6:])
+            )
             manager.apply(at, sent.broker_id, sent.offset)
             manager.heartbeat(sent)
-
-    def _schedule_next(self, broker_id: int, built: int, recorded: Recorded) -> None:
-        interval = recorded.settle_interval()
-        gap = recorded.of(broker_id).gaps.nearest(built) or 0
-        is_steady = interval // 2 < gap <= interval + AWAY_SLACK_US
-        late = gap - interval if is_steady else 0
-        self._schedule(broker_id, max(built + 1, built + self.interval_us + late))

@@ -1,37 +1,47 @@
 """What a replay of lowest_acked_offset carries from one increment of the log to the next."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from ..hwm_parking import WITH_KIP, WITHOUT_KIP
-from ..model.brokers import FENCED_AFTER_US, RESET_OFFSET, BrokerHeartbeatManager
-from ..outcomes import NOT_SWEPT, RECORDED, Variant
-from .applying import REPLICA_APPLY_MS, Applying, Estimate
-from .cadence import Recorded
-from .events import STAMP_SLACK_US, Event
-from .evidence import HEARTBEAT, BrokerEvidence, Replicas
-from .holes import SETTLING_HEARTBEATS, Active, Settling
-from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
-from .reasons import LOG_GAP, NO_RESPONSE, NOT_ANSWERED, NOT_HEARD_YET, NOT_LEARNED, UNKNOWN_WORK
-from .simulation import Claimed, Simulation
-from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding, Offsets
-
-#: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).
-LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
+from ..log_gaps import LogGap
+from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
+from ..outcomes import NOT_SWEPT, Variant
+from .applying import REPLICA_APPLY_MS, Broker, Estimate
+from .events import HEARTBEAT, STAMP_SLACK_US, Event
+from .evidence import Replicas
+from .gaps import ActiveController, WarmUp
+from .reasons import (
+    LOG_GAP,
+    NO_RESPONSE,
+    NOT_HEARD_YET,
+    NOT_LEARNED,
+    RESPONSE_MISSING,
+    UNKNOWN_WORK,
+)
+from .simulation import LEARNED_OF, Informed, Recorded, Simulation
+from .tables import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding, Offsets, Write
 
 #: How often the replay moves on, in rows of the log.
 STEP_ROWS = 32_768
-#: Reasons of estimates without which it is not known when all brokers had applied a write.
-HIDING = (LOG_GAP, UNKNOWN_WORK)
 
 
 class Settings(NamedTuple):
-    voters: tuple[int, ...]
-    intervals_ms: tuple[int, ...]
-    recorded_interval_ms: int | None
-    counts_stopping: bool
+    """How a cluster is replayed.
+
+    ``voters`` are the ids of all voters, ``intervals_ms`` the heartbeat intervals of the sweep
+    (below the session timeout), ``recorded_interval_ms`` the one that the log was made with
+    (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
+    as the draft's "all unfenced brokers" can be read. ``gaps`` are those in the nodes' logs.
+    """
+
+    voters: Collection[int]
+    intervals_ms: Collection[int] = ()
+    recorded_interval_ms: int | None = None
+    counts_stopping: bool = False
+    gaps: Collection[LogGap] = ()
     step_rows: int = STEP_ROWS
     replica_apply_ms: int = REPLICA_APPLY_MS
 
@@ -39,49 +49,72 @@ class Settings(NamedTuple):
 class State(msgspec.Struct):
     committed: CommittedOffsets
     recorded: BrokerHeartbeatManager
-    finest: Claimed
-    estimated: Claimed
-    beats: Recorded
+    finest: Informed
+    estimated: Informed
+    heartbeats: Recorded
     #: One for each interval.
     simulations: list[Simulation]
     forwarding: Forwarding = msgspec.field(default_factory=Forwarding)
-    evidence: dict[int, BrokerEvidence] = {}
-    #: Lines that wait for their turn, and when the rule has each happen: in that order, and those
-    #: that came since it was last made.
+    #: Lines that wait for their turn, and when the rule has each happen.
     pending: list[tuple[int, Event]] = []
-    fresh: list[tuple[int, Event]] = []
     #: The last line of each sender.
     last_lines: dict[tuple[str, int, int], Event] = {}
-    #: By broker what it applies when, and what they have to do for it.
-    applying: dict[int, Applying] = {}
+    #: Brokers and voters, and what they have to do to apply writes.
+    brokers: dict[int, Broker] = {}
     replicas: Replicas = msgspec.field(default_factory=Replicas)
     #: The last offset that all brokers that count show, and when the first learned of it.
     shown_everywhere: Estimate = Estimate(-1, 0)
     writes: list[Write] = []
-    #: Variants of which the log has when brokers learned.
-    learned: set[str] = set()
-    first_heartbeat_us: int | None = None
-    #: Heartbeats that are still needed of each broker that may have counted when the log began.
-    unheard: dict[int, int] | None = None
-    active: Active = msgspec.field(default_factory=Active)
+    warm_up: WarmUp = msgspec.field(default_factory=WarmUp)
+    active: ActiveController = msgspec.field(default_factory=ActiveController)
     #: By controller (handled, built) of the heartbeat that it had last.
     last_handled: dict[int, tuple[int, int]] = {}
-    #: Behind a hole.
-    settling: Settling | None = None
     fed: int = 0
     front: tuple[int, str, str] = (0, "", "")
 
-    def managers(self, settings: Settings) -> Iterator[tuple[Variant, BrokerHeartbeatManager]]:
+    @classmethod
+    def new(cls, settings: Settings) -> "State":
+        def manager(*, counts_fetches: bool = False) -> BrokerHeartbeatManager:
+            return BrokerHeartbeatManager(counts_fetches, settings.counts_stopping)
+
+        interval_ms = settings.recorded_interval_ms
+        return cls(
+            committed=CommittedOffsets(frozenset(settings.voters)),
+            recorded=manager(),
+            finest=Informed(manager(counts_fetches=True)),
+            estimated=Informed(manager(counts_fetches=True)),
+            heartbeats=Recorded(None if interval_ms is None else interval_ms * 1000),
+            simulations=[
+                Simulation(ms * 1000, {learned: manager() for learned in LEARNED_OF.values()})
+                for ms in dict.fromkeys(settings.intervals_ms)
+            ],
+        )
+
+    def after_gap(self, settings: Settings, ends_us: int) -> "State":
+        """Begins anew behind a gap in the log of the active controller."""
+        new = State.new(settings)
+        new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
+        active = sorted({*self.recorded.active.offsets, *self.warm_up.active})
+        new.warm_up = WarmUp(ends_us, dict.fromkeys(active, 2), is_gap=True, active=active)
+        new.brokers = {node_id: broker.after_gap() for node_id, broker in self.brokers.items()}
+        new.heartbeats = Recorded(self.heartbeats.interval_us, delay=self.heartbeats.delay)
+        # This does not rest on that log.
+        for name in ("forwarding", "replicas", "pending", "active", "last_lines", "fed", "front"):
+            setattr(new, name, getattr(self, name))
+        new.replicas.is_partial = True
+        return new
+
+    def managers(self) -> Iterator[tuple[Variant, BrokerHeartbeatManager]]:
         yield Variant(LOWEST_ACKED), self.recorded
         yield Variant(FINEST_EVIDENCE), self.finest.manager
         yield Variant(ESTIMATED), self.estimated.manager
-        for interval_ms, simulation in zip(settings.intervals_ms, self.simulations, strict=True):
+        for simulation in self.simulations:
             for name, learned in LEARNED_OF.items():
-                variant = Variant(name, HEARTBEAT_INTERVAL, interval_ms)
+                variant = Variant(name, HEARTBEAT_INTERVAL, simulation.interval_us // 1000)
                 yield variant, simulation.managers[learned]
 
     def in_order(self, row: Event) -> Event:
-        """A heartbeat behind the one whose response was built before, if both came at one time.
+        """Puts a heartbeat behind the one whose response was built before, if both came at once.
 
         The queue is first in, first out. Of two orders that disagree by no more than stamps leave
         open, that of the times further apart is the likelier one.
@@ -93,167 +126,84 @@ class State(msgspec.Struct):
             self.last_handled[row.node_id] = row.handled_us, row.at_us
         return row
 
-    def evidence_of(self, broker_id: int) -> BrokerEvidence:
-        known = self.evidence.get(broker_id)
-        return known or self.evidence.setdefault(broker_id, BrokerEvidence(broker_id))
-
-    def applying_of(self, broker_id: int) -> Applying:
-        return self.applying.get(broker_id) or self.applying.setdefault(broker_id, Applying())
+    def broker(self, node_id: int) -> Broker:
+        return self.brokers.get(node_id) or self.brokers.setdefault(node_id, Broker())
 
     def is_combined(self, node_id: int) -> bool:
-        """A voter is a broker too if it sends heartbeats."""
+        """Says whether a voter is a broker too: it sends heartbeats."""
         return node_id in self.recorded.brokers and node_id in self.committed.voters
 
     def is_broker(self, node_id: int) -> bool:
         return node_id not in self.committed.voters or self.is_combined(node_id)
 
     @property
-    def brokers(self) -> int:
-        """How many count, for all that is known."""
-        unheard = self.unheard if self.unheard and self.replicas.is_partial else {}
-        running = {
-            *self.recorded.active.offsets,
-            *(b for b, needed in unheard.items() if needed == 1),
-        }
-        expected = () if self.settling is None else self.settling.expected
-        return max(len(running), len(expected))
+    def active_brokers(self) -> int:
+        """Counts the brokers that are active, as far as is known by now."""
+        missing = self.warm_up.missing or {}
+        if self.warm_up.is_gap or not self.replicas.is_partial:
+            missing = {}
+        running = {*self.recorded.active.offsets, *(b for b, n in missing.items() if n == 1)}
+        return max(len(running), len(self.warm_up.active))
 
     @property
     def uncertain(self) -> str:
-        return NOT_HEARD_YET if self.settling is None else LOG_GAP
+        """Says why it is not certain which brokers are active."""
+        return LOG_GAP if self.warm_up.is_gap else NOT_HEARD_YET
 
-    def hold(self, row: Event) -> None:
-        """Takes what held when the log began: brokers, and replicas of topics."""
-        if row.broker_id < 0:
-            self.replicas.hold(row)
+    def warm(self, heartbeat: Heartbeat) -> None:
+        """Notes from when on every broker that is active has sent a heartbeat, or was fenced."""
+        at, is_gap = heartbeat.handled_us, self.warm_up.is_gap
+        if self.recorded.warm_from_us == 0 or (is_gap and self.recorded.is_warm(at)):
             return
-        # A heartbeat may be the first in its state of a broker that was fenced.
-        needed = SETTLING_HEARTBEATS if row.is_fenced else 1
-        self.unheard = {**(self.unheard or {}), row.broker_id: needed}
-
-    def be_certain(self, at: int, broker_id: int, settings: Settings) -> None:
-        """From when on every broker that counts has sent a heartbeat, or was fenced."""
-        if self.settling is not None:
-            self._be_certain_again(at, self.settling, settings)
-            self.settling.heartbeat(broker_id)
+        sent = (b for b, seen in self.brokers.items() if seen.evidence.is_seen)
+        warm_us = self.warm_up.heartbeat(at, heartbeat.broker_id, filter(self.is_broker, sent))
+        if warm_us is None:
             return
-        if self.recorded.warm_from_us == 0:
-            return
-        if self.first_heartbeat_us is None:
-            self.first_heartbeat_us = at
-        certain = self.first_heartbeat_us + FENCED_AFTER_US
-        if self.unheard is not None:
-            self.unheard[broker_id] = self.unheard.get(broker_id, SETTLING_HEARTBEATS) - 1
-            if max(self.unheard.values()) <= 0 and at < certain:
-                certain, self.first_heartbeat_us = at, at - FENCED_AFTER_US
-            if at >= certain:
-                self.unheard = None
-        if self.committed.began_empty and at < certain:
-            certain = 0
-        self.replicas.is_partial = certain > 0
-        for _, manager in self.managers(settings):
-            manager.warm_from_us = certain
-            manager.floor = self.committed.first_offset if certain else RESET_OFFSET
-
-    def _be_certain_again(self, at: int, settling: Settling, settings: Settings) -> None:
-        if self.recorded.is_warm(at):
-            return
-        sent = (b for b, signs in self.evidence.items() if signs.first_seen_us is not None)
-        running = filter(self.is_broker, sent)
-        elapsed_us = at - settling.since_us
-        is_over = elapsed_us > VOTER_SILENCE_US and settling.is_over(running)
-        if is_over or elapsed_us >= FENCED_AFTER_US:
-            for variant, manager in self.managers(settings):
-                manager.floor = self.committed.first_offset
-                # When simulated heartbeats come follows from all those before.
-                if variant.parameter_value == NOT_SWEPT:
-                    manager.warm_from_us = at
+        if not is_gap:
+            if self.committed.began_empty and at < warm_us:
+                warm_us = 0
+            self.replicas.is_partial = warm_us > 0
+        for variant, manager in self.managers():
+            manager.floor = self.committed.first_offset if warm_us else RESET_OFFSET
+            # When simulated heartbeats come follows from all those before: none behind a gap.
+            if not is_gap or variant.parameter_value == NOT_SWEPT:
+                manager.warm_from_us = warm_us
 
     def unlearned(self, write: Write, variant: Variant) -> str | None:
-        """Why it is not known when brokers learned of a write under a variant; None if it is."""
-        if variant.name == ESTIMATED:
-            return self._not_estimated(write)
-        if variant.name == FINEST_EVIDENCE:
-            brokers = map(self.evidence_of, self.recorded.brokers)
-            is_unclaimed = any(each.is_unclaimed(write.high) for each in brokers)
-            return UNKNOWN_WORK if is_unclaimed else None
-        is_simulated = variant.parameter == HEARTBEAT_INTERVAL
-        is_known = not is_simulated or LEARNED_OF[variant.name] in self.learned
-        return None if is_known else NOT_LEARNED
-
-    def _not_estimated(self, write: Write) -> str | None:
-        """Why it is no estimate when all showed a write, but a heartbeat's arrival or unknown."""
+        """Returns why it is not known when brokers learned of a write under a variant, if so."""
         offsets = write.offsets
-        at, last_broker = write.reached(self.estimated.manager.applied_everywhere)
         if not isinstance(offsets, Offsets):
             return None
-        estimates = (broker.of(offsets.high, None) for broker in self.applying.values())
-        for each in estimates:
-            if each is not None and each.shown_us is None and each.reason in HIDING:
-                return each.reason
-        if at is None or last_broker is None:
+        if variant.name == ESTIMATED:
+            return self.unestimated(offsets.high, write.until_us)
+        if variant.name == FINEST_EVIDENCE:
+            evidence = (self.broker(broker_id).evidence for broker_id in self.recorded.brokers)
+            return UNKNOWN_WORK if any(e.is_unknown(offsets.high) for e in evidence) else None
+        is_simulated = variant.parameter == HEARTBEAT_INTERVAL
+        learned, brokers = LEARNED_OF[variant.name], self.heartbeats.brokers.values()
+        return NOT_LEARNED if is_simulated and not any(learned in b.due for b in brokers) else None
+
+    def unestimated(self, offset: int, until_us: int) -> str | None:
+        """Returns why it is no estimate when all showed an offset, but a heartbeat's, if so."""
+        # Without such an estimate it is not known when all brokers had applied it.
+        hiding = (LOG_GAP, UNKNOWN_WORK)
+        for broker in self.brokers.values():
+            estimate = broker.estimate_of(offset, None)
+            if estimate is not None and estimate.shown_us is None and estimate.reason in hiding:
+                return estimate.reason
+        reached = self.estimated.manager.applied.everywhere.reached(offset)
+        if reached is None or reached[0] > until_us:
             return None
-        has, _ = write.reached(self.evidence_of(last_broker).signs[HEARTBEAT].has)
-        if has is None or has > at:
+        at, last = reached[0], self.broker(reached[1])
+        reported = last.evidence.bounds[HEARTBEAT].applied.reached(offset)
+        if reported is None or reported[0] > at:
             return None
-        broker = self.applying.get(last_broker)
-        estimate = None if broker is None else broker.of(offsets.high, has)
+        estimate = last.estimate_of(offset, reported[0])
         return None if estimate is not None and estimate.shown_us is not None else NO_RESPONSE
 
-    def hide_writes(self, hole_begins_us: int) -> None:
-        """A voter's FETCH that committed a write is in the log once it is parked no more."""
-        since = hole_begins_us - VOTER_SILENCE_US
+    def hide_writes(self, gap_begins_us: int) -> None:
+        """Hides offsets whose FETCH lies in a gap: a voter's is in the log once it is sent back."""
+        since = gap_begins_us - VOTER_SILENCE_US
         for place, write in enumerate(self.writes):
-            if write.row.at_us > since and write.offsets != NOT_ANSWERED:
+            if write.row.at_us > since and write.offsets != RESPONSE_MISSING:
                 self.writes[place] = write._replace(offsets=LOG_GAP)
-
-    def forget(self, before: int, settings: Settings) -> None:
-        for part in (self.committed, self.forwarding, self.beats, self.replicas):
-            part.forget(before)
-        for evidence in self.evidence.values():
-            evidence.forget(before)
-        for applying in self.applying.values():
-            applying.forget(before)
-        for _, manager in self.managers(settings):
-            manager.forget(before)
-
-
-def new_state(settings: Settings) -> State:
-    def manager(*, counts_fetches: bool = False) -> BrokerHeartbeatManager:
-        return BrokerHeartbeatManager(counts_fetches, settings.counts_stopping)
-
-    interval_ms = settings.recorded_interval_ms
-    return State(
-        committed=CommittedOffsets(frozenset(settings.voters)),
-        recorded=manager(),
-        finest=Claimed(manager(counts_fetches=True)),
-        estimated=Claimed(manager(counts_fetches=True)),
-        beats=Recorded(None if interval_ms is None else interval_ms * 1000),
-        simulations=[
-            Simulation(ms * 1000, {learned: manager() for learned in LEARNED_OF.values()})
-            for ms in settings.intervals_ms
-        ],
-    )
-
-
-def behind_hole(state: State, settings: Settings, ends_us: int) -> State:
-    """The state of a replay that begins behind a hole in the log of the active controller.
-
-    What does not rest on that log is carried, and what was measured.
-    """
-    new = new_state(settings)
-    new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
-    expected = {
-        *state.recorded.active.offsets,
-        *(state.settling.expected if state.settling else ()),
-    }
-    new.settling = Settling(ends_us, sorted(expected))
-    new.applying = {b: applying.behind_hole() for b, applying in state.applying.items()}
-    new.evidence = {b: evidence.behind_hole() for b, evidence in state.evidence.items()}
-    new.beats.interval_us, new.beats.first_gaps = state.beats.interval_us, state.beats.first_gaps
-    new.beats.delay = state.beats.delay
-    new.forwarding, new.replicas, new.learned = state.forwarding, state.replicas, state.learned
-    new.pending, new.active, new.last_lines = state.pending, state.active, state.last_lines
-    new.fed, new.front = state.fed, state.front
-    new.replicas.is_partial = True
-    return new

@@ -1,119 +1,138 @@
-"""Outcomes of lowest_acked_offset: heartbeats, and when metadata writes were applied."""
+"""Outcomes of lowest_acked_offset: of heartbeats, of writes, and of what brokers had applied."""
 
-from ..table import AT, BOOL, INT, LONG, MS, REQUEST_ID, TEXT, Column, Required, Table
-
-HEARTBEAT_OUTCOMES = Table.of_outcomes(
-    "heartbeat_outcomes",
-    "lowest_acked_offset: every recorded BROKER_HEARTBEAT and what its response would have carried",
-    (
-        REQUEST_ID,
-        Required("controller_id", INT, "controller that responded"),
-        Column("broker_id", INT, "broker that sent it"),
-        Column("received_at", AT, "arrival"),
-        Column("built_at", AT, "the response was built"),
-        Column("current_metadata_offset", LONG, "last offset the broker has applied, inclusive"),
-        Column("is_fenced", BOOL, "the broker after this heartbeat"),
-        Column("unfenced_brokers", INT, "brokers that count, after this heartbeat"),
-        Column("lowest_acknowledged_offset", LONG, "that the response would carry; never falls"),
-        Column("lowest_acknowledged_offset_raw", LONG, "as the controller would compute it"),
-        Column("response_bytes", LONG, "recorded, on the wire: frame, header, body"),
-        Column("replayed_response_bytes", LONG, "with the new field"),
-    ),
-    key=("request_id",),
+from ..outcomes import Variant
+from ..records import (
+    At,
+    Bool,
+    Int,
+    Long,
+    Ms,
+    Outcome,
+    RequiredInt,
+    RequiredLong,
+    RequiredText,
+    Text,
+    column,
+    outcome_table,
 )
+from ..table import REQUEST_ID, Table
 
-METADATA_WRITE_OUTCOMES = Table.of_outcomes(
-    "metadata_write_outcomes",
-    "lowest_acked_offset: every successful metadata write, when it was applied and who knew",
-    (
-        REQUEST_ID,
-        Column("controller_id", INT, "controller that wrote it"),
-        Column("api_name", TEXT, "requestApiKeyName"),
-        Column("client_id", TEXT, "clientId of the request, also where a broker forwarded it"),
-        Column("via_broker", INT, "broker that forwarded it; null: sent to the controller"),
-        Column("received_at", AT, "arrival at the broker that forwarded it, else the controller"),
-        Column("responded_at", AT, "the controller had built the response"),
-        Column("offset_low", LONG, "its last record's offset is at least this"),
-        Column("offset_high", LONG, "and at most this"),
-        Column(
-            "applied_everywhere_at",
-            AT,
-            "every broker that counts had applied it: the latest that the evidence leaves;"
-            " with a heartbeat interval: as modelled from when brokers learned of commits;"
-            " variant estimated: every broker shows it, by shown_at of applied_offsets",
-        ),
-        Column("last_broker_id", INT, "broker that others waited for, maybe until it was fenced"),
-        Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),
-        Column("known_everywhere_at", AT, "every broker that counts by then received one"),
-        Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
-        Column(
-            "read_after_write_ms",
-            MS,
-            "under the rule: from the request until via_broker"
-            " (else every broker) knows it applied everywhere;"
-            " variant estimated: until it was, whether anybody knew or not;"
-            " null where the log does not have the request at via_broker",
-        ),
-    ),
-    key=("request_id",),
+RULE = "lowest_acked_offset"
+LOWEST_ACKED = "lowest_acked_offset"
+FINEST_EVIDENCE = "finest_evidence"
+#: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
+ESTIMATED = "estimated"
+HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
+#: What the recorded heartbeats give.
+AS_RECORDED = Variant(LOWEST_ACKED)
+
+
+class HeartbeatOutcome(Outcome):
+    """Every recorded BROKER_HEARTBEAT and what its response would have carried."""
+
+    request_id: RequiredText = column(REQUEST_ID.comment)
+    controller_id: RequiredInt = column("controller that responded")
+    broker_id: Int = column("broker that sent it")
+    received_at: At = column("arrival")
+    built_at: At = column("the response was built")
+    current_metadata_offset: Long = column("last offset the broker has applied, inclusive")
+    is_fenced: Bool = column("the broker after this heartbeat")
+    unfenced_brokers: Int = column("brokers that count, after this heartbeat")
+    lowest_acknowledged_offset: Long = column("that the response would carry; never falls")
+    lowest_acknowledged_offset_raw: Long = column("as the controller would compute it")
+    response_bytes: Long = column("recorded, on the wire: frame, header, body")
+    replayed_response_bytes: Long = column("with the new field")
+
+
+class WriteOutcome(Outcome):
+    """Every successful metadata write, when it was applied and who knew."""
+
+    request_id: RequiredText = column(REQUEST_ID.comment)
+    controller_id: Int = column("controller that wrote it")
+    api_name: Text = column("requestApiKeyName")
+    client_id: Text = column("clientId of the request, also where a broker forwarded it")
+    via_broker: Int = column("broker that forwarded it; null: sent to the controller")
+    received_at: At = column("arrival at the broker that forwarded it, else the controller")
+    responded_at: At = column("the controller had built the response")
+    offset_low: Long = column("its last record's offset is at least this")
+    offset_high: Long = column("and at most this")
+    applied_everywhere_at: At = column(
+        "every broker that counts had applied it: the latest that the evidence leaves;"
+        " with a heartbeat interval: as modelled from when brokers learned of commits;"
+        " variant estimated: every broker shows it, by shown_at of applied_offsets",
+    )
+    last_broker_id: Int = column("broker that others waited for, maybe until it was fenced")
+    known_at: At = column("via_broker receives a lowest acknowledged offset >= the write's")
+    known_everywhere_at: At = column("every broker that counts by then received one")
+    stale_window_ms: Ms = column("today: from the response until applied everywhere")
+    read_after_write_ms: Ms = column(
+        "under the rule: from the request until via_broker"
+        " (else every broker) knows it applied everywhere;"
+        " variant estimated: until it was, whether anybody knew or not;"
+        " null where the log does not have the request at via_broker",
+    )
+
+
+class VisibilityOutcome(Outcome):
+    """When each broker had applied a metadata write, by kind of evidence."""
+
+    request_id: RequiredText = column(REQUEST_ID.comment)
+    broker_id: RequiredInt = column("broker that applies it")
+    evidence: RequiredText = column(
+        "heartbeat, api_versions or fetch_high_watermark; estimated: no evidence, but when it"
+        " was, between the FETCH response that carried the commit and a heartbeat",
+    )
+    applied_at_earliest: At = column(
+        "last sign that it had not applied it, at the soonest the write's commit; estimated:"
+        " the FETCH response that carried the commit was built",
+    )
+    applied_at_latest: At = column(
+        "first sign that it had; fetch_high_watermark: 500 ms after the broker knew it to be"
+        " committed, later where it creates replicas, null where a heartbeat denies it",
+    )
+    shown_at: At = column("estimated: from then on its METADATA responses show it")
+    applied_at: At = column("estimated: it has applied it, as its heartbeats would carry")
+    known_at: At = column("the broker receives a lowest acknowledged offset >= the write's")
+
+
+class AppliedOffset(Outcome):
+    """When a broker learned of commits, showed them and had applied them."""
+
+    broker_id: RequiredInt = column("the broker")
+    metadata_offset: RequiredLong = column("it learned that all up to this one is committed")
+    learned_at: At = column("the FETCH response that carried that was built")
+    shown_at: At = column("estimate: from then on its METADATA responses show it")
+    applied_at: At = column("estimate: it has applied it, as its heartbeats would carry")
+
+
+class ShownEverywhere(Outcome):
+    """When all brokers that count showed an offset, whoever wrote it."""
+
+    metadata_offset: RequiredLong = column("they show all up to this one")
+    committed_at: At = column("KIP-1166: the first above the row before was; else null")
+    previous_learned_at: At = column("learned_at of the row before; null: unknown")
+    learned_at: At = column("the first FETCH response that carried that was built")
+    shown_at: At = column("estimate: from then on METADATA responses of the last show it")
+
+
+HEARTBEAT_OUTCOMES = outcome_table("heartbeat_outcomes", RULE, HeartbeatOutcome, ("request_id",))
+METADATA_WRITE_OUTCOMES = outcome_table(
+    "metadata_write_outcomes", RULE, WriteOutcome, ("request_id",)
 )
-
-METADATA_WRITE_VISIBILITY = Table.of_outcomes(
-    "metadata_write_visibility",
-    "lowest_acked_offset: when each broker had applied a metadata write, by kind of evidence",
-    (
-        REQUEST_ID,
-        Required("broker_id", INT, "broker that applies it"),
-        Required(
-            "evidence",
-            TEXT,
-            "heartbeat, api_versions or fetch_high_watermark; estimated: no evidence, but when it"
-            " was, between the FETCH response that carried the commit and a heartbeat",
-        ),
-        Column(
-            "applied_at_earliest",
-            AT,
-            "last sign that it had not applied it, at the soonest the write's commit; estimated:"
-            " the FETCH response that carried the commit was built",
-        ),
-        Column(
-            "applied_at_latest",
-            AT,
-            "first sign that it had; fetch_high_watermark: 500 ms after the broker knew it to be"
-            " committed, later where it creates replicas, null where a heartbeat denies it",
-        ),
-        Column("shown_at", AT, "estimated: from then on its METADATA responses show it"),
-        Column("applied_at", AT, "estimated: it has applied it, as its heartbeats would carry"),
-        Column("known_at", AT, "the broker receives a lowest acknowledged offset >= the write's"),
-    ),
-    key=("request_id", "broker_id", "evidence"),
+METADATA_WRITE_VISIBILITY = outcome_table(
+    "metadata_write_visibility", RULE, VisibilityOutcome, ("request_id", "broker_id", "evidence")
 )
-
-APPLIED_OFFSETS = Table.of_outcomes(
-    "applied_offsets",
-    "lowest_acked_offset: when a broker learned of commits, showed them and had applied them",
-    (
-        Required("broker_id", INT, "the broker"),
-        Required("metadata_offset", LONG, "it learned that all up to this one is committed"),
-        Column("learned_at", AT, "the FETCH response that carried that was built"),
-        Column("shown_at", AT, "estimate: from then on its METADATA responses show it"),
-        Column("applied_at", AT, "estimate: it has applied it, as its heartbeats would carry"),
-    ),
-    key=("broker_id", "metadata_offset"),
+APPLIED_OFFSETS = outcome_table(
+    "applied_offsets", RULE, AppliedOffset, ("broker_id", "metadata_offset")
 )
-
-SHOWN_EVERYWHERE = Table.of_outcomes(
-    "shown_everywhere",
-    "lowest_acked_offset: when all brokers that count showed an offset, whoever wrote it",
-    (
-        Required("metadata_offset", LONG, "they show all up to this one"),
-        Column("committed_at", AT, "KIP-1166: the first above the row before was; else null"),
-        Column("previous_learned_at", AT, "learned_at of the row before; null: unknown"),
-        Column("learned_at", AT, "the first FETCH response that carried that was built"),
-        Column("shown_at", AT, "estimate: from then on METADATA responses of the last show it"),
-    ),
-    key=("metadata_offset",),
-)
-
-_OF_WRITES = (METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY)
-TABLES = (HEARTBEAT_OUTCOMES, *_OF_WRITES, APPLIED_OFFSETS, SHOWN_EVERYWHERE)
+SHOWN_EVERYWHERE = outcome_table("shown_everywhere", RULE, ShownEverywhere, ("metadata_offset",))
+#: Tables by record class, in the order of the batches that are emitted.
+OUTCOMES: dict[type[Outcome], Table] = {
+    HeartbeatOutcome: HEARTBEAT_OUTCOMES,
+    WriteOutcome: METADATA_WRITE_OUTCOMES,
+    VisibilityOutcome: METADATA_WRITE_VISIBILITY,
+    AppliedOffset: APPLIED_OFFSETS,
+    ShownEverywhere: SHOWN_EVERYWHERE,
+}
+#: Columns that say nothing where an outcome rests on lines that are missing.
+VISIBLE = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at", "known_at")

@@ -16,6 +16,8 @@ as a FETCH counts when its handler takes it, so the upper end is never too low.
 """
 
 import re
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -23,12 +25,14 @@ import msgspec
 from ..model.raft import majority_offset
 from ..simulation import Rising
 from .events import NO_ANSWER, STAMP_SLACK_US, Event
-from .reasons import NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
+from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 
 #: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
 VOTER_SILENCE_US = 1_000_000
 #: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this.
 JOIN_SLACK_US = 100_000
+#: A write is followed for this long after its response.
+HORIZON_US = 60_000_000
 
 
 class Offsets(NamedTuple):
@@ -37,6 +41,47 @@ class Offsets(NamedTuple):
     low: int
     high: int
     committed_us: int
+
+
+class Write(NamedTuple):
+    """A metadata write, and where its last record lies, or why the log leaves that open."""
+
+    row: Event
+    offsets: Offsets | str
+
+    @property
+    def until_us(self) -> int:
+        return self.row.at_us + HORIZON_US
+
+    def reached(self, timeline: Rising | None) -> tuple[int | None, int | None]:
+        """Returns when, and by which node, a timeline reached the write, while it is followed."""
+        if timeline is not None and isinstance(self.offsets, Offsets):
+            reached = timeline.reached(self.offsets.high)
+            if reached is not None and reached[0] <= self.until_us:
+                return reached
+        return None, None
+
+
+class Front(NamedTuple):
+    """How far a log is replayed, and up to where nothing changes any more; maybe it is over.
+
+    Behind a gap no line follows for as long as a write is followed, as behind the log's end.
+    """
+
+    until_us: int
+    final_us: int
+    is_over: bool = False
+    is_gap: bool = False
+
+    def too_late(self, write: Write) -> str:
+        """Returns why what became of a write was not seen."""
+        if write.until_us <= self.until_us:
+            return HORIZON
+        return LOG_GAP if self.is_gap else LOG_ENDS
+
+    def hides(self, times: Iterable[int | None], rests_us: int) -> bool:
+        """Says whether one of these times (None: not seen), or what it rests on, may lie in it."""
+        return self.is_gap and any(at is None or at + rests_us > self.until_us for at in times)
 
 
 class CommittedOffsets(msgspec.Struct):
@@ -53,43 +98,41 @@ class CommittedOffsets(msgspec.Struct):
     known_from_us: int | None = None
 
     def fetch(self, row: Event) -> None:
-        at, replica, epoch, offset = row.dequeued_us, row.broker_id, row.leader_epoch, row.offset
+        """Takes a FETCH, in order of dequeue."""
+        at, replica, leader, epoch = row.dequeued_us, row.broker_id, row.node_id, row.leader_epoch
         if replica in self.voters:
-            self.first_offsets.setdefault(replica, offset)
+            self.first_offsets.setdefault(replica, row.offset)
         if row.error_code != 0 or row.is_diverging:
             return
-        if epoch > self.led.get(row.node_id, -1):
-            self.led[row.node_id], self.log_ends[row.node_id] = epoch, Rising()
-        if row.node_id in self.log_ends:
-            self.log_ends[row.node_id].add(at, offset)
-        if replica in self.voters and replica != row.node_id:
-            self._voter_fetch(at, row)
-
-    @property
-    def began_empty(self) -> bool:
-        """Committed records are on a majority: if too many voters begin empty, none were."""
-        empty = sum(first == 0 for first in self.first_offsets.values())
-        return empty >= len(self.voters) - len(self.voters) // 2
-
-    def _voter_fetch(self, at: int, row: Event) -> None:
+        if epoch > self.led.get(leader, -1):
+            self.led[leader], self.log_ends[leader] = epoch, Rising()
+        if leader in self.log_ends:
+            self.log_ends[leader].add(at, row.offset)
+        if replica not in self.voters or replica == leader:
+            return
         if self.known_from_us is None:
             # Who has not fetched yet may be ahead: it was parked when the log began, or is away.
             self.known_from_us = at if self.began_empty else at + VOTER_SILENCE_US
-        if row.leader_epoch > self.epoch:
-            self.epoch = row.leader_epoch
-            self.voter_offsets = {}
-        if row.leader_epoch < self.epoch or row.last_fetched_epoch != row.leader_epoch:
+        if epoch > self.epoch:
+            self.epoch, self.voter_offsets = epoch, {}
+        if epoch < self.epoch or row.last_fetched_epoch != epoch:
             return
-        self.voter_offsets[row.broker_id] = row.offset
+        self.voter_offsets[replica] = row.offset
         offsets = self.voter_offsets.values()
         # A leader that votes has what any voter has.
-        own_offset = max(offsets) if row.node_id in self.voters else None
+        own_offset = max(offsets) if leader in self.voters else None
         committed = majority_offset(offsets, len(self.voters), own_offset)
         if committed is not None:
             self.high_watermark.add(at, committed)
 
+    @property
+    def began_empty(self) -> bool:
+        """Says whether nothing was committed: too many voters begin empty for a majority."""
+        empty = sum(first == 0 for first in self.first_offsets.values())
+        return empty >= len(self.voters) - len(self.voters) // 2
+
     def offsets(self, row: Event) -> Offsets | str:
-        """Where a write's last record lies, or why the log leaves it open."""
+        """Returns where a write's last record lies, or why the log leaves it open."""
         taken, built = row.dequeued_us - STAMP_SLACK_US, row.at_us + STAMP_SLACK_US
         if len(self.voters) == 1:
             return SINGLE_VOTER
@@ -107,26 +150,21 @@ class CommittedOffsets(msgspec.Struct):
 
     @property
     def first_offset(self) -> int:
-        """Nothing above this was committed before the lines of which it is known."""
+        """Returns the last offset that may have been committed before the log."""
         if self.known_from_us is None:
             return 0
         return (self.high_watermark.value(self.known_from_us) or 0) - 1
 
-    def forget(self, before: int) -> None:
-        self.high_watermark.forget(before)
-        for ends in self.log_ends.values():
-            ends.forget(before)
-
 
 def is_write(row: Event) -> bool:
-    """The request wrote, or may have: it was no rehearsal, and not all of it was refused."""
+    """Says whether a request wrote, or may have: no rehearsal, and not all of it refused."""
     if row.validate_only or row.error_code not in (0, NO_ANSWER):
         return False
     return row.error_code != 0 or row.written > 0
 
 
 def least_records(row: Event) -> int:
-    """The fewest records that a write can be (``ReplicationControlManager``).
+    """Returns the fewest records that a write can be (``ReplicationControlManager``).
 
     A topic is one record and one for each partition and config; a deletion one a topic. What may
     have been so already (a config set to its value) is counted once for all: a write that really
@@ -143,22 +181,15 @@ def least_records(row: Event) -> int:
 _CONNECTION = re.compile(r".*?:(\d+)-(.*):\d+(?:-\d+)+")
 
 
-def remote_host(connection: str | None) -> str | None:
-    """Who connected, of a line's ``connection``; None if it cannot be read."""
+def _endpoints(connection: str | None) -> tuple[str | None, str | None]:
+    """Returns the local port and the remote host of a line's ``connection``, if it can be read."""
     match = _CONNECTION.fullmatch(connection or "")
-    return match[2] if match else None
+    return (match[1], match[2]) if match else (None, None)
 
 
-def _local_port(connection: str | None) -> str | None:
-    match = _CONNECTION.fullmatch(connection or "")
-    return match[1] if match else None
-
-
+#: What a request has in common at the broker that forwards it and at the controller.
+_correlation = attrgetter("client_id", "correlation_id", "api_name")
 Key = tuple[str | None, int, str]
-
-
-def _key(row: Event) -> Key:
-    return row.client_id, row.correlation_id, row.api_name
 
 
 class Sender(NamedTuple):
@@ -187,34 +218,31 @@ class Forwarding(msgspec.Struct):
     lines: dict[Key, list[Event]] = {}
 
     def heartbeat(self, row: Event) -> None:
-        """A heartbeat shows from which host its broker connects, and to which listener."""
+        """Takes from a heartbeat from which host its broker connects, and to which listener."""
         self.brokers.add(row.broker_id)
-        self.controller_ports.add((row.node_id, _local_port(row.connection)))
-        host = remote_host(row.connection)
+        port, host = _endpoints(row.connection)
+        self.controller_ports.add((row.node_id, port))
         if host is not None:
             self.hosts.setdefault(host, set()).add(row.broker_id)
 
     def is_of_broker(self, row: Event) -> bool:
-        """A write to a combined node (broker and controller) came to its broker's listener."""
-        port = row.node_id, _local_port(row.connection)
-        return (
-            not row.is_forwarded
-            and row.node_id in self.brokers
-            and port not in self.controller_ports
-        )
+        """Says whether a write to a combined node came to its broker's listener."""
+        port, _ = _endpoints(row.connection)
+        is_own = not row.is_forwarded and row.node_id in self.brokers
+        return is_own and (row.node_id, port) not in self.controller_ports
 
     def line(self, row: Event) -> None:
-        """A broker's own line of a write that it forwards."""
-        self.lines.setdefault(_key(row), []).append(row)
+        """Takes a broker's own line of a write that it forwards."""
+        self.lines.setdefault(_correlation(row), []).append(row)
 
     def via(self, row: Event) -> Sender:
         if not row.is_forwarded:
             return Sender(None, row.received_us)
-        host = remote_host(row.connection)
-        brokers = self.hosts.get(host, set()) if host is not None else set()
+        _, host = _endpoints(row.connection)
+        brokers = set() if host is None else self.hosts.get(host, set())
         around = [
             (line.at_us - line.received_us, line.received_us, line.node_id)
-            for line in self.lines.get(_key(row), ())
+            for line in self.lines.get(_correlation(row), ())
             if line.node_id in brokers
             and line.received_us <= row.received_us + JOIN_SLACK_US
             and row.at_us <= line.at_us + JOIN_SLACK_US

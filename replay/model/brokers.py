@@ -70,26 +70,21 @@ class Heartbeat(NamedTuple):
 
 
 class BrokerHeartbeatTracker(msgspec.Struct):
-    """When each broker last sent a heartbeat, in that order; no session ends before ``ends_us``."""
+    """When each broker last sent a heartbeat, in that order."""
 
     contact_us: dict[int, int] = {}
-    ends_us: int = 0
 
     def touch(self, at: int, broker_id: int) -> None:
         self.contact_us.pop(broker_id, None)
         self.contact_us[broker_id] = at
-        self.ends_us = min(self.ends_us, at + FENCED_AFTER_US)
 
-    def remove_expired(self, until: int) -> Iterator[tuple[int, int]]:
-        """Ends sessions that are over by a time (``maybeRemoveExpired``): when, and whose."""
-        if until < self.ends_us:
-            return
-        for broker_id, contact_us in list(self.contact_us.items()):
-            if contact_us + FENCED_AFTER_US > until:
-                break
-            del self.contact_us[broker_id]
-            yield contact_us + FENCED_AFTER_US, broker_id
-        self.ends_us = min(self.contact_us.values(), default=0) + FENCED_AFTER_US
+    def remove_expired(self, until: int) -> tuple[int, int] | None:
+        """Ends the first session, if it is over by a time (``maybeRemoveExpired``): when, whose."""
+        broker_id, contact_us = next(iter(self.contact_us.items()), (None, until))
+        if broker_id is None or contact_us + FENCED_AFTER_US > until:
+            return None
+        del self.contact_us[broker_id]
+        return contact_us + FENCED_AFTER_US, broker_id
 
     def may_be_expired(self, at: int) -> Iterator[int]:
         """Returns the brokers that a scan at this time would fence."""
@@ -97,11 +92,15 @@ class BrokerHeartbeatTracker(msgspec.Struct):
 
 
 class ActiveBrokers(msgspec.Struct):
-    """Active brokers (``active``), each with an offset. Many have the same, so it counts these."""
+    """Active brokers (``active``), each with an offset. Many have the same, so it counts these.
+
+    ``everywhere``: when the lowest offset was certain, and of whom.
+    """
 
     offsets: dict[int, int] = {}
     counts: dict[int, int] = {}
     lowest: int | None = None
+    everywhere: Rising = msgspec.field(default_factory=Rising)
 
     def add(self, broker_id: int, offset: int) -> None:
         if self.offsets.get(broker_id) != offset:
@@ -147,7 +146,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
     ``active``: what it reported, as in Kafka: -1 for all after a failover, and after a
     registration-change record (it unfences, begins to shut down; other causes no request shows),
     until its next heartbeat. ``applied``: what it has surely applied, without those resets.
-    ``acknowledged``: what it has received.
+    ``acknowledged``: what it has received (``acknowledged_by`` broker, when).
     """
 
     #: The draft's offset is the lowest ``applied``, not ``active``: FETCHes count too.
@@ -166,9 +165,6 @@ class BrokerHeartbeatManager(msgspec.Struct):
     acknowledged: ActiveBrokers = msgspec.field(default_factory=ActiveBrokers)
     has_applied: dict[int, int] = {}
     lowest: int | None = None
-    #: When all active brokers had applied an offset, or received one, and who was the last.
-    applied_everywhere: Rising = msgspec.field(default_factory=Rising)
-    acknowledged_everywhere: Rising = msgspec.field(default_factory=Rising)
     acknowledged_by: dict[int, Rising] = {}
     #: Responses on their way: (built, broker, (its epoch, offset)).
     responses: EventQueue[tuple[int, int]] = msgspec.field(default_factory=EventQueue)
@@ -196,32 +192,35 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
     # --- BrokerHeartbeatManager ------------------------------------------------------------------
 
-    def heartbeat(self, beat: Heartbeat) -> LowestAcknowledged | None:
+    def heartbeat(self, heartbeat: Heartbeat) -> LowestAcknowledged | None:
         """Handles a heartbeat; returns None while it is not certain what its response carries."""
-        at, broker_id = beat.handled_us, beat.broker_id
-        if beat.controller_id == self.controller_id:
+        at, broker_id = heartbeat.handled_us, heartbeat.broker_id
+        if heartbeat.controller_id == self.controller_id:
             self._fence_stale(at)
         else:
-            self._activate(at, beat.controller_id)
-        broker = self._register(at, broker_id, beat.broker_epoch)
+            self._activate(at, heartbeat.controller_id)
+        broker = self._register(at, broker_id, heartbeat.broker_epoch)
         before = broker.state
-        broker.state = next_state(want_shut_down=beat.want_shut_down, is_fenced=beat.is_fenced)
+        broker.state = next_state(
+            want_shut_down=heartbeat.want_shut_down, is_fenced=heartbeat.is_fenced
+        )
         self.tracker.touch(at, broker_id)
-        self.has_applied[broker_id] = max(beat.offset, self.has_applied.get(broker_id, -1))
+        if heartbeat.offset > self.has_applied.get(broker_id, RESET_OFFSET):
+            self.has_applied[broker_id] = heartbeat.offset
         is_stopping = broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
         is_active = self.counts_stopping if is_stopping else not broker.state.is_fenced
         # Until the response is computed: its controlledShutdownOffset is that of the records since.
         if is_active or (is_stopping and before is not broker.state):
-            self.active.add(broker_id, beat.offset)
-            self.applied.add(broker_id, self.has_applied[broker_id])
+            self.active.add(broker_id, heartbeat.offset)
+            self.applied.add(broker_id, self.has_applied.get(broker_id, RESET_OFFSET))
             self.acknowledged.add(broker_id, broker.acknowledged)
-            self._note(at, broker_id, self.applied, self.applied_everywhere)
+            self._note(at, broker_id, self.applied)
         else:
             self._deactivate(at, broker_id)
         response = self._lowest_acknowledged_offset(at)
         if response and response.offset is not None and response.offset > broker.acknowledged:
             # "As part of the heartbeat response" (Proposed Changes).
-            self.responses.push(beat.built_us, broker_id, (broker.epoch, response.offset))
+            self.responses.push(heartbeat.built_us, broker_id, (broker.epoch, response.offset))
         if not is_active:
             self._deactivate(at, broker_id)
         elif before is not broker.state:
@@ -230,7 +229,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
         return response
 
     def _fence_stale(self, at: int) -> None:
-        for end_us, broker_id in self.tracker.remove_expired(at):
+        while (expired := self.tracker.remove_expired(at)) is not None:
+            end_us, broker_id = expired
             # Of two at one time the session ends before a response arrives.
             self.advance(end_us - 1)
             if not self.brokers[broker_id].state.is_fenced:
@@ -242,8 +242,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
         """Removes a broker that is fenced or stops: what it lacks holds nothing back."""
         for offsets in (self.active, self.applied, self.acknowledged):
             offsets.remove(broker_id)
-        self._note(at, broker_id, self.acknowledged, self.acknowledged_everywhere)
-        self._note(at, broker_id, self.applied, self.applied_everywhere)
+        self._note(at, broker_id, self.acknowledged)
+        self._note(at, broker_id, self.applied)
 
     # --- The draft: Public Interfaces ------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
             self.has_applied[broker_id] = offset
             if broker_id in self.applied.offsets:
                 self.applied.add(broker_id, offset)
-                self._note(at, broker_id, self.applied, self.applied_everywhere)
+                self._note(at, broker_id, self.applied)
 
     # --- ApiVersions, Synchrony ------------------------------------------------------------------
 
@@ -289,14 +289,9 @@ class BrokerHeartbeatManager(msgspec.Struct):
                 broker.acknowledged = offset
                 if broker_id in self.acknowledged.offsets:
                     self.acknowledged.add(broker_id, offset)
-                    self._note(at, broker_id, self.acknowledged, self.acknowledged_everywhere)
+                    self._note(at, broker_id, self.acknowledged)
 
-    def _note(self, at: int, broker_id: int, brokers: ActiveBrokers, everywhere: Rising) -> None:
+    def _note(self, at: int, broker_id: int, brokers: ActiveBrokers) -> None:
         """The "guarantee that all other brokers are at least at a particular point"."""
         if brokers.lowest is not None and brokers.lowest > RESET_OFFSET and self.is_warm(at):
-            everywhere.add(at, brokers.lowest, broker_id)
-
-    def forget(self, before: int) -> None:
-        everywhere = (self.applied_everywhere, self.acknowledged_everywhere)
-        for timeline in (*everywhere, *self.acknowledged_by.values()):
-            timeline.forget(before)
+            brokers.everywhere.add(at, brokers.lowest, broker_id)

@@ -16,13 +16,13 @@ each unfences and sends one more heartbeat.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import emitted
 
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, Settings, events
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
 from kip_replay.replay.model.brokers import (
     BrokerHeartbeatManager,
@@ -242,30 +242,21 @@ class Replayed(NamedTuple):
         ]
 
 
-def replay_of(
-    pieces: Iterable[Sequence[Event]],
-    start: Callable[..., LowestAckedOffset],
-    *,
-    resumed: bool = False,
+def replayed(
+    events: Sequence[Event], cuts: Iterable[int] = (), *, resumed: bool = False, **settings: Any
 ) -> Replayed:
-    """Feed a log piece by piece and gather all outcomes.
+    """Feeds a log, cut into increments, and gathers all outcomes.
 
-    ``resumed``: after each piece the replay is saved, and another one resumes.
+    ``resumed``: after each increment the replay is saved, and another one resumes.
     """
-    rows, replay = Replayed([], [], [], [], []), start()
-    outcomes = []
-    for piece in pieces:
-        outcomes.append(replay.feed(batch_of(piece)))
+    start = partial(LowestAckedOffset, Settings(VOTERS, **settings))
+    rows, replay, begin, outcomes = Replayed([], [], [], [], []), start(), 0, []
+    for end in [*sorted(cuts), len(events)]:
+        outcomes.append(replay.feed(batch_of(events[begin:end])))
+        begin = end
         if resumed:
             replay = start(saved=replay.saved())
-    for of_piece in (*outcomes, replay.finish()):
-        for gathered, batch in zip(rows, of_piece, strict=True):
+    for of_increment in (*outcomes, replay.finish()):
+        for gathered, batch in zip(rows, of_increment, strict=True):
             gathered += emitted.rows_of(batch)
     return rows
-
-
-def pieces_of(events: Sequence[Event], cuts: Iterable[int]) -> Iterator[Sequence[Event]]:
-    begin = 0
-    for end in [*sorted(cuts), len(events)]:
-        yield events[begin:end]
-        begin = end

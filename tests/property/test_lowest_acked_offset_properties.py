@@ -2,16 +2,13 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from notation.heartbeats import (
     CONTROLLER,
-    VOTERS,
     Replayed,
     Row,
     api_versions,
@@ -20,116 +17,22 @@ from notation.heartbeats import (
     create_topic,
     in_order,
     learned,
-    pieces_of,
     raft_fetch,
-    replay_of,
+    replayed,
     us,
 )
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US, Event
-from kip_replay.replay.model.brokers import (
-    SESSION_TIMEOUT_US,
-    BrokerHeartbeatManager,
-    Heartbeat,
-    LowestAcknowledged,
+from kip_replay.replay.lowest_acked_offset import (
+    ESTIMATED,
+    LOWEST_ACKED,
 )
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US, Event
 from kip_replay.replay.simulation import Rising
 
 pytestmark = pytest.mark.property
 
 BROKERS = (11, 12, 13)
-
-# --- the controller's brokers --------------------------------------------------------------------
-
-
-class ManagerMachine(RuleBasedStateMachine):
-    """A heartbeat manager and a naive account of every broker."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.manager = BrokerHeartbeatManager(warm_from_us=0)
-        self.at = 0
-        self.controller = self.active = 1
-        self.applied = dict.fromkeys(BROKERS, 0)
-        self.epochs = dict.fromkeys(BROKERS, 0)
-        #: (whether it is fenced, whether it is in controlled shutdown)
-        self.state = dict.fromkeys(BROKERS, (True, False))
-        self.raw = dict.fromkeys(BROKERS, -1)
-        self.seen: dict[int, int] = {}
-        self.carried: list[int] = []
-
-    @rule(
-        broker=st.sampled_from(BROKERS),
-        ahead=st.integers(0, 5),
-        is_fenced=st.booleans(),
-        stops=st.booleans(),
-        restarted=st.sampled_from([False, False, False, True]),
-    )
-    def heartbeats(
-        self, broker: int, ahead: int, is_fenced: bool, stops: bool, restarted: bool
-    ) -> None:
-        self.at += 1_000
-        self.applied[broker] += ahead
-        if restarted:
-            self.epochs[broker] += 1
-            self.state[broker] = (True, False)
-        self.fence_silent()
-        before, now = self.state[broker], (is_fenced, stops and not is_fenced)
-        self.state[broker], self.seen[broker] = now, self.at
-        self.raw[broker] = self.applied[broker]
-        counted = [b for b, state in self.state.items() if state == (False, False)]
-        if now == (False, True) and not before[1]:
-            counted.append(broker)
-        raw = min((self.raw[b] for b in counted), default=None)
-        heard = [b for b in counted if self.at - self.seen[b] < SESSION_TIMEOUT_US]
-        is_certain = raw is None or raw in (self.raw[b] for b in heard)
-        if raw is not None:
-            self.carried.append(max([raw, *self.carried]))
-        identity = (self.controller, broker, self.epochs[broker], self.at, self.at + 500)
-        carried = self.manager.heartbeat(
-            Heartbeat(*identity, self.applied[broker], is_fenced, stops)
-        )
-        lowest = None if raw is None else self.carried[-1]
-        assert carried == LowestAcknowledged(raw, lowest, len(counted), is_certain)
-        if before != now:
-            self.raw[broker] = -1
-
-    @rule(seconds=st.integers(1, 12))
-    def time_passes(self, seconds: int) -> None:
-        self.at += seconds * 1_000_000
-        self.manager.advance(self.at)
-
-    @rule()
-    def another_controller(self) -> None:
-        self.controller = 3 - self.controller
-
-    def fence_silent(self) -> None:
-        """By the controller that is active now: with a new one all sessions begin anew."""
-        for broker, at in self.seen.items():
-            if self.controller != self.active:
-                self.raw[broker] = -1
-                if not self.state[broker][0]:
-                    self.seen[broker] = self.at
-            elif self.at - at >= 10_125_000:
-                self.state[broker] = (True, False)
-        self.active = self.controller
-
-    @invariant()
-    def no_broker_knows_what_no_response_carried(self) -> None:
-        for timeline in self.manager.acknowledged_by.values():
-            assert set(timeline.values) <= set(self.carried)
-        for everywhere in (self.manager.applied_everywhere, self.manager.acknowledged_everywhere):
-            assert all(offset >= 0 for offset in everywhere.values)
-
-
-ManagerMachine.TestCase.settings = settings(stateful_step_count=30)
-
-
-class TestManager(ManagerMachine.TestCase):  # type: ignore[misc,name-defined]
-    """The machine, as a test."""
-
 
 # --- whole clusters ------------------------------------------------------------------------------
 
@@ -224,12 +127,6 @@ def _lives(draw: st.DrawFn, cluster: Cluster, broker: int, end_ms: int, is_rough
 HOW = {"intervals_ms": (300, 2_000), "recorded_interval_ms": 2_000}
 
 
-def replayed(cluster: Cluster, cuts: tuple[int, ...] = (), **how: Any) -> Replayed:
-    resumed = how.pop("resumed", False)
-    start = partial(LowestAckedOffset, VOTERS, **(HOW | how))
-    return replay_of(pieces_of(cluster.events, cuts), start, resumed=resumed)
-
-
 def check_heartbeats(rows: list[Row]) -> None:
     """The offset never falls, and raw is no more than it and than what the broker has."""
     carried = [row for row in rows if row["lowest_acknowledged_offset"] is not None]
@@ -261,7 +158,7 @@ def check_estimates(rows: Replayed) -> None:
 
 @given(clusters())
 def test_every_claim_holds(cluster: Cluster) -> None:
-    heartbeats, writes, visibility, *_ = replayed(cluster)
+    heartbeats, writes, visibility, *_ = replayed(cluster.events, **HOW)
     # Three variants of the record, and three simulated ones at two intervals.
     assert len(writes) == len(cluster.writes) * (3 + 3 * 2)
     for row in writes:
@@ -330,9 +227,9 @@ def test_rows_depend_neither_on_cuts_nor_on_resuming(
     gaps: list[LogGap],
 ) -> None:
     places = tuple(round(cut * len(cluster.events)) for cut in cuts)
-    how = {"step_rows": step_rows, "counts_stopping": counts_stopping, "gaps": gaps}
-    rows = replayed(cluster, **how)
-    assert replayed(cluster, places, resumed=resumed, **how) == rows
+    how = HOW | {"step_rows": step_rows, "counts_stopping": counts_stopping, "gaps": gaps}
+    rows = replayed(cluster.events, **how)
+    assert replayed(cluster.events, places, resumed=resumed, **how) == rows
     check_heartbeats(rows.heartbeats)
     check_estimates(rows)
     for row in rows.writes_of(LOWEST_ACKED):

@@ -1,14 +1,13 @@
 """lowest_acked_offset on constructed logs: what is written, who has applied it, who knows."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import pytest
 from notation.heartbeats import (
     BEFORE,
+    CONTROLLER,
     VOTERS,
-    Replayed,
     Row,
     api_versions,
     batch_of,
@@ -19,24 +18,26 @@ from notation.heartbeats import (
     in_order,
     learned,
     raft_fetch,
-    replay_of,
+    replayed,
     us,
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, cadence, evidence, reasons
+from kip_replay.replay.lowest_acked_offset import (
+    LowestAckedOffset,
+    Settings,
+    evidence,
+    reasons,
+    simulation,
+)
 from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
-from kip_replay.replay.model.brokers import BrokerHeartbeatManager, Heartbeat
+from kip_replay.replay.model.brokers import Heartbeat
 from kip_replay.replay.simulation import Rising
 
 #: Both brokers report the write with their next two heartbeats.
 REPORTS = [*beats(11, 5006, 2), *beats(12, 5106, 2)]
-
-
-def replayed(events: Sequence[Event], **settings: Any) -> Replayed:
-    return replay_of([events], lambda: LowestAckedOffset(VOTERS, **settings))
 
 
 def only(rows: Sequence[Row]) -> Row:
@@ -68,20 +69,10 @@ FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
         cluster(*beats(11, 5006, 3), beat(12, 5106, 20), beat(12, 7110, 21)),
         (7111, 9016, 9016, 12, None),
     ),
-    # 12's last heartbeat was taken up at 3.103 s: fenced at the latest 10.125 s later.
-    "a frozen broker holds the write back until it is fenced": (
-        cluster(*beats(11, 5006, 6)),
-        (3103 + 10_125, 15_028, 15_028, 12, None),
-    ),
     # 11 reports the write, then is silent.
     "a fenced broker need not know": (
         cluster(beat(11, 5006, 21), *beats(12, 5106, 8)),
         (5107, None, 5007 + 10_125, 12, reasons.LEFT),
-    ),
-    # 12 is frozen, and 11 s later another controller appears, at 14.001 s.
-    "sessions begin anew when a controller takes over": (
-        cluster(*(beat(11, ms, 21, node_id=3_000) for ms in (14_000, 16_004, 24_100, 24_200))),
-        (14_001 + 10_125, 24_202, 24_202, 12, None),
     ),
     "a forwarding broker that left never knows": (
         cluster(beat(11, 5006, 19, want_shut_down=True, is_fenced=True), *beats(12, 5106, 2)),
@@ -100,7 +91,7 @@ FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
     ),
     "no response": (
         cluster(*REPORTS, error_code=-2),
-        (None, None, None, None, reasons.NOT_ANSWERED),
+        (None, None, None, None, reasons.RESPONSE_MISSING),
     ),
     # A config set to the value it has: no record, and the high watermark stays.
     "a write that changed nothing": (
@@ -139,27 +130,6 @@ def test_what_wrote_nothing_is_no_write(others: dict[str, Any]) -> None:
     row = create_topic(5000, 5050, **others)
     assert not written.is_write(row)
     assert not replayed(in_order([*voters_fetch(10, 20), row])).writes
-
-
-class Controller(BrokerHeartbeatManager):
-    """A manager that takes heartbeats of offset 20, times in milliseconds."""
-
-    def takes(
-        self, broker: int, handled: float, built: float, epoch: int = 5, **state: bool
-    ) -> Any:
-        state = {"is_fenced": False, "want_shut_down": False} | state
-        return self.heartbeat(Heartbeat(2, broker, epoch, us(handled), us(built), 20, **state))
-
-
-def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
-    manager = Controller(warm_from_us=0)
-    manager.takes(11, 1000, 1500, epoch=5)
-    manager.takes(11, 1100, 1101, epoch=6, is_fenced=True)
-    manager.takes(11, 1600, 1700, epoch=6)
-    # What was built at 1.5 s was for the process that had stopped by then.
-    assert manager.acknowledged.offsets == {11: -1}
-    manager.advance(us(1700))
-    assert manager.acknowledged.offsets == {11: 20}
 
 
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:
@@ -223,19 +193,19 @@ def test_fetch_is_not_believed_against_a_heartbeat() -> None:
     assert (latest, reason) == (None, reasons.DENIED)
 
 
-def test_claim_of_a_fetch_is_cut_to_what_the_next_heartbeat_has() -> None:
-    broker = evidence.BrokerEvidence(12)
+def test_what_a_fetch_shows_is_cut_to_what_the_next_heartbeat_has() -> None:
+    broker = evidence.BrokerEvidence()
 
-    def claims(fetched: tuple[float, int], reported: tuple[float, int]) -> list[tuple[int, int]]:
-        (at_ms, offset), heartbeat = fetched, beat(12, *reported)
+    def applied(fetched: tuple[float, int], reported: tuple[float, int]) -> list[tuple[int, int]]:
+        at_ms, offset = fetched
         row = raft_fetch(12, at_ms, at_ms + 1, offset + 1, high_watermark=offset + 1)
         broker.fetch(row, Rising())
-        return [(c.at_us, c.offset) for c in broker.heartbeat(heartbeat, evidence.Replicas())]
+        return broker.heartbeat(beat(12, *reported), evidence.Replicas())
 
-    assert claims((100, 30), (2000, 25)) == [(us(600), 25), (us(2000), 25)]
-    # The broker is slow, and its FETCHes are not believed until it has caught up.
-    assert claims((2100, 31), (4000, 31)) == [(us(4000), 31)]
-    assert claims((4100, 40), (6000, 40)) == [(us(4600), 40), (us(6000), 40)]
+    assert applied((100, 30), (2000, 25)) == [(us(600), 25), (us(2000), 25)]
+    # The broker is slow, and its FETCHes do not count until it has caught up.
+    assert applied((2100, 31), (4000, 31)) == [(us(4000), 31)]
+    assert applied((4100, 40), (6000, 40)) == [(us(4600), 40), (us(6000), 40)]
 
 
 def test_replicas_to_create_may_take_ten_times_as_long_as_usual() -> None:
@@ -272,7 +242,7 @@ def test_finest_evidence_knows_sooner_than_heartbeats() -> None:
     ("others", "verdict", "reason", "size"),
     [
         ({"error_code": 41, "node_id": 3}, "not_applicable", reasons.NOT_ACTIVE, 27),
-        ({"error_code": -2, "response_bytes": None}, "unknown", reasons.NOT_ANSWERED, None),
+        ({"error_code": -2, "response_bytes": None}, "unknown", reasons.RESPONSE_MISSING, None),
     ],
 )
 def test_heartbeat_with_an_error_carries_and_changes_nothing(
@@ -437,8 +407,10 @@ def test_host_of_no_broker_and_of_two_shows_nothing() -> None:
         (None, None),
     ],
 )
-def test_remote_host(connection: str | None, host: str | None) -> None:
-    assert written.remote_host(connection) == host
+def test_heartbeat_shows_the_host_of_its_broker(connection: str | None, host: str | None) -> None:
+    known = written.Forwarding()
+    known.heartbeat(beat(11, 0, 1, connection=connection))
+    assert known.hosts == ({} if host is None else {host: {11}})
 
 
 # --- simulated heartbeats ------------------------------------------------------------------------
@@ -452,36 +424,22 @@ def news(*more: tuple[int, int], variant: str = "recorded") -> list[Event]:
     return [learned(b, ms, hw, variant) for b in (11, 12) for ms, hw in ((20, 20), *more)]
 
 
-@pytest.mark.parametrize(
-    ("seen", "delay"),
-    [
-        ([(30, True), (50, True)], 0),
-        ([(10, False), (30, True)], 10),
-        ([(10, False), (20, True), (30, False), (40, True), (50, True)], 10),
-        ([(10, False), (20, False)], 20),
-    ],
-)
-def test_apply_delay_parts_what_was_applied_from_what_was_not(
-    seen: list[tuple[int, bool]], delay: int
-) -> None:
-    assert cadence.apply_delay_us(seen) == delay
-
-
 def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> None:
-    broker, delay = cadence.BrokerRecord(), cadence.ApplyDelay()
-    broker.learn("recorded", us(1000), us(1000), 31)
-    assert broker.heartbeat(us(3000), 20, delay) == []
-    assert broker.applied("recorded", us(4900)) == 20
-    assert broker.heartbeat(us(5000), 30, delay) == [us(4000)]
-    assert [broker.applied("recorded", us(ms)) for ms in (3999, 4000)] == [20, 30]
-    assert delay.seen == []
+    beats = simulation.Recorded()
+    beats.learn(learned(12, 1000, 31))
+    for ms, offset in ((3000, 20), (5000, 30)):
+        handled = Heartbeat(CONTROLLER, 12, 5, us(ms), us(ms + 2), offset, False, False)
+        beats.heartbeat(us(ms), handled, want_fence=False)
+    broker = beats.of(12)
+    assert [broker.applied("recorded", us(ms)) for ms in (2999, 3999, 4000)] == [20, 20, 30]
+    assert beats.delay.seen == []
 
 
 # --- order, increments, and what is not read -----------------------------------------------------
 
 
 def test_events_out_of_order_are_refused() -> None:
-    replay = LowestAckedOffset(VOTERS)
+    replay = LowestAckedOffset(Settings(VOTERS))
     with pytest.raises(ValueError, match="order of at_us, kind, request_id"):
         replay.feed(batch_of(list(reversed(cluster(*REPORTS)))))
 
@@ -492,12 +450,11 @@ def test_what_a_kind_does_not_have_may_be_null() -> None:
     nulls = [
         Event(*(None if v == none.get(n) else v for n, v in e._asdict().items())) for e in events
     ]
-    start = partial(LowestAckedOffset, VOTERS, **SWEEP)
-    assert replay_of([nulls[:20], nulls[20:]], start, resumed=True) == replay_of([events], start)
+    assert replayed(nulls, [20], resumed=True, **SWEEP) == replayed(events, **SWEEP)
 
 
 def test_rows_are_emitted_once_nothing_can_change_them() -> None:
-    replay = LowestAckedOffset(VOTERS, step_rows=20)
+    replay = LowestAckedOffset(Settings(VOTERS, step_rows=20))
     found, writes, *_ = replay.feed(batch_of(cluster(*beats(11, 5006, 70), *beats(12, 5007, 70))))
     # One of each variant.
     assert writes.num_rows == 3
@@ -517,7 +474,7 @@ def test_sizes_of_responses_change_no_offset_and_no_time() -> None:
 
 def test_saved_state_does_not_grow_with_the_log() -> None:
     def size(rounds: int) -> int:
-        replay = LowestAckedOffset(VOTERS, (500,), 2000, step_rows=100)
+        replay = LowestAckedOffset(Settings(VOTERS, (500,), 2000, step_rows=100))
         replay.feed(batch_of(cluster(*beats(11, 5017, rounds), *beats(12, 5018, rounds))))
         return len(replay.saved())
 

@@ -7,19 +7,18 @@ import pytest
 from notation.heartbeats import (
     BEFORE,
     VOTERS,
-    Replayed,
     beat,
     beats,
     cluster,
     create_topic,
     in_order,
     raft_fetch,
-    replay_of,
+    replayed,
     us,
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import ESTIMATED, LowestAckedOffset, reasons
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, reasons
 from kip_replay.replay.lowest_acked_offset.events import HELD, Event
 
 Span = tuple[float, float, int, int]
@@ -38,10 +37,6 @@ def fetches(broker: int, spans: Sequence[Span], **others: Any) -> list[Event]:
         of = {"response_high_watermark": high_watermark, "correlation_id": 100 + n}
         made.append(raft_fetch(broker, *span, **of | others))
     return made
-
-
-def replayed(events: Sequence[Event], **settings: Any) -> Replayed:
-    return replay_of([events], lambda: LowestAckedOffset(VOTERS, **settings))
 
 
 def of_12(events: list[Event], broker: int = 12, **settings: Any) -> tuple[Any, ...]:

@@ -1,33 +1,24 @@
-"""lowest_acked_offset where logs have holes, or begin in the middle."""
-
-from functools import partial
+"""lowest_acked_offset where logs have gaps, or begin in the middle."""
 
 import pytest
 from notation.heartbeats import (
     BEFORE,
     CONTROLLER,
-    VOTERS,
     Replayed,
     api_versions,
     beats,
     cluster,
     create_topic,
     in_order,
-    pieces_of,
     raft_fetch,
-    replay_of,
+    replayed,
     through_its_broker,
     us,
     voters_fetch,
 )
 
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap
-from kip_replay.replay.lowest_acked_offset import (
-    ESTIMATED,
-    LOWEST_ACKED,
-    LowestAckedOffset,
-    reasons,
-)
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, reasons
 from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, Event
 
 STANDBY = 3
@@ -35,11 +26,6 @@ STANDBY = 3
 
 def gap(node_id: int, since_ms: float, until_ms: float) -> LogGap:
     return LogGap(node_id, us(since_ms), us(until_ms))
-
-
-def replayed(events: list[Event], *gaps: LogGap, cuts: tuple[int, ...] = ()) -> Replayed:
-    start = partial(LowestAckedOffset, VOTERS, gaps=gaps)
-    return replay_of(pieces_of(events, cuts), start, resumed=bool(cuts))
 
 
 def without(events: list[Event], *gaps: LogGap) -> list[Event]:
@@ -50,6 +36,10 @@ def without(events: list[Event], *gaps: LogGap) -> list[Event]:
             g.node_id == event.node_id and g.after_us < event.at_us < g.before_us for g in gaps
         )
     ]
+
+
+def lacking(events: list[Event], *gaps: LogGap) -> Replayed:
+    return replayed(without(events, *gaps), gaps=gaps)
 
 
 #: Heartbeats and FETCHes go on for 40 s; a topic is created at 5 s (offset 21) and at 30 s (40).
@@ -77,45 +67,49 @@ LONG = in_order(
 )
 
 
-def test_write_that_is_followed_into_a_hole_is_unknown_and_others_are_not() -> None:
-    hole = gap(CONTROLLER, 5_060, 7_000)
-    first, second = replayed(without(LONG, hole), hole).writes_of(LOWEST_ACKED)
+def test_write_that_is_followed_into_a_gap_is_unknown_and_others_are_not() -> None:
+    missing = gap(CONTROLLER, 5_060, 7_000)
+    first, second = lacking(LONG, missing).writes_of(LOWEST_ACKED)
     assert (first["reason"], first["applied_everywhere_at"]) == (LOG_GAP, None)
     assert second == replayed(LONG).writes_of(LOWEST_ACKED)[1]
 
 
-@pytest.mark.parametrize("hole", [gap(CONTROLLER, 10_000, 25_000), gap(CONTROLLER, 10_000, 12_500)])
-def test_brokers_whose_heartbeats_are_missing_are_not_fenced(hole: LogGap) -> None:
+@pytest.mark.parametrize(
+    "missing", [gap(CONTROLLER, 10_000, 25_000), gap(CONTROLLER, 10_000, 12_500)]
+)
+def test_brokers_whose_heartbeats_are_missing_are_not_fenced(missing: LogGap) -> None:
     """Nothing is certain before two heartbeats of each."""
-    rows = replayed(without(LONG, hole), hole).heartbeats
-    behind = [row for row in rows if row["built_at"] > hole.before_us]
+    rows = lacking(LONG, missing).heartbeats
+    behind = [row for row in rows if row["built_at"] > missing.before_us]
     assert [row["reason"] for row in behind[:4]] == [LOG_GAP] * 4
     assert {row["unfenced_brokers"] for row in behind[4:]} == {2}
     of_whole = {row["request_id"]: row for row in replayed(LONG).heartbeats}
     assert all(row == of_whole[row["request_id"]] for row in behind[4:])
 
 
-def test_broker_that_is_not_heard_behind_a_hole_may_be_unfenced() -> None:
-    """Until its session is over, 10.125 s behind the hole."""
-    hole = gap(CONTROLLER, 10_000, 12_000)
-    gone = [e for e in LONG if e.kind != HEARTBEAT or e.broker_id != 12 or e.at_us < hole.after_us]
-    rows = replayed(without(gone, hole), hole).heartbeats
-    certain = [row for row in rows if row["built_at"] > hole.before_us and row["reason"] is None]
-    assert certain[0]["built_at"] > hole.before_us + us(10_125)
+def test_broker_that_is_not_heard_behind_a_gap_may_be_unfenced() -> None:
+    """Until its session is over, 10.125 s behind the missing."""
+    missing = gap(CONTROLLER, 10_000, 12_000)
+    gone = [
+        e for e in LONG if e.kind != HEARTBEAT or e.broker_id != 12 or e.at_us < missing.after_us
+    ]
+    rows = lacking(gone, missing).heartbeats
+    certain = [row for row in rows if row["built_at"] > missing.before_us and row["reason"] is None]
+    assert certain[0]["built_at"] > missing.before_us + us(10_125)
     assert certain[0]["unfenced_brokers"] == 1
 
 
 @pytest.mark.parametrize(
-    "hole", [gap(STANDBY, 7_000, 20_000), gap(STANDBY, -9e9, 900), gap(1, 7_000, 39_000)]
+    "missing", [gap(STANDBY, 7_000, 20_000), gap(STANDBY, -9e9, 900), gap(1, 7_000, 39_000)]
 )
-def test_hole_in_the_log_of_who_was_not_active_touches_nothing(hole: LogGap) -> None:
-    assert replayed(LONG, hole) == replayed(LONG)
+def test_gap_in_the_log_of_who_was_not_active_touches_nothing(missing: LogGap) -> None:
+    assert replayed(LONG, gaps=[missing]) == replayed(LONG)
 
 
 def test_controller_without_a_log_may_have_been_active_before() -> None:
     """Nobody begins with an empty log at 2, so another one led."""
     running = [event for event in LONG if event.at_us > us(9)]
-    rows = replayed(in_order([*BEFORE[:2], *running]), gap(STANDBY, -9e9, 9e9))
+    rows = replayed(in_order([*BEFORE[:2], *running]), gaps=[gap(STANDBY, -9e9, 9e9)])
     assert rows.heartbeats[0]["reason"] == LOG_GAP
     assert replayed(in_order([*BEFORE[:2], *running])).heartbeats[0]["reason"] is None
 
@@ -124,39 +118,41 @@ def test_controller_that_falls_silent_may_have_been_followed_by_one_without_a_lo
     silent = [event for event in LONG if event.at_us < us(5_500)] + [
         api_versions(11, 9_000, 9_001, 9)
     ]
-    (write,) = replayed(silent, gap(STANDBY, -9e9, 9e9)).writes_of(LOWEST_ACKED)
+    (write,) = replayed(silent, gaps=[gap(STANDBY, -9e9, 9e9)]).writes_of(LOWEST_ACKED)
     assert write["reason"] == LOG_GAP
     (write,) = replayed(silent).writes_of(LOWEST_ACKED)
     assert write["reason"] != LOG_GAP
 
 
 def test_forwarded_write_whose_brokers_line_is_missing_has_no_arrival() -> None:
-    """Whether a hole is known there or not; when it was applied stays known."""
-    for hole, reason in (
+    """Whether a gap is known there or not; when it was applied stays known."""
+    for missing, reason in (
         (gap(11, 4_900, 5_200), reasons.NO_ARRIVAL),
         (gap(12, 4_900, 5_200), None),
     ):
-        first, second = replayed(without(LONG, hole)).writes_of(LOWEST_ACKED)
+        first, second = replayed(without(LONG, missing)).writes_of(LOWEST_ACKED)
         assert first["reason"] == reason
         assert (first["read_after_write_ms"] is None) is (reason is not None)
         assert (first["via_broker"], first["stale_window_ms"]) == (11, 461)
         assert second["reason"] is None
 
 
-def test_image_of_a_broker_may_have_shown_in_a_hole_of_its_log() -> None:
+def test_image_of_a_broker_may_have_shown_in_a_gap_of_its_log() -> None:
     log = in_order([*LONG, api_versions(11, 8_000, 8_001, 22)])
-    for hole, reason in ((gap(11, 6_000, 7_000), LOG_GAP), (gap(11, 9_000, 9_100), None)):
-        (row,) = [r for r in replayed(log, hole).visibility if r["evidence"] == "api_versions"][:1]
+    for missing, reason in ((gap(11, 6_000, 7_000), LOG_GAP), (gap(11, 9_000, 9_100), None)):
+        (row,) = [
+            r for r in replayed(log, gaps=[missing]).visibility if r["evidence"] == "api_versions"
+        ][:1]
         assert row["reason"] == reason
 
 
-def test_when_a_topic_that_was_created_in_a_hole_was_deleted_is_no_estimate() -> None:
+def test_when_a_topic_that_was_created_in_a_gap_was_deleted_is_no_estimate() -> None:
     """How many replicas it had is not known; that it is gone is shown before they are deleted."""
-    hole = gap(CONTROLLER, 10_000, 12_000)
+    missing = gap(CONTROLLER, 10_000, 12_000)
     delete = LATER._replace(api_name="DELETE_TOPICS", topics=("lost",), is_forwarded=False)
     log = [delete if event is LATER else event for event in LONG]
-    for gaps, reason in (((), None), ((hole,), reasons.UNKNOWN_WORK)):
-        found = replayed(without(log, *gaps), *gaps)
+    for gaps, reason in (((), None), ((missing,), reasons.UNKNOWN_WORK)):
+        found = lacking(log, *gaps)
         assert found.writes_of(ESTIMATED)[-1] == replayed(log).writes_of(ESTIMATED)[-1]
         rows = [row for row in found.visibility if row["request_id"] == delete.request_id]
         of_brokers = [row for row in rows if row["evidence"] == ESTIMATED]

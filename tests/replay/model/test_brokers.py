@@ -1,0 +1,224 @@
+"""Histories of heartbeats that read like the draft KIP and like Kafka's own tests."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from notation.heartbeats import check, us
+
+from kip_replay.replay.model.brokers import (
+    SESSION_TIMEOUT_US,
+    BrokerControlState,
+    BrokerHeartbeatManager,
+    Heartbeat,
+    LowestAcknowledged,
+    next_state,
+)
+
+BROKERS = (11, 12, 13)
+
+HISTORIES = {
+    "unfencing": """
+        A unfences with 7 -> lowest 7
+        B unfences with 7 -> lowest 7, raw -1 | lowest 7
+        A heartbeats 7    -> lowest 7, raw -1 | lowest 7
+        B heartbeats 7    -> lowest 7
+    """,
+    "example of the draft": """
+        # "Read-after-write visibility": A writes 10 while B is at 8. The draft's controller knows 8
+        # from B's FETCH. Existing heartbeats alone show 7: what B had when it last sent one.
+        A, B run with 7
+        B fetches 8
+        A fetches 10
+        A heartbeats 10 -> lowest 7 | lowest 8
+        B fetches 10
+        B heartbeats 10 -> lowest 10
+    """,
+    "BrokerHeartbeatManagerTest.testCalculateNextBrokerState: lowestActiveOffset": """
+        # 1 (here A) holds 98 as the lowest; who is fenced (D) or shutting down (E) does not count;
+        # when A is fenced, B's 99 is the lowest.
+        A unfences with 98
+        A heartbeats 98
+        B unfences with 99
+        B heartbeats 99
+        D registers
+        C unfences with 99
+        C heartbeats 99  -> lowest 98
+        E unfences with 97
+        # Its shutdown offset is that of records which follow the response: it counts once more.
+        E stops with 97  -> lowest 98, raw 97
+        5 s pass
+        B heartbeats 99
+        C heartbeats 99
+        5.15 s pass
+        B heartbeats 99  -> lowest 99
+    """,
+    "a lagging broker that unfences pulls raw down, and the other not": """
+        # What never falls is then above what that broker has: the draft does not see it.
+        A, B run with 7
+        A heartbeats 100
+        B heartbeats 101   -> lowest 100
+        C unfences with 50 -> lowest 100, raw 50
+        C heartbeats 50    -> lowest 100, raw 50
+        C heartbeats 102   -> lowest 100
+    """,
+    "activate: a new controller has every offset at -1 until its broker's next heartbeat": """
+        A, B run with 7
+        controller 2 takes over
+        A heartbeats 9  -> lowest 7, raw -1 | lowest 7
+        B heartbeats 9  -> lowest 9
+    """,
+    "a silent broker holds the offset until its session and a scan are over": """
+        # 9 s, scanned every 1.125 s. B's last heartbeat comes just before the first 5 s pass.
+        A, B run with 7
+        5 s pass
+        A heartbeats 20  -> lowest 7
+        5 s pass
+        A heartbeats 21  -> lowest 7
+        0.1 s pass
+        A heartbeats 22  -> lowest 22
+        B heartbeats 22  -> lowest 22  # it unfences, so its registration changes
+        A heartbeats 23  -> lowest 22, raw -1 | lowest 22
+    """,
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_history(history: str) -> None:
+    check(history)
+
+
+def test_broker_in_controlled_shutdown_counts_by_setting() -> None:
+    """The draft has "all unfenced brokers", and it is unfenced."""
+    check(
+        """
+        A, B run with 7
+        A heartbeats 9   -> lowest 7
+        B stops with 7   -> lowest 7
+        A heartbeats 10  -> lowest 7, raw -1 | lowest 7
+        B stops with 9   -> lowest 9
+        B is gone with 9 -> lowest 10
+        """,
+        counts_stopping=True,
+    )
+
+
+def test_disagreement_names_line_reading_and_finding() -> None:
+    with pytest.raises(AssertionError, match=r"line 1, heartbeats only.*\n.*found: lowest 7"):
+        check("A unfences with 7 -> lowest 8")
+
+
+@pytest.mark.parametrize(
+    ("want_shut_down", "is_fenced", "state"),
+    [
+        (False, True, BrokerControlState.FENCED),
+        (False, False, BrokerControlState.UNFENCED),
+        (True, False, BrokerControlState.CONTROLLED_SHUTDOWN),
+        (True, True, BrokerControlState.SHUTDOWN_NOW),
+    ],
+)
+def test_next_state(want_shut_down: bool, is_fenced: bool, state: BrokerControlState) -> None:
+    found = next_state(want_shut_down=want_shut_down, is_fenced=is_fenced)
+    assert (found, found.is_fenced) == (state, is_fenced)
+
+
+def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
+    manager = BrokerHeartbeatManager(warm_from_us=0)
+    for epoch, is_fenced, handled_ms, built_ms in (
+        *((5, False, 1000, 1500), (6, True, 1100, 1101)),
+        (6, False, 1600, 1700),
+    ):
+        times = us(handled_ms), us(built_ms)
+        manager.heartbeat(Heartbeat(2, 11, epoch, *times, 20, is_fenced, want_shut_down=False))
+    # What was built at 1.5 s was for the process that had stopped by then.
+    assert manager.acknowledged.offsets == {11: -1}
+    manager.advance(us(1700))
+    assert manager.acknowledged.offsets == {11: 20}
+
+
+class ManagerMachine(RuleBasedStateMachine):
+    """A heartbeat manager and a naive account of every broker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.manager = BrokerHeartbeatManager(warm_from_us=0)
+        self.at = 0
+        self.controller = self.active = 1
+        self.applied = dict.fromkeys(BROKERS, 0)
+        self.epochs = dict.fromkeys(BROKERS, 0)
+        #: (whether it is fenced, whether it is in controlled shutdown)
+        self.state = dict.fromkeys(BROKERS, (True, False))
+        self.raw = dict.fromkeys(BROKERS, -1)
+        self.seen: dict[int, int] = {}
+        self.carried: list[int] = []
+
+    @rule(
+        broker=st.sampled_from(BROKERS),
+        ahead=st.integers(0, 5),
+        is_fenced=st.booleans(),
+        stops=st.booleans(),
+        restarted=st.sampled_from([False, False, False, True]),
+    )
+    def heartbeats(
+        self, broker: int, ahead: int, is_fenced: bool, stops: bool, restarted: bool
+    ) -> None:
+        self.at += 1_000
+        self.applied[broker] += ahead
+        if restarted:
+            self.epochs[broker] += 1
+            self.state[broker] = (True, False)
+        self.fence_silent()
+        before, now = self.state[broker], (is_fenced, stops and not is_fenced)
+        self.state[broker], self.seen[broker] = now, self.at
+        self.raw[broker] = self.applied[broker]
+        counted = [b for b, state in self.state.items() if state == (False, False)]
+        if now == (False, True) and not before[1]:
+            counted.append(broker)
+        raw = min((self.raw[b] for b in counted), default=None)
+        heard = [b for b in counted if self.at - self.seen[b] < SESSION_TIMEOUT_US]
+        is_certain = raw is None or raw in (self.raw[b] for b in heard)
+        if raw is not None:
+            self.carried.append(max([raw, *self.carried]))
+        identity = (self.controller, broker, self.epochs[broker], self.at, self.at + 500)
+        carried = self.manager.heartbeat(
+            Heartbeat(*identity, self.applied[broker], is_fenced, stops)
+        )
+        lowest = None if raw is None else self.carried[-1]
+        assert carried == LowestAcknowledged(raw, lowest, len(counted), is_certain)
+        if before != now:
+            self.raw[broker] = -1
+
+    @rule(seconds=st.integers(1, 12))
+    def time_passes(self, seconds: int) -> None:
+        self.at += seconds * 1_000_000
+        self.manager.advance(self.at)
+
+    @rule()
+    def another_controller(self) -> None:
+        self.controller = 3 - self.controller
+
+    def fence_silent(self) -> None:
+        """By the controller that is active now: with a new one all sessions begin anew."""
+        for broker, at in self.seen.items():
+            if self.controller != self.active:
+                self.raw[broker] = -1
+                if not self.state[broker][0]:
+                    self.seen[broker] = self.at
+            elif self.at - at >= 10_125_000:
+                self.state[broker] = (True, False)
+        self.active = self.controller
+
+    @invariant()
+    def no_broker_knows_what_no_response_carried(self) -> None:
+        for timeline in self.manager.acknowledged_by.values():
+            assert set(timeline.values) <= set(self.carried)
+        for everywhere in (self.manager.applied.everywhere, self.manager.acknowledged.everywhere):
+            assert all(offset >= 0 for offset in everywhere.values)
+
+
+ManagerMachine.TestCase.settings = settings(stateful_step_count=30)
+
+
+@pytest.mark.property
+class TestManager(ManagerMachine.TestCase):  # type: ignore[misc,name-defined]
+    """The machine, as a test."""
