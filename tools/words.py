@@ -25,15 +25,14 @@ _OTHERS = (".png", ".ipynb", ".json")
 if __name__ == "__main__":
     config = ConfigParser()
     config.read("setup.cfg")
-    row_values = re.compile("|".join(config["words"]["row_values"].split()))
     command = ["git", "ls-files", *config["words"]["folders"].split()]
     files = subprocess.run(command, capture_output=True, text=True, check=True)
     words = [
         f"{name}:{number}: {word[0]}"
         for name in files.stdout.split()
-        if not name.startswith(tuple(config["words"]["later"].split())) and "/uplot/" not in name
+        if not name.startswith(tuple(config["words"]["but"].split())) and "/uplot/" not in name
         if not name.endswith(_OTHERS)
         for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1)
-        for word in _ANY.finditer(row_values.sub("", line))
+        for word in _ANY.finditer(line)
     ]
     sys.exit("\n".join([*words, "tools/words.py has what to say instead"]) if words else 0)

@@ -47,7 +47,7 @@ _DAMAGED = (LOG_GAP, CLOCKS_DIFFER)
 #: Checks whose failure the report states in words of its own, and that withhold nothing.
 STATED_CHECKS = frozenset(
     {
-        "log_has_no_hole",
+        "log_has_no_gap",
         "every_node_has_its_log",
         "clocks_agree",
         "no_line_is_rejected",

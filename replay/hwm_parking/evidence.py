@@ -123,7 +123,7 @@ class Evidence(msgspec.Struct, array_like=True):
 
     ``epoch_start_offset`` is -1 where the log begins later; ``reached_us`` has the ends of appends
     that were not taken yet, and when a response first carried them. ``begins_us``: where a gap of
-    the log ends, before which the leader's log reached ``offset_before``, with so many replicas.
+    the log ends, before which the leader's log reached ``offset_before``, with that number of replicas.
     """
 
     leader_epoch: int
@@ -155,7 +155,7 @@ class Evidence(msgspec.Struct, array_like=True):
         """Returns what was there before the first lines; None if the epoch begins in them."""
         if self.begins_us == ALWAYS_SINCE_US and self.epoch_start_offset >= 0:
             return None
-        # A response that is not in the log shows in where its replica stands at its next FETCH.
+        # A response that is not in the log shows in the offset of its replica's next FETCH.
         firsts = (replica.first.fetch_offset for replica in self.replicas.values())
         return max((self.offset_before, *firsts))
 
@@ -285,7 +285,7 @@ class Evidence(msgspec.Struct, array_like=True):
     def forget(self, before: int, offsets: Iterable[int]) -> None:
         """Drops what no replay that has passed ``before`` reads again.
 
-        ``offsets`` are those at which simulated replicas stand, some maybe for long.
+        ``offsets`` are those of simulated replicas, some maybe for long.
         """
         self.service.forget(before)
         for replica in self.replicas.values():

@@ -29,7 +29,7 @@ RULE = "hwm_parking"
 WITHOUT_KIP = "without_kip_1166"
 WITH_KIP = "with_kip_1166"
 
-NOT_LEADER = "asked a controller that did not lead"
+NOT_LEADER = "FETCH sent to a controller that was not the leader"
 AWAY = "the replica was away (silent for over a second) when the high watermark moved"
 NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"

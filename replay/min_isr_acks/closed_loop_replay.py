@@ -243,7 +243,7 @@ class ProducersReact:
         if not is_known:
             produce.followers, groups = (), {acks: [] for acks in Acks}
         elif appended_us > produce.handled_us:
-            # Of a transaction: its coordinator is asked first, and no handler waits for that.
+            # Of a transaction: its coordinator responds first, and no handler waits for that.
             produce.append_us = appended_us - produce.received_us
         recorded_us = (produce.built_us or produce.received_us) - produce.received_us
         for acks, latency in zip(Acks, produced.slowest(0), strict=True):

@@ -38,8 +38,8 @@ class Kind(StrEnum):
     HEARTBEAT = "heartbeat"
     METADATA = "metadata"
     #: ALTER_PARTITION arrived at the controller, and its response was built.
-    ISR_REQUESTED = "isr_asked"
-    ISR_COMMITTED = "isr_answered"
+    ISR_REQUESTED = "isr_requested"
+    ISR_COMMITTED = "isr_committed"
     #: Those of this node, with the active controller's response; the next are to this node.
     METADATA_FETCH = "metadata_fetch"
     CONSUMER_FETCH = "consumer_fetch"

@@ -54,7 +54,7 @@ def nearest(cycles: list[Cycle], at_us: int) -> Cycle | None:
 class Cycles(msgspec.Struct, array_like=True):
     """Cycles of one follower.
 
-    ``unsettled``: the last ones, whose distance what follows may still change. ``lengths_us`` are
+    ``incomplete``: the last ones, whose distance what follows may still change. ``lengths_us`` are
     the last ones in a row, ``shortest_us`` the shortest up to each of the last ones. ``pauses``:
     from, until noted and until handled.
     """
@@ -62,7 +62,7 @@ class Cycles(msgspec.Struct, array_like=True):
     number: int = 0
     built_us: int = -1
     recent: list[int] = []
-    unsettled: list[Cycle] = []
+    incomplete: list[Cycle] = []
     lengths_us: list[int] = []
     shortest_us: list[int] = []
     all: list[Cycle] = []
@@ -83,13 +83,13 @@ class Cycles(msgspec.Struct, array_like=True):
         self.number += 1
         in_burst = burst_us >= begin_us
         cycle = Cycle(begin_us, length_us, handled_us - noted_us, in_burst)
-        # The shortest of so many in a row, then the longest of these that the settled one is in.
+        # The shortest of those in a row, then the longest of these that the complete one is in.
         self.lengths_us = [*self.lengths_us[1 - IN_A_ROW :], length_us]
-        self.unsettled.append(cycle)
+        self.incomplete.append(cycle)
         if len(self.lengths_us) < IN_A_ROW:
             return
         self.shortest_us = [*self.shortest_us[1 - IN_A_ROW :], min(self.lengths_us)]
-        cycle = self.unsettled.pop(0)
+        cycle = self.incomplete.pop(0)
         cycle = cycle._replace(distance_us=max(self.shortest_us), known_us=noted_us)
         self.all.append(cycle)
         (self.in_bursts if cycle.in_burst else self.quiet).append(cycle)

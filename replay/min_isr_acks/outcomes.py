@@ -28,7 +28,7 @@ from .responses import ACKS_0, Evidence, Latency, Refusal, Response, refusal
 RULE = "min_isr_acks"
 #: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
 ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
-#: What summaries call the replay of acks=all; its columns stand in the same rows.
+#: What summaries call the replay of acks=all; its columns are in the same rows.
 ACKS_ALL = "acks_all"
 SWEPT = "min_insync_replicas"
 

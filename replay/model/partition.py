@@ -246,7 +246,7 @@ def delayed_produce(enough_us: int | None, lost_us: int | None, deadline_us: int
     """Returns what comes first: enough replicas, the loss of the leader, the timeout.
 
     ``DelayedProduce.tryComplete`` and ``onExpiration``. Never NOT_ENOUGH_REPLICAS_AFTER_APPEND:
-    while the ISR is too small, the high watermark stands still, so that a producer times out.
+    while the ISR is too small, the high watermark does not move, so that a producer times out.
     """
     end = Completion(deadline_us, Errors.REQUEST_TIMED_OUT)
     if lost_us is not None and lost_us < deadline_us:

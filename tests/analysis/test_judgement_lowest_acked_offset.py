@@ -304,6 +304,6 @@ def test_responses_are_held_against_what_the_controller_computed() -> None:
         tables[HEARTBEAT_OUTCOMES] = [answered(n, raw[n]) for n in numbers]
         found = accuracy(STEPS, tables, ["r"], [("r", "r")])
         drafts = {key[2]: each for key, each in found.items() if each["kind"] == "draft"}
-        responses, told = drafts["responses_as_computed"], drafts["writes_known_as_told"]
+        responses, told = drafts["responses_as_computed"], drafts["writes_known_as_returned"]
         assert (responses["predicted"], responses["passed"]) == (0.975 - len(wrong) / 40, not wrong)
         assert (told["predicted"], told["unknown_count"]) == (0.5, 1)

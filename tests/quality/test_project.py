@@ -238,7 +238,7 @@ def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
     assert [each.key for each in results if each.success] == []
     assert [each.key for each in results if not 1 <= len(each.kept) <= 2] == []
     assert all(each.rows_checked == rows[each.table_name] for each in results)
-    hole = json.loads(of(results, "log_has_no_hole").kept[0])
+    hole = json.loads(of(results, "log_has_no_gap").kept[0])
     assert (hole["lines_missing"], hole["client_id"]) == (3, "java")
     assert (hole["line_number_before"], hole["line_number"]) == (1, 3)
     assert list(tmp_path.glob("gx*")) == []

@@ -184,7 +184,7 @@ EXPOSED = alone(ACKS, "exposure", "acks_min_insync_replicas", 60.0, 9.0)
 
 #: By recording a rule, what is decided on it, and the rows that this follows from.
 CASES = {
-    "upgrade": (METADATA, "do it: worth_it", UPGRADE + failed("log_has_no_hole", "log_gaps")),
+    "upgrade": (METADATA, "do it: worth_it", UPGRADE + failed("log_has_no_gap", "log_gaps")),
     "old clients": (METADATA, "do it: worth_it", UPGRADE + CLIENTS),
     "few": (METADATA, "not enough data: too_little_data", FETCH + lag(None, None) + more() + MANY),
     "nobody knows": (

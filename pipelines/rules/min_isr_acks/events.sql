@@ -102,12 +102,12 @@ shown AS (
         PARTITION BY recording, source_id, topic, partition ORDER BY built_at, request_id)
 ),
 isr_states AS (
-    SELECT recording, request_id, 'isr_asked' AS kind, unix_micros(dequeued_at) AS at_us,
+    SELECT recording, request_id, 'isr_requested' AS kind, unix_micros(dequeued_at) AS at_us,
         CAST(NULL AS INT) AS source_id, topic, topic_id, partition, leader_id, leader_epoch,
         replicas, requested_isr AS isr
     FROM changes WHERE source = 'ALTER_PARTITION'
     UNION ALL
-    SELECT recording, request_id, 'isr_answered', unix_micros(built_at), NULL, topic, topic_id,
+    SELECT recording, request_id, 'isr_committed', unix_micros(built_at), NULL, topic, topic_id,
         partition, leader_id, leader_epoch, replicas, CASE WHEN error_code = 0 THEN isr END
     FROM changes WHERE source = 'ALTER_PARTITION'
     UNION ALL

@@ -203,7 +203,7 @@ def test_when_enough_replicas_had_a_batch_is_what_a_naive_count_gives(history: H
                 passed[event.request_id] = [None, None]
         elif event.kind == "fetch":
             stands[event.replica_id or 0] = one.fetch_offset or 0
-        elif event.kind == "isr_asked":
+        elif event.kind == "isr_requested":
             requested = set(one.isr or ())
             continue
         else:

@@ -62,5 +62,5 @@ SELECT recording, 'lowest_acked_offset' AS variant, metric,
 FROM (
     SELECT recording, broker_id, verdict, is_same, 'responses_as_computed' AS metric FROM computed
     UNION ALL
-    SELECT recording, broker_id, verdict, is_same, 'writes_known_as_told' FROM announced)
+    SELECT recording, broker_id, verdict, is_same, 'writes_known_as_returned' FROM announced)
 GROUP BY recording, metric, broker_id
