@@ -34,14 +34,16 @@ RequiredText = Annotated[str, TEXT]
 class _Declared(NamedTuple):
     comment: str
     nullable: bool
+    default: int | None
 
 
-def column(comment: str, *, nullable: bool = False) -> Any:
+def column(comment: str, *, nullable: bool = False, default: int | None = None) -> Any:
     """Declares a field of a record class, with the comment of its column.
 
-    ``nullable``: the column is, though each record has a value.
+    ``nullable``: the column is, though each record has a value. ``default``: of one that may be
+    null.
     """
-    return _Declared(comment, nullable)
+    return _Declared(comment, nullable, default)
 
 
 class RecordClass(msgspec.StructMeta):
@@ -61,7 +63,7 @@ class RecordClass(msgspec.StructMeta):
                 columns.append(Column(key, arrow_type, value.comment, is_nullable))
                 del namespace[key]
                 if is_optional:
-                    namespace[key] = None
+                    namespace[key] = value.default
         record = super().__new__(cls, name, bases, namespace, **options)
         record.columns = tuple(columns)
         return record
@@ -105,6 +107,7 @@ def outcome_table(
     key: tuple[str, ...],
     *,
     shared: RecordClass | None = None,
+    verdict: bool = True,
     holds_on: bool = False,
 ) -> Table:
     """Makes the table of a record class, whose docstring says what a row is.
@@ -114,7 +117,7 @@ def outcome_table(
     paragraph = " ".join((record.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
     comment = f"{rule}: {paragraph[:1].lower()}{paragraph[1:]}"
     columns = (*(shared.columns if shared else ()), *record.columns)
-    return Table.of_outcomes(name, comment, columns, key, holds_on=holds_on)
+    return Table.of_outcomes(name, comment, columns, key, verdict=verdict, holds_on=holds_on)
 
 
 class Records(Generic[Row]):

@@ -123,7 +123,8 @@ class Evidence(msgspec.Struct, array_like=True):
 
     ``epoch_start_offset`` is -1 where the log begins later; ``reached_us`` has the ends of appends
     that were not taken yet, and when a response first carried them. ``begins_us``: where a gap of
-    the log ends, before which the leader's log reached ``offset_before``, with that number of replicas.
+    the log ends, before which the leader's log reached ``offset_before``, fetched by
+    ``replicas_before`` replicas.
     """
 
     leader_epoch: int

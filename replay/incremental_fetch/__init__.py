@@ -2,15 +2,15 @@
 
 What the KIP is, the model and its limits: docs/rules/incremental_fetch.md. A log of full FETCHes
 and one of incremental ones hold the same knowledge. So each FETCH of a client at a broker
-(``streams``) is first reduced to what it changes (``session``, which is the rule, section by
-section), and then replayed under every protocol:
+(``streams``) is first reduced to what it changes (``replay.model.fetch_session``, which is the KIP,
+section by section), and then replayed under every protocol:
 
 * ``recorded``: as logged.
 * ``full``: no sessions: every partition in every FETCH, both ways.
 * ``incremental``: as ``released``, and every session that is requested finds a slot. With
-  ``session_slots`` = N there are N slots (``cache``): a client that is refused sends full FETCHes
-  and requests a session each time; one whose session was evicted has its next incremental FETCH
-  refused with FETCH_SESSION_ID_NOT_FOUND (attempt 0) and repeats it in full (attempt 1).
+  ``session_slots`` = N there are N slots: a client that is refused sends full FETCHes and requests
+  a session each time; one whose session was evicted has its next incremental FETCH refused with
+  FETCH_SESSION_ID_NOT_FOUND (attempt 0) and repeats it in full (attempt 1).
 * ``incremental_draft``: version 3 of the KIP's page (``draft``), for followers. Consumers send full
   FETCHes, each with the 8 bytes of a uuid in its response.
 
@@ -32,7 +32,7 @@ Assumptions, and where they can fail
   last stable offset alone is no reason to list one as released, so the draft replayed from
   incremental FETCHes misses such changes.
 * From incremental FETCHes, the order of the full one is followed as its client would change it
-  (``full_order``); it decides how often a topic is named, and nothing else.
+  (``followed``); it decides how often a topic is named, and nothing else.
 * Broker restarts are not in a FETCH log: sessions in the caches live on. Round-robin over shards
   starts at the first, and ids, drawn at random in Kafka, count up.
 * A session that is older than the log has the partitions that its events begin with
@@ -42,20 +42,20 @@ Assumptions, and where they can fail
 * A stream without a session that was silent for ``CONNECTION_IDLE_US`` is over (brokers close such
   connections), and so is one with a session after ``SESSION_IDLE_US``.
 
-Only holes in the broker's own log matter. A session whose epochs go on has missed nothing; one
-whose epochs jump over a hole, and one whose first FETCH is in it, is unknown until a full FETCH.
-Without a session, a full FETCH after a hole lists all that there is, but not what changed: it is
+Only gaps in the broker's own log matter. A session whose epochs go on has missed nothing; one
+whose epochs jump over a gap, and one whose first FETCH is in it, is unknown until a full FETCH.
+Without a session, a full FETCH behind a gap lists all that there is, but not what changed: it is
 unknown but for ``full``, and from the next one on only ``session_epoch`` is. Which session holds
-one of N slots after a hole is unknown to the end of the log. Where the log itself begins, caches
+one of N slots behind a gap is unknown to the end of the log. Where the log itself begins, caches
 are empty by definition: N slots are a what-if, and so is what they begin with.
 """
 
+from .outcomes import FULL as FULL
+from .outcomes import INCREMENTAL as INCREMENTAL
+from .outcomes import INCREMENTAL_DRAFT as INCREMENTAL_DRAFT
+from .outcomes import OUTCOME_SCHEMA as OUTCOME_SCHEMA
+from .outcomes import RULE as RULE
+from .outcomes import SESSION_SLOTS as SESSION_SLOTS
+from .outcomes import ClientKind as ClientKind
 from .recorded import INPUT_SCHEMA as INPUT_SCHEMA
 from .replay import IncrementalFetch as IncrementalFetch
-from .rows import FULL as FULL
-from .rows import INCREMENTAL as INCREMENTAL
-from .rows import INCREMENTAL_DRAFT as INCREMENTAL_DRAFT
-from .rows import OUTCOME_SCHEMA as OUTCOME_SCHEMA
-from .rows import RULE as RULE
-from .rows import SESSION_SLOTS as SESSION_SLOTS
-from .rows import ClientKind as ClientKind

@@ -7,21 +7,27 @@ needed whenever a partition comes or goes. Orders are those of the released sess
 """
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..kafka.messages.encoding import Ints
 from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
-from .lists import EPOCHS
+from ..model.cached_partitions import EPOCHS, RECORDS
+from ..outcomes import Verdict
+from .outcomes import Sent
 from .partitions import Partitions, ends_of_runs
 from .recorded import RecordedFetch
 from .released import Fetch, Incremental
-from .session import FetchSession
-from .sizes import Sent, utf8
+from .sizes import utf8
+
+#: Why bytes can't be counted.
+NAME_NOT_KNOWN = "the name of a topic is not in the log"
 
 
 def with_draft_uuid(full: Sent) -> Sent:
-    """A full FETCH under the draft: "this change also adds a 64-bit UUID to FetchResponse"."""
-    size = None if full.response_bytes is None else full.response_bytes + DRAFT_UUID_BYTES
-    return full._replace(session_id=None, session_epoch=None, response_bytes=size)
+    """Adds a uuid to a full FETCH: "this change also adds a 64-bit UUID to FetchResponse"."""
+    assert full.response_bytes is not None
+    size = full.response_bytes + DRAFT_UUID_BYTES
+    return replace(full, session_id=None, session_epoch=None, response_bytes=size)
 
 
 class Draft:
@@ -35,43 +41,46 @@ class Draft:
         self._each = pieces.request_partition_bytes(0), pieces.response_partition_bytes(0)
         self._topic_bytes = pieces.topic_bytes(0)
 
-    def fetch(
-        self,
-        fetch: Fetch,
-        full: Sent | None,
-        session: FetchSession | None,
-        incremental: Incremental | None,
-    ) -> Sent | None:
-        """A FETCH under the draft: full without a uuid, and where a partition comes or goes."""
+    def fetch(self, fetch: Fetch, full: Sent, incremental: Incremental | None) -> Sent:
+        """Sends a full FETCH without a uuid, and where a partition comes or goes."""
         stream, row, changes = fetch.stream, fetch.row, fetch.changes
         has_uuid, stream.draft_has_uuid = stream.draft_has_uuid, False
-        if full is None:
-            return None
+        if not fetch.followed.size:
+            return full
         stream.draft_has_uuid = row.is_follower and not row.is_throttled
-        if not has_uuid or session is None or incremental is None or not changes.keeps_the_set:
+        if not has_uuid or incremental is None or not changes.keeps_the_set:
             return with_draft_uuid(full)
+        session = incremental.session
         # "It describes only the partitions that have been updated since the last request was sent"
         # ("Proposed Changes"), in fetch_offset, start_offset or max_bytes: it has no epochs.
         listed = incremental.requested
         is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])
         if np.count_nonzero(is_updated) < len(listed):
-            updated = changes.updated[is_updated]
-            listed = session.client.sort(updated, changes.updated_slots[is_updated])
+            listed = session.client.sort(changes.updated.where(is_updated)).at
         # "Omits repeating metadata about partitions that haven't changed": so neither an error that
         # stays nor a preferred read replica, which the draft's response does not have.
-        has_records = fetch.returned.has_records[fetch.response.at]
-        returned, _ = session.response(fetch.response, has_records | fetch.response.is_changed)
+        which = fetch.response.brings[RECORDS] | fetch.response.is_changed
+        returned = session.response(fetch.response, which).at
+        request_bytes, response_bytes = (
+            self._with_topics(size, topics, row)
+            for size, topics in (
+                (self._request_bytes(fetch, listed), fetch.requested.topics[listed]),
+                (self._response_bytes(fetch, returned), fetch.returned.topics[returned]),
+            )
+        )
+        is_counted = request_bytes is not None and response_bytes is not None
         return Sent(
+            verdict=Verdict.REPLAYED if is_counted else Verdict.UNKNOWN,
+            reason=None if is_counted else NAME_NOT_KNOWN,
+            api_version=fetch.version,
             is_full=False,
+            session_partitions=fetch.followed.size,
             request_partitions=len(listed),
             response_partitions=len(returned),
+            added_partitions=fetch.added,
             record_bytes=row.record_bytes,
-            request_bytes=self._with_topics(
-                self._request_bytes(fetch, listed), fetch.requested.topics[listed], row
-            ),
-            response_bytes=self._with_topics(
-                self._response_bytes(fetch, returned), fetch.returned.topics[returned], row
-            ),
+            request_bytes=request_bytes,
+            response_bytes=response_bytes,
         )
 
     def _request_bytes(self, fetch: Fetch, at: Ints) -> int:

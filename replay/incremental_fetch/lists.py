@@ -1,10 +1,10 @@
 """The partitions that FETCHes list, a batch of FETCHes at a time and a column at a time.
 
-Every list of a batch stands behind the one before it in flat arrays. What later only has to be
+Every list of a batch is behind the one before it in flat arrays. What later only has to be
 added up (bytes, runs of topics) is added up here, for all rows at once.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,36 +19,31 @@ from ..kafka.messages.fetch_pieces import (
     HIGH_WATERMARK_TAG_BYTES,
     TopicTotals,
 )
+from ..model.cached_partitions import (
+    ABSENT,
+    DIVERGING_EPOCH,
+    FAILURE,
+    NOT_CACHED,
+    PREFERRED_READ_REPLICA,
+    RECORDS,
+)
 from .partitions import Partitions
 
-#: Stands for null, and for "never returned": no value that Kafka writes.
-ABSENT = -(2**63)
-#: What a partition's cached high watermark and log start offset are before its first response, and
-#: its high watermark after an error (``FetchSession.CachedPartition``).
-NOT_CACHED = -1
 _NO_HIGH_WATERMARK = 2**63 - 1
 _NO_EPOCH = -(2**31)
 
-#: Rows of ``Requested.values``: fetch offset, log start offset, maximum bytes, both epochs in one,
-#: and the bytes of tagged fields. The draft has the first three.
-EPOCHS, TAGS = 3, 4
-#: Rows of ``Returned.values``. The last is what a session remembers of the high watermark.
-ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
-#: Rows of ``Returned.brings``: what a partition may have whatever it had before.
-RECORDS, FAILURE, PREFERRED_READ_REPLICA, DIVERGING_EPOCH = range(4)
-
-
-_Values = TypeVar("_Values", Ints, Bools)
+#: Row of ``Requested.values``: bytes of tagged fields.
+TAGS = 4
 
 
 class Listed:
-    """One list column of a batch. ``partitions`` are numbers, ``topics`` too (``Partitions``)."""
+    """A list column of a batch. ``partitions`` are numbers, ``topics`` too (``Partitions``)."""
 
     def __init__(self, array: pa.ListArray, numbering: Partitions) -> None:
         self._nested = Columns(pa.StructArray.from_arrays([array], ["listed"])).nested("listed")
         self._flat = self._nested.flat
         starts = self._nested.offsets.tolist()
-        #: Where the elements of each row stand.
+        #: Where the elements of each row are.
         self.rows = list(map(slice, starts[:-1], starts[1:]))
         #: How many partitions each row lists; None: it has no list.
         self.lengths: list[int | None] = array.value_lengths().to_pylist()
@@ -79,22 +74,24 @@ class Listed:
         return self._flat.ints(name, ABSENT)
 
     def _sums(self, values: Ints | Bools) -> list[int]:
-        """Sums of an element's value over each row."""
+        """Sums a value of the elements over each row."""
         sums: list[int] = self._nested.sums(values).tolist()
         return sums
 
 
 class Requested(Listed):
-    """Partitions of requests, at ``versions`` by row. ``values`` have the rows named above."""
+    """Partitions of requests, at ``versions`` by row. ``values``: ``model.cached_partitions``."""
 
     def __init__(self, array: pa.ListArray, numbering: Partitions, versions: Ints) -> None:
         super().__init__(array, numbering)
-        each = self._nested.spread(versions)
+        version = self._nested.spread(versions)
         epochs = self._flat.ints("current_leader_epoch", _NO_EPOCH) << 32
         epochs |= self._flat.ints("last_fetched_epoch", _NO_EPOCH) & 0xFFFFFFFF
-        has_high_watermark = (each >= 18) & (self._ints("high_watermark") != _NO_HIGH_WATERMARK)
+        has_high_watermark = (version >= 18) & (self._ints("high_watermark") != _NO_HIGH_WATERMARK)
         tags = HIGH_WATERMARK_TAG_BYTES * has_high_watermark
-        tags += DIRECTORY_ID_TAG_BYTES * ((each >= 17) & self._flat.present("replica_directory_id"))
+        tags += DIRECTORY_ID_TAG_BYTES * (
+            (version >= 17) & self._flat.present("replica_directory_id")
+        )
         self.values: Ints = np.stack([
             self._ints("fetch_offset"),
             self._ints("log_start_offset"),
@@ -106,12 +103,12 @@ class Requested(Listed):
         self.has_tags = bool(tags.any())
 
     def tag_bytes(self, at: Ints | slice) -> int:
-        """Bytes of the tagged fields of some partitions."""
+        """Counts the bytes of partitions' tagged fields."""
         return int(self.values[TAGS, at].sum()) if self.has_tags else 0
 
 
 class Returned(Listed):
-    """Partitions of responses. ``values`` and ``brings`` have the rows named above.
+    """Partitions of responses. ``values``, ``brings``: ``model.cached_partitions``.
 
     ``not_read``: the broker did not look at the partition's log (``KafkaApis.handleFetchRequest``):
     its error comes with a list of aborted transactions, and one of reading without (null).
@@ -171,15 +168,8 @@ class Lists(NamedTuple):
     returned: Returned
 
 
-def columns(values: _Values, at: Ints) -> _Values:
-    """Some columns, of ascending positions; not copied where they stand together."""
-    if len(at) and at[-1] - at[0] == len(at) - 1:
-        return values[:, at[0] : at[-1] + 1]
-    return values.take(at, axis=1)
-
-
 def _keys(topic_ids: pa.Array, topics: pa.Array) -> pa.Array:
-    """What each partition's topic goes by: its id, else its name."""
+    """Returns what each partition's topic goes by: its id, else its name."""
     if topic_ids.null_count == len(topic_ids):
         topic_ids, topics = topics, topics
     elif topic_ids.null_count or pc.any(pc.equal(topic_ids, "")).as_py():

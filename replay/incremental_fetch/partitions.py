@@ -15,7 +15,7 @@ from ..kafka.messages.fetch_pieces import TopicTotals
 
 #: Bytes of a name that is not known.
 _NOT_KNOWN = -1
-#: The length of a run of so many partitions takes more than a byte.
+#: The length of a run of this many partitions takes more than a byte.
 LONG_RUN = 127
 
 
@@ -40,35 +40,40 @@ class Partitions:
         self._name_bytes: Ints | None = None
 
     def name_of(self, topic: int, by_id: bool) -> str | None:
-        """A topic's name: what it goes by, or the name of its id; None: not known."""
+        """Returns what a topic goes by, or the name of its id; None: not known."""
         key = self.topics[topic]
         return self.names.get(key) if by_id else key
 
+    def names_of(self, partitions: Ints, by_id: bool) -> list[tuple[str | None, int]]:
+        """Returns topic name (None: not known) and index of some partitions."""
+        names = [self.name_of(topic, by_id) for topic in self.topic_of[partitions].tolist()]
+        return list(zip(names, self.index_of[partitions].tolist(), strict=True))
+
     def add_names(self, names: Mapping[str, str]) -> None:
-        """Take names of topic ids."""
+        """Takes names of topic ids."""
         self.names.update(names)
         self._name_bytes = None
 
     def name_bytes(self, topics: Ints, by_id: bool) -> int | None:
-        """Bytes of the names of some topics together; None: one of them is not known."""
+        """Counts the bytes of the names of topics; None: a name is not known."""
         if self._name_bytes is None:
             names = [self.name_of(topic, by_id=True) for topic in range(len(self.topics))]
-            sizes = [_NOT_KNOWN if name is None else len(name.encode()) for name in names]
-            self._name_bytes = np.array(sizes, np.int64)
-        found = (self._name_bytes if by_id else self.topic_bytes[:, 0]).take(topics).tolist()
-        return None if _NOT_KNOWN in found else sum(found)
+            utf8_bytes = [_NOT_KNOWN if name is None else len(name.encode()) for name in names]
+            self._name_bytes = np.array(utf8_bytes, np.int64)
+        sizes = (self._name_bytes if by_id else self.topic_bytes[:, 0]).take(topics).tolist()
+        return None if _NOT_KNOWN in sizes else sum(sizes)
 
     def topic_numbers(self, keys: pa.Array) -> Ints:
-        """The number of each topic of an Arrow array of strings."""
+        """Returns the number of each topic of an Arrow array of strings."""
         encoded = pc.dictionary_encode(keys)
-        found = encoded.dictionary.to_pylist()
-        self.add_topics(found)
-        numbers = np.array([self._number_of_topic[key] for key in found], np.int64)
+        topics = encoded.dictionary.to_pylist()
+        self.add_topics(topics)
+        numbers = np.array([self._number_of_topic[topic] for topic in topics], np.int64)
         codes: Ints = encoded.indices.to_numpy(zero_copy_only=False)
         return numbers.take(codes)
 
     def add_topics(self, keys: Iterable[str]) -> None:
-        """Number the topics that have no number yet."""
+        """Numbers the topics that have no number yet."""
         new = [key for key in dict.fromkeys(keys) if key not in self._number_of_topic]
         if new:
             self._name_bytes = None
@@ -79,7 +84,7 @@ class Partitions:
             self.topic_bytes = np.concatenate([self.topic_bytes, more])
 
     def totals(self, topics: Ints) -> TopicTotals:
-        """What the topics of a list of partitions take, from each partition's topic in order."""
+        """Counts what the topics of a list of partitions take, from each one's topic in order."""
         ends = ends_of_runs(topics)
         sizes = self.topic_bytes.take(topics.take(ends), axis=0)
         utf8_bytes, varint_bytes = np.add.reduce(sizes).tolist()
@@ -89,7 +94,7 @@ class Partitions:
         return TopicTotals(len(ends), utf8_bytes, varint_bytes, length_varint_bytes)
 
     def numbers(self, topics: Ints, indexes: Ints) -> Ints:
-        """The number of each partition, from its topic's number and its index."""
+        """Returns the number of each partition, from its topic's number and its index."""
         keys = _packed(topics, indexes)
         if not len(keys):
             return keys
@@ -105,8 +110,8 @@ class Partitions:
             self.topic_of = np.append(self.topic_of, new >> 32)
             self.index_of = np.append(self.index_of, new.astype(np.int32))
             return self._numbers(keys)
-        found: Ints = numbers.to_numpy().astype(np.int64)
-        return found
+        number_of_key: Ints = numbers.to_numpy().astype(np.int64)
+        return number_of_key
 
 
 def _packed(topics: Ints, indexes: Ints) -> Ints:
@@ -114,7 +119,7 @@ def _packed(topics: Ints, indexes: Ints) -> Ints:
 
 
 def ends_of_runs(topics: Ints) -> Ints:
-    """Where runs of a topic end in a list of partitions, from each partition's topic."""
+    """Finds where runs of a topic end in a list of partitions, from each one's topic."""
     is_end = np.empty(len(topics), np.bool_)
     is_end[-1:] = True
     np.not_equal(topics[1:], topics[:-1], out=is_end[:-1])

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..log_tables import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
+from ..model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from .lists import Listed, Lists, Requested, Returned
 from .partitions import Partitions
-from .session import FINAL_EPOCH, INITIAL_EPOCH
 
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
 SESSION_VERSION, FLEXIBLE_VERSION, TOPIC_ID_VERSION = 7, 12, 13
@@ -61,32 +61,32 @@ class RecordedFetch(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """It lists all that its sender fetches (``FetchMetadata.isFull``)."""
+        """Tells whether it lists all that its sender fetches (``FetchMetadata.isFull``)."""
         return self.session_epoch in _FULL_EPOCHS or self.api_version < SESSION_VERSION
 
     @property
     def is_older_session(self) -> bool:
-        """It is no FETCH, but what a session older than the log had before its first one here."""
+        """Tells whether it is no FETCH, but what a session had before its first one in the log."""
         return self.built_us is None
 
     @property
     def is_follower(self) -> bool:
-        """It is a replica's: its session is privileged."""
+        """Tells whether it is a replica's: its session is privileged."""
         return self.replica_id >= 0
 
     @property
     def uses_topic_ids(self) -> bool:
-        """Topics go by id."""
+        """Tells whether topics go by id."""
         return self.api_version >= TOPIC_ID_VERSION
 
     @property
     def closes_session(self) -> bool:
-        """It requests no session, and closes the one that it names."""
+        """Tells whether it requests no session, and closes the one that it names."""
         return self.api_version >= SESSION_VERSION and self.session_epoch == FINAL_EPOCH
 
     @property
     def is_logged_whole(self) -> bool:
-        """Neither of its bodies is logged as ``""``."""
+        """Tells whether neither of its bodies is logged as ``""``."""
         return self.request_partitions is not None and self.error_code is not None
 
     @property
@@ -141,12 +141,12 @@ class Batch:
 
 
 def filled(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column, with what stands in place of a request that is not in the log."""
+    """Returns a column, with what replaces a request that is not in the log."""
     column = batch.column(name)
     return column.fill_null(WITHOUT_REQUEST[name]) if name in WITHOUT_REQUEST else column
 
 
 def _rows_with_elements(array: pa.ListArray) -> dict[int, list[dict[str, str]]]:
-    """Elements of the rows whose list is neither null nor empty; they are rare."""
+    """Returns elements by row, of rows whose list is neither null nor empty; they are rare."""
     rows = pc.indices_nonzero(array.value_lengths().fill_null(0))
     return dict(zip(rows.to_pylist(), array.take(rows).to_pylist(), strict=True))

@@ -3,32 +3,31 @@
 from collections.abc import Mapping
 
 from ..rule import Replay, Rule, Settings
-from . import rows
+from . import outcomes
+from .outcomes import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 from .recorded import INPUT_SCHEMA
 from .replay import IncrementalFetch
-from .streams import Holes
-from .tables import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     node_id, gaps = int(key["node_id"]), settings.log_gaps.get(str(key["recording"]), ())
-    is_string = settings.option(rows.RULE, "draft_partition_id_is_string", False)
+    is_string = settings.option(outcomes.RULE, "draft_partition_id_is_string", False)
     return IncrementalFetch(
         node_id,
-        settings.option(rows.RULE, rows.SESSION_SLOTS),
+        settings.option(outcomes.RULE, outcomes.SESSION_SLOTS),
         draft_partition_id_is_string=is_string,
         saved=saved,
-        holes=Holes([gap for gap in gaps if gap.node_id == node_id]),
+        gaps=[gap for gap in gaps if gap.node_id == node_id],
     )
 
 
 RULE = Rule(
-    name=rows.RULE,
+    name=outcomes.RULE,
     key=("recording", "node_id"),
     order=("dequeued_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS),
     start=_start,
-    sweeps={rows.SESSION_SLOTS: 0},
+    sweeps={outcomes.SESSION_SLOTS: 0},
     switches=("draft_partition_id_is_string",),
 )

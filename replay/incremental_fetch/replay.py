@@ -1,28 +1,49 @@
 """The whole replay of incremental_fetch: one broker's FETCHes in, outcomes out."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from ..kafka.messages.fetch_pieces import FETCH_VERSIONS
-from ..outcomes import Rows, Verdict
-from .cache import FetchSessionCache, Occurrence
+from ..log_gaps import LogGap
+from ..model.cached_partitions import Slots
+from ..model.fetch_session import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    SHARDS,
+    FetchSessionCache,
+    Reason,
+    next_epoch,
+)
+from ..outcomes import Verdict
+from ..records import Records
+from . import released
 from .draft import Draft, with_draft_uuid
-from .lists import Lists, Requested
+from .lists import Lists
+from .outcomes import (
+    FETCH_SESSION_EVICTIONS,
+    RULE,
+    ClientKind,
+    OutcomeRows,
+    Replayed,
+    Sent,
+    SessionCacheEvent,
+    nothing_sent,
+)
 from .partitions import Partitions
-from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
-from .rows import EVICTION_SCHEMA, RULE, ClientKind, OutcomeRows, variants
-from .sizes import counted_version, sent_as_listed
+from .recorded import INPUT_SCHEMA, SESSION_ERRORS, Batch, RecordedFetch
+from .released import Events, Fetch
+from .sizes import counted_version, sizes_of
 from .state import Carried, decoded, encoded
-from .step import Replayed, close_session, replay_fetch
-from .streams import NO_HOLES, SESSION_IDLE_US, Holes, Stream, Streams, Unknown
+from .streams import SESSION_IDLE_US, PendingSession, Stream, Streams, Unknown, is_behind_gap
 
 #: How often streams that have just stopped are looked for, in log time.
 IDLE_STEP_US = 60_000_000
 
-REFUSED = "answered with an error for the whole FETCH; the full one that follows stands for it"
+REFUSED = "error response to the whole FETCH: the full one that follows replaces it"
 
 _NO_FETCHES = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
 
@@ -40,7 +61,7 @@ class IncrementalFetch:
     ``session_slots`` are the values of the sweep. Batches of ``INPUT_SCHEMA`` come in order of
     (dequeued_us, request_id); anything else raises ``ValueError``. A row that has ``topic_names``
     and nothing else may come anywhere and holds for what follows. ``saved`` is the state of a
-    replay of the same settings after the increment of the log before.
+    replay of the same settings after the increment of the log before. ``gaps``: of this node's log.
     """
 
     def __init__(
@@ -50,14 +71,14 @@ class IncrementalFetch:
         *,
         draft_partition_id_is_string: bool = False,
         saved: bytes | None = None,
-        holes: Holes = NO_HOLES,
+        gaps: Sequence[LogGap] = (),
     ) -> None:
-        self._holes = holes
+        self._node_id, self._gaps = node_id, gaps
         slots = sorted(set(session_slots))
-        self._outcomes = OutcomeRows(node_id, variants(slots))
-        self._incremental = [variant.what_if(RULE) for variant in variants(slots)]
-        self._evictions = Rows(EVICTION_SCHEMA)
-        self._node_id = node_id
+        self._rows = OutcomeRows(node_id, slots)
+        self._evictions = Records[SessionCacheEvent](FETCH_SESSION_EVICTIONS, RULE)
+        # The first creates every session that is requested: the draft takes over its orders, and
+        # it is compared with the recorded sessions.
         caches = [FetchSessionCache(number) for number in (None, *slots)]
         new = Carried((0, ""), Partitions(), Streams(node_id, len(caches)), caches, [])
         self._state = state = new if saved is None else decoded(saved)
@@ -68,12 +89,12 @@ class IncrementalFetch:
         return encoded(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
-        """Take an increment and return the outcomes that nothing still to come can change."""
+        """Takes an increment and returns the outcomes that nothing still to come can change."""
         state, fed = self._state, Batch(batch, self._state.numbering)
         for row in fed.fetches:
             if row.number in fed.topic_names:
                 names = fed.topic_names[row.number]
-                state.numbering.add_names({each["topic_id"]: each["topic"] for each in names})
+                state.numbering.add_names({name["topic_id"]: name["topic"] for name in names})
                 continue
             if (row.dequeued_us, row.request_id) < state.front:
                 raise ValueError("FETCHes must come in order of dequeued_us, request_id")
@@ -82,122 +103,224 @@ class IncrementalFetch:
             self._forget_idle(row.dequeued_us)
             state.front = (row.dequeued_us, row.request_id)
             if row.is_older_session:
-                self._take_over(row, fed.lists.requested)
+                self._take_over(row, fed.lists)
             else:
                 self._take(row, fed.lists)
-        return Outcomes(self._outcomes.take(batch), self._evictions.take())
+        return Outcomes(self._rows.take(batch), self._evictions.take())
 
     def finish(self) -> Outcomes:
         while self._pending:
             self._decide_next()
-        return Outcomes(self._outcomes.take(_NO_FETCHES), self._evictions.take())
+        return Outcomes(self._rows.take(_NO_FETCHES), self._evictions.take())
 
     def _take(self, row: RecordedFetch, lists: Lists) -> None:
-        stream = self._streams.of(row, self._state.numbering, self._holes)
-        if stream is None:
-            self._take_without_sessions(row, lists)
-            return
+        stream = self._streams.find(row)
         # Stamps are cut to milliseconds: a client's next FETCH may seem to come before the response
         # to the last one.
-        while any(pending.stream == stream.number for pending in self._pending):
+        while stream and any(pending.stream == stream.number for pending in self._pending):
             self._decide_next()
-        kind = ClientKind.FOLLOWER if stream.replica_id >= 0 else ClientKind.CONSUMER
-        rows = self._outcomes
-        rows.begin(row, stream.session_key, kind)
-        if stream.is_older and row.is_logged_whole and stream.is_refuted(row, lists):
-            stream.lose(Unknown.BEGAN_BEFORE_LOG)
+        stream = self._streams.take(stream, row, self._state.numbering, self._gaps)
+        if stream is None:
+            key, kind = self._streams.key_without_session(row), ClientKind.CONSUMER_WITHOUT_SESSIONS
+        else:
+            key = stream.session_key
+            kind = ClientKind.FOLLOWER if stream.replica_id >= 0 else ClientKind.CONSUMER
+            if stream.is_older and row.is_logged_whole and stream.is_refuted(row, lists):
+                stream.lose(Unknown.BEGAN_BEFORE_LOG)
         why_not = _why_not(row, stream)
         if why_not is not None:
-            rows.not_replayed(*why_not)
-            known = stream.unknown is None and row.error_code is not None
-            rows.recorded(len(stream.followed) if known else None)
-            if why_not[1] in (Unknown.NOT_IN_LOG, Unknown.VERSION):
+            replayed = self._not_replayed(row, stream, *why_not)
+        elif stream is None:
+            replayed = self._as_listed(row, lists)
+        elif row.closes_session:
+            replayed = self._close_session(stream, row, lists)
+        else:
+            replayed = self._replay(stream, row, lists)
+        self._rows.add(row, key, kind, replayed)
+
+    def _not_replayed(
+        self, row: RecordedFetch, stream: Stream | None, verdict: Verdict, reason: str
+    ) -> Replayed:
+        """Takes a FETCH of which it is not known what the protocols would send."""
+        partitions = None
+        if stream is not None:
+            if stream.unknown is None and row.error_code is not None:
+                partitions = stream.followed.size
+            if reason in (Unknown.NOT_IN_LOG, Unknown.VERSION):
                 stream.lose()
             self._streams.respond(stream, row)
-            return
-        if row.closes_session:
-            replayed = close_session(stream, row, lists, self._caches)
-            self._streams.forget(stream)
-        else:
-            replayed = replay_fetch(stream, row, lists, self._caches, self._draft)
-            self._streams.respond(stream, row)
-        if replayed.pending is not None:
-            heapq.heappush(self._pending, replayed.pending)
-        rows.recorded(replayed.session_partitions, replayed.added_partitions)
-        rows.replayed(replayed, knows_slots=not self._holes.begun(row.dequeued_us))
-        for cache, event in replayed.events:
-            self._add_event(cache, row.dequeued_us, row.request_id, event)
+        nothing = nothing_sent(counted_version(row.api_version), verdict, reason)
+        by_cache = [[nothing]] * len(self._caches)
+        return Replayed(_recorded(row, partitions), nothing, nothing, by_cache)
 
-    def _take_over(self, row: RecordedFetch, requested: Requested) -> None:
-        """A session that is older than the log has a slot of every cache that has one."""
-        stream = self._streams.of(row, self._state.numbering, NO_HOLES)
-        assert stream is not None
-        of = (
-            stream.session_key,
-            row.is_follower,
-            row.request_partitions or 0,
-            row.dequeued_us // 1000,
+    def _as_listed(self, row: RecordedFetch, lists: Lists, added: int | None = None) -> Replayed:
+        """Takes a FETCH that no protocol changes: a client's without sessions, or its last one."""
+        sizes, requested, returned = sizes_of(row), lists.requested, lists.returned
+        n, m = row.request_partitions or 0, row.response_partitions or 0
+        full = Sent(
+            api_version=counted_version(row.api_version),
+            session_id=NO_SESSION,
+            session_epoch=FINAL_EPOCH,
+            is_full=True,
+            session_partitions=n,
+            request_partitions=n,
+            response_partitions=m,
+            added_partitions=added,
+            record_bytes=row.record_bytes,
+            request_bytes=sizes.request(
+                requested.totals[row.number],
+                n,
+                requested.tag_bytes(requested.rows[row.number]),
+                sizes.nothing,
+            ),
+            response_bytes=sizes.response(
+                returned.totals[row.number], m, returned.more_bytes_sum[row.number]
+            ),
         )
-        cache_ids = {}
-        for number, cache in enumerate(self._caches):
-            cache_id, events = cache.maybe_create(*of)
-            if cache_id is not None:
-                cache_ids[number] = cache_id
-            for event in events:
-                self._add_event(number, row.dequeued_us, row.request_id, event)
-        stream.take_over(row, requested, cache_ids)
+        by_cache = [[full]] * len(self._caches)
+        return Replayed(_recorded(row, n, added), full, with_draft_uuid(full), by_cache)
 
-    def _take_without_sessions(self, row: RecordedFetch, lists: Lists) -> None:
-        """A client that never requests a session: every protocol leaves it as it is."""
-        key = self._streams.key_without_session(row)
-        rows = self._outcomes
-        rows.begin(row, key, ClientKind.CONSUMER_WITHOUT_SESSIONS)
-        why_not = _why_not(row)
-        if why_not is not None:
-            rows.not_replayed(*why_not)
-            rows.recorded(None)
-            return
-        sent = sent_as_listed(row, lists)
-        listed = sent.request_partitions
-        rows.recorded(listed)
-        attempts = [[sent]] * len(self._caches)
-        rows.replayed(Replayed(sent, with_draft_uuid(sent), attempts, listed, None))
+    def _close_session(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
+        """Takes a client's last FETCH, (id, -1): it closes its session, and lists what it lists."""
+        replayed = self._as_listed(row, lists, added=0)
+        no_session = NO_SESSION if stream.unknown is None else None
+        ids = [
+            no_session if held.session is None else stream.sessions[held.session].recorded_id
+            for held in stream.held
+        ]
+        self._add_events(row.dequeued_us, row.request_id, self._close_all(stream, Reason.CLIENT))
+        self._streams.forget(stream)
+        by_cache = [[replace(replayed.full, session_id=session_id)] for session_id in ids]
+        return replayed._replace(incremental=by_cache)
+
+    def _replay(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
+        """Takes any other FETCH."""
+        goes_on, is_lost = stream.goes_on(row), stream.goes_on(row, after=Unknown.LOST)
+        unknown = stream.unknown if goes_on or is_lost else None
+        events = self._start_anew(stream, row) if row.is_full and stream.starts_anew(row) else []
+        stream.counts_epochs &= not goes_on
+        if stream.followed.end > 2 * stream.followed.size + 64:  # most are gone
+            stream.renumber()
+
+        fetch = Fetch(stream, row, lists)
+        full = released.full_fetch(fetch)
+        incremental = {
+            number: released.incremental_fetch(fetch, session)
+            for number, session in stream.sessions.items()
+        }
+        number = stream.held[0].session
+        current = None if number is None else incremental[number]
+        draft = self._draft.fetch(fetch, full, current)
+        equals = released.equals_recorded(fetch, current)
+
+        has_records = fetch.returned.has_records
+        for session, _, _, _, returned in incremental.values():
+            session.rotate(Slots(returned.slots[has_records[returned.at]]))
+        by_cache: Sequence[Sequence[Sent]]
+        by_cache = released.attempts(fetch, self._caches, full, incremental)
+        if row.is_follower:
+            returned = fetch.response.entries if current is None else current.returned
+            stream.followed.move_returned(returned.slots, has_records[returned.at])
+        stream.unknown, stream.is_broken = None, False
+        stream.is_older &= not row.is_full
+        stream.drop_unheld_sessions()
+        pending = released.pending_session(fetch)
+        if pending is not None:
+            heapq.heappush(self._pending, pending)
+        self._streams.respond(stream, row)
+        self._add_events(row.dequeued_us, row.request_id, events + fetch.events)
+        if unknown is not None:
+            draft = nothing_sent(fetch.version, Verdict.UNKNOWN, unknown)
+            by_cache, equals = [[draft]] * len(by_cache), None
+        elif is_behind_gap(self._gaps, row.dequeued_us):
+            # Which sessions hold the slots is not known any more.
+            nothing = nothing_sent(fetch.version, Verdict.UNKNOWN, Unknown.GAP)
+            by_cache = [by_cache[0], *[[nothing]] * (len(by_cache) - 1)]
+        recorded = _recorded(row, stream.followed.size, fetch.added)
+        return Replayed(recorded, full, draft, by_cache, equals)
+
+    def _start_anew(self, stream: Stream, row: RecordedFetch) -> Events:
+        """Gives up a client's session; the broker closes it unless the client has forgotten it."""
+        events: Events = []
+        if row.session_id != NO_SESSION or stream.is_broken:
+            events = self._close_all(stream, Reason.NEW_SESSION)
+        for held in stream.held:
+            held.drop()
+        stream.sessions.clear()
+        stream.draft_has_uuid, stream.counts_epochs = False, True
+        return events
+
+    def _close_all(self, stream: Stream, reason: Reason) -> Events:
+        return [
+            event
+            for number, (cache, held) in enumerate(zip(self._caches, stream.held, strict=True))
+            for event in released.close(number, cache, held, reason)
+        ]
+
+    def _take_over(self, row: RecordedFetch, lists: Lists) -> None:
+        """Takes a session that is older than the log: it has a slot of every cache that has one."""
+        stream = self._streams.take(self._streams.find(row), row, self._state.numbering, ())
+        assert stream is not None
+        stream.take_over(row, lists.requested)
+        requested = PendingSession(
+            built_us=row.dequeued_us,
+            request_id=row.request_id,
+            stream=stream.number,
+            caches=tuple(range(len(self._caches))),
+            uses_topic_ids=row.uses_topic_ids,
+            recorded_id=row.session_id,
+        )
+        session = stream.create_session(requested, self._create(stream, requested))
+        session.epoch, session.is_older = next_epoch(row.session_epoch), True
 
     def _decide_next(self) -> None:
-        """The response to a full FETCH is built: which caches have a session for it?"""
+        """Decides, as the response to a full FETCH is built, which caches have a session for it."""
         pending = heapq.heappop(self._pending)
-        created = {}
+        stream = self._streams.by_number[pending.stream]
+        cache_ids = self._create(stream, pending, is_known=stream.counts_epochs)
+        if cache_ids:
+            stream.create_session(pending, cache_ids)
+
+    def _create(
+        self, stream: Stream, pending: PendingSession, *, is_known: bool = True
+    ) -> dict[int, int]:
+        """Requests a session of caches; returns ids by cache. ``is_known``: that it begins here."""
+        cache_ids = {}
+        privileged, size = stream.replica_id >= 0, stream.followed.size
         for number in pending.caches:
             cache_id, events = self._caches[number].maybe_create(
-                pending.session_key,
-                pending.privileged,
-                pending.partitions,
-                pending.built_us // 1000,
+                stream.session_key, privileged, size, pending.built_us // 1000
             )
             if cache_id is not None:
-                created[number] = cache_id
-            if self._streams.by_number[pending.stream].counts_epochs:
-                for event in events:
-                    self._add_event(number, pending.built_us, pending.request_id, event)
-        if created:
-            self._streams.by_number[pending.stream].create_session(created, pending)
+                cache_ids[number] = cache_id
+            if is_known:
+                happened = [(number, event) for event in events]
+                self._add_events(pending.built_us, pending.request_id, happened)
+        return cache_ids
 
-    def _add_event(self, cache: int, at_us: int, request_id: str, event: Occurrence) -> None:
-        if self._holes.begun(at_us):
-            if cache > 0:
-                return
-            # How many sessions were requested before is not known.
-            event = event._replace(shard=None)
-        self._evictions.add(
-            **self._incremental[cache],
-            node_id=self._node_id,
-            event_at=at_us,
-            request_id=request_id,
-            **event._asdict(),
-        )
+    def _add_events(self, at_us: int, request_id: str, events: Events) -> None:
+        behind_gap = bool(events) and is_behind_gap(self._gaps, at_us)
+        for number, (event, reason, session) in events:
+            if behind_gap and number > 0:
+                continue
+            self._evictions.add(
+                SessionCacheEvent(
+                    variant=self._rows.variants[number],
+                    node_id=self._node_id,
+                    session_key=session.session_key,
+                    event=event,
+                    request_id=request_id,
+                    event_at=at_us,
+                    # How many sessions were requested in a gap is not known.
+                    shard=None if behind_gap else session.id % SHARDS,
+                    partitions=session.size,
+                    privileged=session.privileged,
+                    reason=reason,
+                )
+            )
 
     def _forget_idle(self, now_us: int) -> None:
-        """In steps of the log's time, whatever the batches: rows follow from the log alone."""
+        """Forgets in steps of the log's time, whatever the batches: rows follow from the log."""
         if now_us // IDLE_STEP_US == self._state.front[0] // IDLE_STEP_US:
             return
         self._streams.forget_idle(now_us)
@@ -205,8 +328,8 @@ class IncrementalFetch:
             cache.forget_unused((now_us - SESSION_IDLE_US) // 1000)
 
 
-def _why_not(row: RecordedFetch, stream: Stream | None = None) -> tuple[Verdict, str] | None:
-    """Why a FETCH can't be replayed; without a ``stream`` it is one without sessions."""
+def _why_not(row: RecordedFetch, stream: Stream | None) -> tuple[Verdict, str] | None:
+    """Says why a FETCH can't be replayed; without a ``stream`` it is one without sessions."""
     if not row.is_logged_whole:
         return Verdict.UNKNOWN, Unknown.NOT_IN_LOG
     if counted_version(row.api_version) not in FETCH_VERSIONS:
@@ -216,3 +339,25 @@ def _why_not(row: RecordedFetch, stream: Stream | None = None) -> tuple[Verdict,
     if stream is not None and stream.unknown is not None and not row.is_full:
         return Verdict.UNKNOWN, stream.unknown
     return None
+
+
+def _recorded(row: RecordedFetch, partitions: int | None, added: int | None = None) -> Sent:
+    """Makes what variant ``recorded`` has of a FETCH."""
+    has_request = row.request_partitions is not None
+    return Sent(
+        verdict=Verdict.REPLAYED if row.is_logged_whole else Verdict.UNKNOWN,
+        reason=None if row.is_logged_whole else Unknown.NOT_IN_LOG,
+        api_version=row.api_version,
+        session_id=row.session_id if has_request else None,
+        session_epoch=row.session_epoch if has_request else None,
+        is_full=row.is_full if has_request else None,
+        session_partitions=partitions,
+        request_partitions=row.request_partitions,
+        response_partitions=row.response_partitions,
+        forgotten_partitions=row.forgotten_partitions,
+        added_partitions=added,
+        record_bytes=None if row.error_code is None else row.record_bytes,
+        request_bytes=row.request_bytes,
+        response_bytes=row.response_bytes,
+        session_error=row.error_code if row.error_code in SESSION_ERRORS else 0,
+    )

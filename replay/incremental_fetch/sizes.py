@@ -5,18 +5,15 @@ the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as 
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from ..kafka.messages.encoding import Ints
 from ..kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
-from .lists import Lists
 from .partitions import Partitions
 from .recorded import SESSION_VERSION, Endpoint, RecordedFetch
-from .session import FINAL_EPOCH, NO_SESSION
 
 
 def counted_version(api_version: int) -> int:
-    """The version whose bytes are counted."""
+    """Returns the version whose bytes are counted."""
     return max(api_version, SESSION_VERSION)
 
 
@@ -52,17 +49,17 @@ class FetchSizes:
     def request(
         self, topics: TopicTotals, partitions: int, tag_bytes: int, forgotten_bytes: int
     ) -> int:
-        """A request; ``tag_bytes`` is what partitions take beyond plain ones."""
+        """Counts a request; ``tag_bytes`` is what partitions take beyond plain ones."""
         size = self._request + self._pieces.topics_bytes(topics) + forgotten_bytes + tag_bytes
         return size + partitions * self._pieces.request_partition_bytes
 
     def response(self, topics: TopicTotals, partitions: int, more_bytes: int) -> int:
-        """A response; ``more_bytes`` is what partitions take beyond empty ones."""
+        """Counts a response; ``more_bytes`` is what partitions take beyond empty ones."""
         size = self._response + self._pieces.topics_bytes(topics) + more_bytes
         return size + partitions * self._pieces.response_partition_bytes
 
     def forgotten(self, numbering: Partitions, partitions: Ints) -> int:
-        """The list of partitions that a request forgets, in order."""
+        """Counts the list of partitions that a request forgets, in order."""
         if not len(partitions):
             return self.nothing
         topics = numbering.totals(numbering.topic_of[partitions])
@@ -86,45 +83,3 @@ def sizes_of(row: RecordedFetch) -> FetchSizes:
 
 def utf8(text: str | None) -> int:
     return len((text or "").encode())
-
-
-class Sent(NamedTuple):
-    """A FETCH and its response. Bytes are None where they can't be counted.
-
-    ``bytes_open``: request and response may each have so many more, by the order of partitions.
-    """
-
-    is_full: bool
-    request_partitions: int
-    response_partitions: int
-    record_bytes: int
-    request_bytes: int | None
-    response_bytes: int | None
-    forgotten_partitions: int = 0
-    session_id: int | None = None
-    session_epoch: int | None = None
-    session_error: int = 0
-    bytes_open: int = 0
-
-
-def sent_as_listed(row: RecordedFetch, lists: Lists) -> Sent:
-    """A FETCH without a session: every protocol sends what is recorded."""
-    sizes, requested, returned = sizes_of(row), lists.requested, lists.returned
-    n, m = row.request_partitions or 0, row.response_partitions or 0
-    return Sent(
-        session_id=NO_SESSION,
-        session_epoch=FINAL_EPOCH,
-        is_full=True,
-        request_partitions=n,
-        response_partitions=m,
-        record_bytes=row.record_bytes,
-        request_bytes=sizes.request(
-            requested.totals[row.number],
-            n,
-            requested.tag_bytes(requested.rows[row.number]),
-            sizes.nothing,
-        ),
-        response_bytes=sizes.response(
-            returned.totals[row.number], m, returned.more_bytes_sum[row.number]
-        ),
-    )

@@ -4,7 +4,7 @@ A log shows a client's FETCHes (``FetchSessionHandler``) under a session's id, o
 who is refused a session, or whose session was dropped, goes on there with full FETCHes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 
 from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP, LogGap
+from ..model.cached_partitions import NO_SLOT, PartitionOrder
+from ..model.fetch_session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
 from .followed import FollowedPartitions
 from .lists import Lists, Requested
 from .partitions import Partitions
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
-from .session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
-from .slots import NONE, Ranks
 
 #: ``connections.max.idle.ms``: a broker closes a connection that is silent for longer.
 CONNECTION_IDLE_US = 600_000_000
@@ -35,31 +35,34 @@ class Unknown(StrEnum):
     GAP = LOG_GAP
 
 
-class Holes(NamedTuple):
-    """The holes of one broker's log. Times are microseconds."""
-
-    gaps: Sequence[LogGap] = ()
-
-    def between(self, since_us: int, until_us: int) -> bool:
-        """Whether a line that was written between two times may be missing."""
-        return any(gap.after_us < until_us and gap.before_us > since_us for gap in self.gaps)
-
-    def begun(self, at_us: int) -> bool:
-        """Whether lines between the log's first and a time may be missing."""
-        return any(ALWAYS_SINCE_US < gap.after_us <= at_us for gap in self.gaps)
+def may_miss_lines(gaps: Iterable[LogGap], since_us: int, until_us: int) -> bool:
+    """Tells whether a line of the node that was written between two times may be missing."""
+    return any(gap.after_us < until_us and gap.before_us > since_us for gap in gaps)
 
 
-NO_HOLES = Holes()
+def is_behind_gap(gaps: Iterable[LogGap], at_us: int) -> bool:
+    """Tells whether lines between the log's first and a time may be missing."""
+    return any(ALWAYS_SINCE_US < gap.after_us <= at_us for gap in gaps)
 
 
 class Held(msgspec.Struct, array_like=True):
-    """The session of one cache that a client believes to have: its number here, and the cache's."""
+    """The session that a client has in a cache, for all it knows: its number, and the id there."""
 
     session: int | None = None
     cache_id: int | None = None
 
     def drop(self) -> None:
         self.session = self.cache_id = None
+
+
+class Session(FetchSession, array_like=True):
+    """A session of a stream: the recorded one if it has its id.
+
+    ``is_older`` than the log: the orders of its partitions are not known.
+    """
+
+    recorded_id: int | None = None
+    is_older: bool = False
 
 
 class PendingSession(NamedTuple):
@@ -73,12 +76,9 @@ class PendingSession(NamedTuple):
     request_id: str
     stream: int
     caches: tuple[int, ...]
-    session_key: str
-    partitions: int
-    privileged: bool
     uses_topic_ids: bool
     recorded_id: int | None
-    not_read: tuple[int, ...]
+    not_read: tuple[int, ...] = ()
 
 
 class Stream(msgspec.Struct, array_like=True):
@@ -88,7 +88,7 @@ class Stream(msgspec.Struct, array_like=True):
     FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
     caches that create one for the same FETCH share its orders. ``built_us``: its last response.
     ``epoch``: of its last FETCH. ``counts_epochs``: how many came since the session began is known.
-    ``is_older``: what it fetches is taken from what held when the log began (``take_over``).
+    ``is_older``: its partitions are those that held when the log began (``take_over``).
     """
 
     number: int
@@ -103,7 +103,7 @@ class Stream(msgspec.Struct, array_like=True):
     unknown: Unknown | None = Unknown.BEGAN_BEFORE_LOG
     is_broken: bool = False
     draft_has_uuid: bool = False
-    sessions: dict[int, FetchSession] = {}
+    sessions: dict[int, Session] = {}
     last_seen_us: int = 0
     built_us: int = 0
     epoch: int = INITIAL_EPOCH
@@ -111,7 +111,7 @@ class Stream(msgspec.Struct, array_like=True):
     is_older: bool = False
 
     def starts_anew(self, row: RecordedFetch) -> bool:
-        """A full FETCH starts a session even where none was refused or dropped.
+        """Tells whether a full FETCH starts a session even where none was refused or dropped.
 
         After "no such session" and after a response without a session, a client sends (0, 0) for
         what is incremental with a roomier cache. (id, 0): a FETCH was lost or refused; (0, 0) in
@@ -125,7 +125,7 @@ class Stream(msgspec.Struct, array_like=True):
         )
 
     def goes_on(self, row: RecordedFetch, after: Unknown = Unknown.GAP) -> bool:
-        """A full FETCH after missing lines that would be an incremental one in most cases.
+        """Tells whether a full FETCH after missing lines would mostly be an incremental one.
 
         ``after``: what is missing. Where sessions are recorded, a full FETCH starts one anyway.
         """
@@ -133,55 +133,43 @@ class Stream(msgspec.Struct, array_like=True):
         return self.unknown is after and row.session_id == NO_SESSION and not has_session
 
     def follows(self, row: RecordedFetch) -> bool:
-        """The session's epochs show that no FETCH is between the last one and this one."""
+        """Tells by the epochs whether no FETCH is between the last one and this one."""
         is_same = row.session_id == self.recorded_session_id != NO_SESSION
         return is_same and row.session_epoch == next_epoch(self.epoch)
 
     def lose(self, why: Unknown = Unknown.LOST) -> None:
-        """What it fetches is not known until its next full FETCH."""
+        """Takes that what it fetches is not known until its next full FETCH."""
         self.unknown = why
         self.draft_has_uuid = False
 
-    def create_session(self, created: Mapping[int, int], pending: PendingSession) -> None:
-        """Caches have created the session that a full FETCH requested; its ids by cache."""
-        requested = returned = self.followed.order.slots
+    def create_session(self, pending: PendingSession, cache_ids: Mapping[int, int]) -> Session:
+        """Takes that caches have created the session that a full FETCH requested."""
+        requested = returned = self.followed.order
         if pending.not_read:
-            last = np.isin(self.followed.partitions_of(requested), pending.not_read)
-            returned = np.concatenate([requested[~last], requested[last]])
+            returned = self.followed.order_returned(np.array(pending.not_read))
         number = max(self.sessions, default=0) + 1
-        self.sessions[number] = FetchSession(
-            pending.uses_topic_ids, pending.recorded_id, Ranks.of(requested), Ranks.of(returned)
-        )
-        for cache, cache_id in created.items():
-            self.held[cache] = Held(number, cache_id)
-
-    def take_over(
-        self, row: RecordedFetch, requested: Requested, cache_ids: Mapping[int, int]
-    ) -> None:
-        """The recorded session is older than the log, and has these partitions."""
-        self.followed.take_over(requested, requested.rows[row.number])
-        client, broker = (Ranks.of(self.followed.order.slots) for _ in range(2))
-        epoch = row.session_epoch + 1
-        self.sessions[1] = FetchSession(
-            row.uses_topic_ids, row.session_id, client, broker, epoch, is_older=True
-        )
+        orders = PartitionOrder.of(requested), PartitionOrder.of(returned)
+        session = Session(pending.uses_topic_ids, *orders, recorded_id=pending.recorded_id)
+        self.sessions[number] = session
         for cache, cache_id in cache_ids.items():
-            self.held[cache] = Held(1, cache_id)
+            self.held[cache] = Held(number, cache_id)
+        return session
+
+    def take_over(self, row: RecordedFetch, requested: Requested) -> None:
+        """Takes that the recorded session is older than the log, and has these partitions."""
+        self.followed.take_over(requested, requested.rows[row.number])
         self.unknown, self.counts_epochs, self.is_older = None, False, True
         self.draft_has_uuid = row.is_follower
 
     def is_refuted(self, row: RecordedFetch, lists: Lists) -> bool:
-        """It lacks a partition that is returned, or forgotten, and was not listed."""
-        had = self.followed.slots
-        named = [lists.returned, lists.forgotten]
-        partitions = np.concatenate([each.partitions[each.rows[row.number]] for each in named])
-        strange = partitions[had.of(partitions) == NONE]
-        return not np.isin(
-            strange, lists.requested.partitions[lists.requested.rows[row.number]]
-        ).all()
+        """Tells whether it lacks a partition that is returned, or forgotten, and was not listed."""
+        requested, *others = (listed.partitions[listed.rows[row.number]] for listed in lists)
+        partitions = np.concatenate(others)
+        lacking = partitions[self.followed.slots_of(partitions) == NO_SLOT]
+        return not np.isin(lacking, requested).all()
 
     def drop_unheld_sessions(self) -> None:
-        """Orders of sessions that no cache has any more are not needed."""
+        """Drops sessions that no cache has any more."""
         held = {held.session for held in self.held}
         for number in self.sessions.keys() - held:
             del self.sessions[number]
@@ -205,24 +193,29 @@ class Streams(msgspec.Struct, array_like=True):
     by_fetcher: dict[tuple[str | None, int], int] = {}
 
     def key_without_session(self, row: RecordedFetch) -> str:
-        """``session_key`` of a FETCH without a session."""
+        """Returns the ``session_key`` of a FETCH without a session."""
         return f"{self.node_id}/{row.client_id or ''}/{row.connection or ''}"
 
-    def of(self, row: RecordedFetch, numbering: Partitions, holes: Holes) -> Stream | None:
-        """The stream of a FETCH, which is found where this one was from now on.
+    def take(
+        self,
+        stream: Stream | None,
+        row: RecordedFetch,
+        numbering: Partitions,
+        gaps: Iterable[LogGap],
+    ) -> Stream | None:
+        """Places the stream of a FETCH (``find``; None: a new one) where this FETCH was.
 
-        It is lost where ``holes`` may have FETCHes of it. None for a client that has never
+        It is lost where FETCHes of it may be in ``gaps``. None for a client that has never
         requested a session and does not now.
         """
-        stream = self._find(row)
         if stream is None:
             if row.closes_session and row.session_id == NO_SESSION:
                 return None
             stream = self._new(row, numbering)
-            if holes.between(row.dequeued_us - CONNECTION_IDLE_US, row.dequeued_us):
+            if may_miss_lines(gaps, row.dequeued_us - CONNECTION_IDLE_US, row.dequeued_us):
                 stream.lose(Unknown.GAP)
-        elif not stream.follows(row) and holes.between(
-            max(stream.last_seen_us, stream.built_us), row.dequeued_us
+        elif not stream.follows(row) and may_miss_lines(
+            gaps, max(stream.last_seen_us, stream.built_us), row.dequeued_us
         ):
             self._lose(stream, row)
         self._place(stream, row)
@@ -234,7 +227,7 @@ class Streams(msgspec.Struct, array_like=True):
         return stream
 
     def respond(self, stream: Stream, row: RecordedFetch) -> None:
-        """The client has the recorded response (``FetchSessionHandler.handleResponse``)."""
+        """Takes the recorded response at the client (``FetchSessionHandler.handleResponse``)."""
         if row.error_code is None:
             return
         stream.built_us = row.built_us
@@ -246,20 +239,21 @@ class Streams(msgspec.Struct, array_like=True):
             self._set_session(stream, row.response_session_id or NO_SESSION)
 
     def forget(self, stream: Stream) -> None:
-        """The client has closed its session, or is gone."""
+        """Takes that the client has closed its session, or is gone."""
         self._set_session(stream, NO_SESSION)
         self._leave(stream)
         del self.by_number[stream.number]
 
     def forget_idle(self, now_us: int) -> None:
-        """Forget streams that have been silent for too long to come back."""
+        """Forgets streams that have been silent for too long to come back."""
         for stream in list(self.by_number.values()):
             has_session = stream.recorded_session_id != NO_SESSION
             span = SESSION_IDLE_US if has_session else CONNECTION_IDLE_US
             if now_us - stream.last_seen_us > span:
                 self.forget(stream)
 
-    def _find(self, row: RecordedFetch) -> Stream | None:
+    def find(self, row: RecordedFetch) -> Stream | None:
+        """Finds the stream of a FETCH by its session, connection or fetcher thread."""
         number = self.by_connection.get((row.client_id, row.connection))
         if row.session_id != NO_SESSION:
             number = self.by_session.get(row.session_id, number)
@@ -268,7 +262,7 @@ class Streams(msgspec.Struct, array_like=True):
         return None if number is None else self.by_number[number]
 
     def _reconnected(self, row: RecordedFetch) -> int | None:
-        """The same fetcher thread of the same run of a broker, on a new connection."""
+        """Finds the fetcher thread of the same run of a broker, now on a new connection."""
         number = self.by_fetcher.get((row.client_id, row.replica_id))
         stream = None if number is None else self.by_number[number]
         if stream is None or row.replica_epoch < 0 or stream.replica_epoch != row.replica_epoch:
@@ -303,7 +297,7 @@ class Streams(msgspec.Struct, array_like=True):
             self._set_session(stream, row.session_id)
 
     def _key_of_unseen(self, row: RecordedFetch) -> str:
-        """``session_key`` of a session whose first FETCH is not in the log."""
+        """Returns the ``session_key`` of a session whose first FETCH is not in the log."""
         return f"{self.node_id}/{row.session_id}/before the log"
 
     def _place(self, stream: Stream, row: RecordedFetch) -> None:
@@ -329,6 +323,6 @@ class Streams(msgspec.Struct, array_like=True):
 
 
 def _remove(numbers: dict[Any, int], key: object, stream: Stream) -> None:
-    """A stream is not found there any more, unless another one is by now."""
+    """Removes a stream from where it was, unless another one is there by now."""
     if numbers.get(key) == stream.number:
         del numbers[key]

@@ -7,7 +7,7 @@ import pytest
 from constructed import Row, at, row, viewed
 
 from kip_replay.jobs._config import read_config
-from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES as POLLS
+from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES as POLLS
 from kip_replay.replay.log_tables import FETCHES, PRODUCES, REQUESTS
 from kip_replay.replay.table import Table
 

@@ -13,7 +13,7 @@ from constructed.produces import ROWS as PRODUCES
 
 from kip_replay.pipelines.analysis.views import in_order, read_views
 from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
-from kip_replay.replay.incremental_fetch.tables import (
+from kip_replay.replay.incremental_fetch.outcomes import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
 )

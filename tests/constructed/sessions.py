@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from constructed import STEADY_S, Row, at, row, rule_steps
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, SESSION_SLOTS
+from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
-from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.table import Table
 

@@ -151,7 +151,7 @@ def replay_of(
     pieces: Iterable[Sequence[RecordedFetch]],
     slots: Iterable[int] = (),
     names: Mapping[str, str] | None = None,
-    **settings: bool,
+    **settings: Any,
 ) -> Replayed:
     """Feed a log piece by piece and gather everything that comes out."""
     replay = IncrementalFetch(NODE, slots, **settings)

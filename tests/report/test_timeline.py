@@ -12,7 +12,7 @@ from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report.marks import Chart, Line
 from kip_replay.pipelines.report.timeline import marks, timelines
 from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
-from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.log_tables import CONFIGS, ISR_CHANGES, LOG_GAPS, REQUESTS
 from kip_replay.replay.table import Table
 

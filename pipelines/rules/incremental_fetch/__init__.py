@@ -3,10 +3,10 @@
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS
-from kip_replay.replay.incremental_fetch.cache import SHARDS
 from kip_replay.replay.incremental_fetch.registration import RULE
 from kip_replay.replay.incremental_fetch.streams import Unknown
 from kip_replay.replay.log_tables import FETCHES
+from kip_replay.replay.model.fetch_session import SHARDS
 
 JUDGEMENT = ROOT / "pipelines" / "rules" / "incremental_fetch" / "judgement"
 

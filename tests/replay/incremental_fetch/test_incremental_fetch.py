@@ -2,7 +2,7 @@
 
 Kafka's: FetchSessionTest (broker) and FetchSessionHandlerTest (client); what properties compare
 with a copy of its code is left to them. Nothing here is in a recording: errors 70, 71 and 106,
-throttled answers, FETCHes below v16, ... are ``synthetic``.
+throttled responses, FETCHes below v16, ... are ``synthetic``.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,6 @@ from kip_replay.replay.incremental_fetch import (
     INCREMENTAL_DRAFT,
     IncrementalFetch,
 )
-from kip_replay.replay.incremental_fetch.session import next_epoch
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
 from kip_replay.replay.kafka.messages.kip_227_draft import DraftFetchPieces
 from kip_replay.replay.outcomes import RECORDED
@@ -52,17 +51,17 @@ class Log:
     def incremental(
         self,
         partitions: Iterable[RequestedPartition] = (),
-        answer: Iterable[ReturnedPartition] = (),
+        returns: Iterable[ReturnedPartition] = (),
         forgotten: Iterable[Key] = (),
         error: int = 0,
-        answered_in: int | None = None,
+        response_session_id: int | None = None,
         **more: Any,
     ) -> Self:
-        """An incremental FETCH in ``session``; ``answered_in``: the session id of the answer."""
+        """An incremental FETCH in ``session``; ``response_session_id``: the one of the response."""
         epoch = sum(row.session_epoch > 0 for row in self.rows) + 1
-        told_id = self.session if answered_in is None else answered_in
+        session_id = self.session if response_session_id is None else response_session_id
         request = Request(self.session, epoch, list(partitions), list(forgotten))
-        return self.add(request, Response(error, told_id, list(answer)), **more)
+        return self.add(request, Response(error, session_id, list(returns)), **more)
 
     def add(self, request: Request, response: Response | None, **more: Any) -> Self:
         self.at_ms += SECOND
@@ -74,8 +73,8 @@ class Log:
         return replay_of([self.rows], slots, NAMES, **settings)
 
 
-def both(key: Key, offset: int = 0, high_watermark: int = 0, **of_answer: Any) -> Any:
-    return requested(*key, offset), returned(*key, high_watermark, **of_answer)
+def both(key: Key, offset: int = 0, high_watermark: int = 0, **of_response: Any) -> Any:
+    return requested(*key, offset), returned(*key, high_watermark, **of_response)
 
 
 def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
@@ -83,22 +82,9 @@ def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
 
 
 def shapes(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
-    """Partitions of the session, requested, forgotten, answered."""
+    """Partitions of the session, requested, forgotten, returned."""
     names = ("session_partitions", "request_partitions", "forgotten_partitions")
     return [(*(row[n] for n in names), row["response_partitions"]) for row in rows]
-
-
-def test_forgetting_a_partition_that_is_not_there_changes_nothing() -> None:
-    log = Log().full(both(FOO_0), both(FOO_1)).incremental([], [], [BAR_1])
-    assert shapes(log.replay().variant(INCREMENTAL))[1] == (2, 0, 0, 0)
-
-
-@pytest.mark.parametrize("now", [{"high_watermark": 50}, {"log_start_offset": 4}])
-def test_response_lists_offsets_that_go_back(now: dict[str, int]) -> None:
-    offsets = {"high_watermark": 100, "log_start_offset": 5}
-    log = Log().full(both(FOO_0, **offsets), both(BAR_0, **offsets))
-    log.incremental([], [returned(*FOO_0, **(offsets | now)), returned(*BAR_0, **offsets)])
-    assert shapes(log.replay().variant(INCREMENTAL))[1] == (2, 0, 0, 1)
 
 
 def test_full_fetch_of_nothing() -> None:
@@ -107,87 +93,64 @@ def test_full_fetch_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"fetch_offset": 1},
-        {"log_start_offset": 1},
-        {"partition_max_bytes": 1},
-        {"current_leader_epoch": 1},
-        {"last_fetched_epoch": 1},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_request_lists_what_changed(change: dict[str, int]) -> None:
-    before = requested(*FOO_0)
-    log = Log(session=0).full((before, returned(*FOO_0)), both(BAR_0))
-    log.full((before._replace(**change), returned(*FOO_0)), both(BAR_0))
-    rows = log.replay()
-    assert column(rows.variant(INCREMENTAL), "request_partitions") == [2, 1]
-    has_epochs = "epoch" in next(iter(change))
-    draft = rows.variant(INCREMENTAL_DRAFT)
-    assert column(draft, "request_partitions") == [2, 0 if has_epochs else 1]
-
-
-@pytest.mark.parametrize(
     ("change", "listed", "listed_by_draft"),
     [
-        ({}, 0, 0),
-        ({"last_stable_offset": 3}, 0, 1),
-        ({"high_watermark": 6}, 1, 1),
-        ({"log_start_offset": 1}, 1, 1),
-        ({"record_bytes": 5}, 1, 1),
-        ({"preferred_read_replica": 12}, 1, 0),
-        ({"diverging_epoch": 0, "diverging_end_offset": 1}, 1, 0),
+        ({"fetch_offset": 1}, (1, 0), (1, 0)),
+        ({"log_start_offset": 1}, (1, 1), (1, 1)),
+        ({"partition_max_bytes": 1}, (1, 0), (1, 0)),
+        ({"current_leader_epoch": 1}, (1, 0), (0, 0)),
+        ({"last_fetched_epoch": 1}, (1, 0), (0, 0)),
+        ({}, (0, 0), (0, 0)),
+        ({"last_stable_offset": 3}, (0, 0), (0, 1)),
+        ({"high_watermark": 6}, (0, 1), (0, 1)),
+        ({"record_bytes": 5}, (0, 1), (0, 1)),
+        ({"preferred_read_replica": 12}, (0, 1), (0, 0)),
+        ({"diverging_epoch": 0, "diverging_end_offset": 1}, (0, 1), (0, 0)),
     ],
     ids=str,
 )
-def test_response_lists_what_is_new(
-    change: dict[str, int], listed: int, listed_by_draft: int
+def test_draft_lists_other_changes(
+    change: dict[str, int], listed: tuple[int, int], listed_by_draft: tuple[int, int]
 ) -> None:
-    before = returned(*FOO_0, 5)
-    log = Log(session=0).full((requested(*FOO_0), before), both(BAR_0))
-    log.full((requested(*FOO_0), before._replace(**change)), both(BAR_0))
-    rows = log.replay()
-    assert column(rows.variant(INCREMENTAL), "response_partitions") == [2, listed]
-    assert column(rows.variant(INCREMENTAL_DRAFT), "response_partitions") == [2, listed_by_draft]
+    """Partitions that the second FETCH and its response list, of two that are fetched."""
+    pair = requested(*FOO_0), returned(*FOO_0, 5)
+    changed = (p._replace(**{k: v for k, v in change.items() if k in p._fields}) for p in pair)
+    log = Log(session=0).full(pair, both(BAR_0)).full(tuple(changed), both(BAR_0))
+    names = ("request_partitions", "response_partitions")
+    for variant, expected in ((INCREMENTAL, listed), (INCREMENTAL_DRAFT, listed_by_draft)):
+        row = log.replay().variant(variant)[1]
+        assert tuple(row[name] for name in names) == expected
 
 
 @pytest.mark.parametrize(
-    ("asked", "answers", "equal"),
+    ("listed", "returns", "equal"),
     [
         ([], [returned(*FOO_0, 9), returned(*BAR_0, 9)], True),
         ([], [returned(*BAR_0, 9), returned(*FOO_0, 9)], False),
         ([], [returned(*FOO_0, 9), returned(*BAR_0, 0)], False),
         ([requested(*FOO_0)], [], False),
     ],
-    ids=["as a session does it", "another order", "nothing new", "had not to be asked for"],
+    ids=["as a session does it", "another order", "nothing new", "not to be listed"],
 )
 def test_equals_recorded_is_no_formality(
-    asked: list[RequestedPartition], answers: list[ReturnedPartition], equal: bool
+    listed: list[RequestedPartition], returns: list[ReturnedPartition], equal: bool
 ) -> None:
-    log = Log().full(both(FOO_0), both(BAR_0)).incremental(asked, answers)
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental(listed, returns)
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, equal]
 
 
-def test_topics_without_a_known_name_do_not_replace_one_another() -> None:
-    """What is new is listed before what changed; what replaces another stands in its place."""
-    unknown, other = ("unknown".ljust(22, "_"), 0), ("other".ljust(22, "_"), 0)
-    log = Log().full(both(BAR_0), both(unknown))
-    log.incremental([requested(*other), requested(*BAR_0, 9)], [returned(*other)], [unknown])
-    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, True]
-
-
-def test_reused_epoch() -> None:
-    """testUpdateAndGenerateResponseData: a FETCH of an epoch that was used is answered 71."""
+@pytest.mark.parametrize(("error", "session_error"), [(71, 71), (106, 106), (-1, 0)])
+def test_error_for_the_whole_fetch(error: int, session_error: int) -> None:
+    """As in testUpdateAndGenerateResponseData: the client starts again, under every protocol."""
     log = Log().full(both(FOO_0))
-    log.incremental([requested(*FOO_0, 1)], [], error=71, answered_in=0)
-    log.full(both(FOO_0, 1), session_id=SESSION)
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
-    assert column(rows, "is_full") == [True, None, True]
-    assert column(log.replay().variant(RECORDED), "session_error") == [0, 71, 0]
-    events = [(e["event"], e["reason"]) for e in log.replay().events()]
-    assert events[1:] == [("closed", "client asked for a new one"), ("created", "a slot was free")]
+    log.incremental([requested(*FOO_0, 1)], [], error=error, response_session_id=0)
+    rows = log.full(both(FOO_0, 1), session_id=SESSION).replay()
+    incremental = rows.variant(INCREMENTAL)
+    assert column(incremental, "verdict") == ["replayed", "not_applicable", "replayed"]
+    assert column(incremental, "is_full") == [True, None, True]
+    assert column(rows.variant(RECORDED), "session_error") == [0, session_error, 0]
+    events = [(event["event"], event["reason"]) for event in rows.events()]
+    assert events[1:] == [("closed", "client requested a new one"), ("created", "a slot was free")]
 
 
 def test_equals_recorded_sees_sizes() -> None:
@@ -212,14 +175,6 @@ def test_topic_id_error() -> None:
         "client changed between topic names and ids",
         "a slot was free",
     ]
-    on = Log(version=12).full(both(("foo", 0)))
-    on.version = 13
-    on.incremental([requested(*FOO_0)], [], error=106, answered_in=0)
-    on.full(both(FOO_0), session_id=SESSION)
-    recorded = on.replay()
-    assert column(recorded.variant(INCREMENTAL), "verdict")[1] == "not_applicable"
-    assert column(recorded.variant(RECORDED), "session_error") == [0, 106, 0]
-    assert column(recorded.variant(INCREMENTAL), "is_full") == [True, None, True]
 
 
 def test_lost_connection_starts_again_under_every_protocol() -> None:
@@ -256,7 +211,7 @@ def test_follower_on_a_new_connection_without_sessions(epoch: int, events: list[
     assert [event["event"] for event in rows.events()] == events
 
 
-def test_client_that_asks_for_no_session() -> None:
+def test_client_that_requests_no_session() -> None:
     """librdkafka sends (0, -1): every protocol leaves it as it is."""
     row = fetched(
         1,
@@ -286,7 +241,7 @@ def test_session_that_began_before_the_log() -> None:
     assert column(rows.variant(INCREMENTAL), "equals_recorded") == [None, None, None, True]
 
 
-def test_missing_answer_leaves_the_next_fetch_unknown() -> None:
+def test_missing_response_leaves_the_next_fetch_unknown() -> None:
     """Without sessions, the full FETCH after it says all but what was returned meanwhile."""
     log = Log(session=0).full(both(FOO_0))
     log.add(Request(0, 0, [requested(*FOO_0, 1)], []), None)
@@ -310,13 +265,6 @@ def test_missing_request_in_a_session_is_unknown_until_a_full_fetch() -> None:
     assert len(set(column(rows.outcomes, "session_key"))) == 1
 
 
-def test_missing_request_of_a_client_that_is_not_known() -> None:
-    row = without_request(Log(session=0).full(both(FOO_0)).rows[0])
-    rows = replay_of([[row]], (8,), NAMES).outcomes
-    assert {r["verdict"] for r in rows} == {"unknown"}
-    assert {r["reason"] for r in rows} == {"a body of this FETCH is not in the log"}
-
-
 def without_request(row: RecordedFetch) -> RecordedFetch:
     """As ingest has it where the log says "request":""."""
     gone = ("request_partitions", "forgotten_partitions", "replica_id", "replica_epoch")
@@ -324,20 +272,11 @@ def without_request(row: RecordedFetch) -> RecordedFetch:
     return row._replace(**dict.fromkeys(gone))
 
 
-def test_version_that_is_not_known() -> None:
-    row = Log(session=0).full(both(FOO_0)).rows[0]._replace(api_version=19)
-    rows = replay_of([[row]], (), NAMES)
+@pytest.mark.parametrize("changed", [without_request, lambda row: row._replace(api_version=19)])
+def test_body_that_is_missing_and_version_that_is_not_known(changed: Any) -> None:
+    row = changed(Log(session=0).full(both(FOO_0)).rows[0])
+    rows = replay_of([[row]], (8,), NAMES)
     assert {r["verdict"] for r in rows.outcomes if r["variant"] != RECORDED} == {"unknown"}
-
-
-def test_error_for_the_whole_fetch() -> None:
-    """Any other top-level error: the client starts again, under every protocol."""
-    log = Log(session=0).full(both(FOO_0))
-    log.add(Request(0, 0, [requested(*FOO_0)], []), Response(-1, 0, []))
-    log.full(both(FOO_0))
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
-    assert column(rows, "is_full") == [True, None, True]
 
 
 def test_out_of_order_is_refused() -> None:
@@ -374,17 +313,19 @@ def test_lists_of_many_versions_stand_in_one_batch() -> None:
     """Names below v13, classic encodings below v12: full FETCHes take what is recorded."""
     rows = []
     for at, version in enumerate((7, 11, 12, 13, 17, 18) * 2):
-        topic = FOO if version >= 13 else "name of a topic"
-        pairs = [
-            (requested(topic, p, at, high_watermark=at), returned(topic, p, at, record_bytes=p))
-            for p in range(130)
-        ]
-        pairs = [
-            (r, answer._replace(aborted_transactions=p)) for p, (r, answer) in enumerate(pairs)
-        ]
+        key = FOO if version >= 13 else "name of a topic"
         log = Log(version, session=0, connection=f"one of v{version}")
         log.at_ms = at * SECOND
-        rows += log.full(*pairs).rows
+        log.full(
+            *(
+                (
+                    requested(key, p, at, high_watermark=at),
+                    returned(key, p, at, record_bytes=p, aborted_transactions=p),
+                )
+                for p in range(130)
+            )
+        )
+        rows += log.rows
     replayed = replay_of([rows])
     for name in ("request_bytes", "response_bytes", "request_partitions", "record_bytes"):
         assert column(replayed.variant(FULL), name) == column(replayed.variant(RECORDED), name)
@@ -436,13 +377,15 @@ def test_stream_that_is_silent_for_long_is_over() -> None:
     log.at_ms += CONNECTION_IDLE_US / 1000 + 60_000
     rows = log.full(both(FOO_0)).replay().variant(INCREMENTAL)
     assert column(rows, "is_full") == [True, True]
-    replay = IncrementalFetch(11)
+    replay, sizes = IncrementalFetch(11), []
     for n in range(20):
         row = Log(session=0, replica_id=-1, connection=str(n)).full(both(FOO_0)).rows[0]
         at = n * CONNECTION_IDLE_US // 2
         replay.feed(batch_of([row._replace(dequeued_us=at, built_us=at)]))
-    assert len(replay._streams.by_number) <= 4
+        sizes.append(len(replay.saved()))
+    assert sizes[-1] < 2 * sizes[3]
 
 
-def test_epochs_go_on_at_1() -> None:
-    assert [next_epoch(epoch) for epoch in (1, 2**31 - 2, 2**31 - 1)] == [2, 2**31 - 1, 1]
+def test_index_that_no_cluster_has() -> None:
+    log = Log().full(both((FOO, 2**31 - 1)), both((FOO, -1)), both((FOO, 4))).incremental()
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, True]

@@ -1,6 +1,6 @@
 """Whatever clients and brokers do: the replay is what Kafka's own code would have done.
 
-``kafka_model.world`` draws clients, partitions and answers, and has a literal copy of Kafka's
+``kafka_model.world`` draws clients, partitions and responses, and has a literal copy of Kafka's
 session handling write the logs. A seed is drawn by hypothesis and stands in the failure.
 """
 

@@ -1,0 +1,228 @@
+"""The partitions of a client's fetch sessions, in arrays: a FETCH is compared with them as a whole.
+
+Arrays stand for the maps of ``FetchSessionHandler`` and ``FetchSession``. Which partition it is, of
+all in a log, is a *number*. In the arrays of its client it has a *slot*, in a list of a request or
+response a *position* (``Entries`` are both), and in an order a rank (``PartitionOrder``). The same
+with maps, as Kafka has it: tests/kafka_model.
+"""
+
+from typing import NamedTuple, NewType, Protocol, Self, TypeVar
+
+import msgspec
+import numpy as np
+
+from ..kafka.messages.encoding import Bools, Ints
+
+#: Rows of a requested partition: maxBytes, fetchOffset, logStartOffset, and in one the epochs of
+#: KIP-320 and KIP-595. A row behind these is remembered, and is no change.
+FETCH_OFFSET, FETCHER_LOG_START, MAX_BYTES, EPOCHS = range(4)
+COMPARED = 4
+#: Rows of a returned partition. The last is what a broker remembers of the high watermark.
+ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
+#: Rows of what a returned partition may bring, whatever was returned before.
+RECORDS, FAILURE, PREFERRED_READ_REPLICA, DIVERGING_EPOCH = range(4)
+
+#: What a ``CachedPartition`` has before its first response, and of a high watermark after an error.
+NOT_CACHED = -1
+#: A value that Kafka never writes.
+ABSENT = -(2**63)
+_NEVER_RETURNED = np.array([[ABSENT]] * 3 + [[NOT_CACHED]] * 2)
+
+#: Places of partitions in the arrays of their client, in the order in which they came.
+Slots = NewType("Slots", Ints)
+NO_SLOT = -1
+NOTHING: Ints = np.zeros(0, np.int64)
+NO_SLOTS = Slots(NOTHING)
+
+
+class Requested(Protocol):
+    """Lists of requests: the number of the partition at each position, and its rows."""
+
+    partitions: Ints
+    values: Ints
+
+
+class Returned(Requested, Protocol):
+    """Lists of responses. ``not_read``: the partition's log was not looked at."""
+
+    brings: Bools
+    not_read: Bools
+
+
+class Numbering(Protocol):
+    """Topics of partitions by number, and their names (None: not known) and indexes."""
+
+    topic_of: Ints
+
+    def names_of(self, partitions: Ints, by_id: bool) -> list[tuple[str | None, int]]: ...
+
+
+class Entries(NamedTuple):
+    """Entries of a list: positions, and the slots of the partitions there."""
+
+    at: Ints
+    slots: Slots
+
+    def where(self, which: Ints | Bools) -> "Entries":
+        return Entries(self.at[which], Slots(self.slots[which]))
+
+    def joined(self, others: "Entries") -> "Entries":
+        slots = Slots(np.concatenate([self.slots, others.slots]))
+        return Entries(np.concatenate([self.at, others.at]), slots)
+
+
+NO_ENTRIES = Entries(NOTHING, NO_SLOTS)
+
+
+class Response(NamedTuple):
+    """What a response has of a client's partitions: rows before, rows now, and what it brings.
+
+    ``is_changed``: in the first four rows. ``not_read`` is None where all were read.
+    """
+
+    entries: Entries
+    before: Ints
+    now: Ints
+    brings: Bools
+    is_changed: Bools
+    not_read: Bools | None
+
+
+_NO_ROWS: Ints = np.zeros((5, 0), np.int64)
+_NO_FLAGS: Bools = np.zeros((4, 0), np.bool_)
+_NO_RESPONSE = Response(NO_ENTRIES, _NO_ROWS, _NO_ROWS, _NO_FLAGS, _NO_FLAGS[0], None)
+
+
+class CachedPartitions:
+    """What a client last requested of each of its partitions, and what was returned last.
+
+    That is ``FetchSessionHandler.sessionPartitions`` and the ``CachedPartition``s of a session, a
+    column each. Slots of partitions that have gone are not used again until ``renumber``.
+    """
+
+    def __init__(self, numbering: Numbering) -> None:
+        self.numbering = numbering
+        self.restore(NOTHING, _NO_ROWS, _NO_ROWS)
+
+    def restore(self, numbers: Ints, requested: Ints, returned: Ints) -> None:
+        """Has these partitions and no others, in slots 0, 1, ..."""
+        self.end = self.size = len(numbers)
+        self._numbers, self.requested, self.returned = numbers, requested, returned
+        #: By number; the last is that of all numbers beyond.
+        self._slot_of: Ints = np.full(int(numbers.max(initial=-1)) + 2, NO_SLOT, np.int32)
+        self._slot_of[numbers] = np.arange(self.end)
+
+    def slots_of(self, numbers: Ints) -> Slots:
+        """Returns the slot of each partition, ``NO_SLOT`` where it has none."""
+        return Slots(self._slot_of.take(numbers, mode="clip"))
+
+    def numbers_of(self, slots: Slots) -> Ints:
+        return self._numbers.take(slots)
+
+    def slots(self) -> Slots:
+        """Returns the slots of all partitions, in the order in which they came."""
+        slots = self.slots_of(self._numbers[: self.end])
+        return Slots(np.flatnonzero(slots == np.arange(self.end)))
+
+    def add(self, requested: Requested, at: Ints) -> Entries:
+        """Adds partitions as listed; no response has had them."""
+        numbers, room = requested.partitions[at], len(self._numbers)
+        beyond = int(numbers.max(initial=-1)) + 2 - len(self._slot_of)
+        if beyond > 0:
+            more = max(beyond, len(self._slot_of))
+            self._slot_of = np.pad(self._slot_of, (0, more), constant_values=NO_SLOT)
+        slots = Slots(np.arange(self.end, self.end + len(at)))
+        self.end, self.size = self.end + len(at), self.size + len(at)
+        if self.end > room:
+            more = max(self.end, 2 * room, 8) - room
+            self._numbers = np.pad(self._numbers, (0, more))
+            self.requested = np.pad(self.requested, ((0, 0), (0, more)))
+            self.returned = np.pad(self.returned, ((0, 0), (0, more)))
+        self._numbers[slots], self._slot_of[numbers] = numbers, slots
+        self.requested[:, slots], self.returned[:, slots] = requested.values[:, at], _NEVER_RETURNED
+        return Entries(at, slots)
+
+    def update(self, requested: Requested, entries: Entries) -> tuple[Entries, Bools]:
+        """Takes what is requested; returns what is other than before, and in which rows."""
+        before = self.requested[:COMPARED].take(entries.slots, axis=1)
+        differs = before != _columns(requested.values[:COMPARED], entries.at)
+        which = np.logical_or.reduce(differs).nonzero()[0]
+        updated = entries.where(which)
+        self.requested[:, updated.slots] = requested.values[:, updated.at]
+        return updated, differs[:, which]
+
+    def remove(self, slots: Slots) -> None:
+        self._slot_of[self.numbers_of(slots)] = NO_SLOT
+        self.size -= len(slots)
+
+    def respond(self, returned: Returned, listed: slice, has_errors: bool) -> Response:
+        """Compares a response with those before, and remembers what it has of these partitions."""
+        if listed.start == listed.stop:
+            return _NO_RESPONSE
+        slots = self.slots_of(returned.partitions[listed])
+        entries, is_cached = Entries(np.arange(listed.start, listed.stop), slots), slots != NO_SLOT
+        if np.count_nonzero(is_cached) < len(is_cached):
+            entries = entries.where(is_cached)
+        at, slots = entries
+        before, now = self.returned.take(slots, axis=1), _columns(returned.values, at)
+        differs = before[:CACHED_HIGH_WATERMARK] != now[:CACHED_HIGH_WATERMARK]
+        is_changed = np.logical_or.reduce(differs)
+        changed = is_changed.nonzero()[0]
+        self.returned[:, slots[changed]] = now[:, changed]
+        not_read = returned.not_read[at] if has_errors else None
+        if not_read is not None and not not_read.any():
+            not_read = None
+        return Response(entries, before, now, _columns(returned.brings, at), is_changed, not_read)
+
+    def renumber(self) -> Slots:
+        """Gives up the slots of partitions that have gone; returns the old slot of each new one."""
+        kept = self.slots()
+        self.restore(self.numbers_of(kept), self.requested[:, kept], self.returned[:, kept])
+        return kept
+
+
+_Rows = TypeVar("_Rows", Ints, Bools)
+
+
+def _columns(rows: _Rows, at: Ints) -> _Rows:
+    """Takes ascending positions; without a copy where they are adjacent."""
+    if len(at) and at[-1] - at[0] == len(at) - 1:
+        return rows[:, at[0] : at[-1] + 1]
+    return rows.take(at, axis=1)
+
+
+class PartitionOrder(msgspec.Struct, array_like=True):
+    """The order of a session's partitions (a linked map in Kafka): their ranks, by slot."""
+
+    ranks: Ints
+    last: int = 0
+
+    @classmethod
+    def of(cls, slots: Slots) -> Self:
+        order = cls(np.zeros(int(slots.max(initial=-1)) + 1, np.int64))
+        order.move_last(slots)
+        return order
+
+    def sort(self, entries: Entries) -> Entries:
+        if len(entries.at) < 2:
+            return entries
+        return entries.where(self.ranks[entries.slots].argsort())
+
+    def move_last(self, slots: Slots) -> None:
+        """Puts partitions at the end, in this order."""
+        if len(slots):
+            first, self.last = self.last, self.last + len(slots)
+            self._set(slots, np.arange(first, self.last))
+
+    def replace(self, slots: Slots, by: Slots) -> None:
+        """Puts partitions in the places of others."""
+        self._set(by, self.ranks[slots])
+
+    def renumber(self, kept: Slots) -> None:
+        self.ranks = self.ranks[kept]
+
+    def _set(self, slots: Slots, ranks: Ints) -> None:
+        end, room = int(slots.max(initial=-1)) + 1, len(self.ranks)
+        if end > room:
+            self.ranks = np.pad(self.ranks, (0, max(end, 2 * room) - room))
+        self.ranks[slots] = ranks
