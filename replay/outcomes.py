@@ -34,9 +34,6 @@ class Variant(NamedTuple):
     parameter: str = "none"
     parameter_value: int = NOT_SWEPT
 
-    def what_if(self, rule: str) -> dict[str, str | int]:
-        return dict(zip(WHAT_IF, (rule, *self), strict=True))
-
 
 def made_unknown(
     rows: pa.RecordBatch, which: pa.Array, reason: str, clears: Sequence[str] = ()
@@ -56,21 +53,6 @@ def batch_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Record
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-class Rows:
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._names = schema.names
-        self._rows: list[tuple[object, ...]] = []
-
-    def add(self, **values: object) -> None:
-        """Add a row; columns not named are null."""
-        self._rows.append(tuple(map(values.get, self._names)))
-
-    def take(self) -> pa.RecordBatch:
-        rows, self._rows = self._rows, []
-        return batch_of(rows, self._schema)
 
 
 class Advice(StrEnum):

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from ..model.raft import HWM_AWARE_VERSION, NOT_SENT
+from ..records import event_schema
 
 #: error_code of a FETCH whose response is not in the log: "response":"".
 NO_RESPONSE = -2
@@ -46,8 +45,5 @@ class RecordedFetch(NamedTuple):
         return self.api_version >= HWM_AWARE_VERSION and self.high_watermark != NOT_SENT
 
 
-_NOT_LONG = {"request_id": pa.string(), "is_diverging": pa.bool_(), "is_snapshot": pa.bool_()}
 #: Input of the replay: ``RecordedFetch``, a column per field.
-INPUT_SCHEMA = pa.schema(
-    [(name, _NOT_LONG.get(name, pa.int64())) for name in RecordedFetch._fields]
-)
+INPUT_SCHEMA = event_schema(RecordedFetch)
