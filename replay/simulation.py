@@ -45,8 +45,13 @@ class Samples(msgspec.Struct, Generic[T], array_like=True):
 
     def nearest(self, at: int) -> T | None:
         """Returns the value nearest in time, the earlier of two as near; None if there is none."""
-        index = nearest_index(self.at, at)
-        return None if index is None else self.values[index]
+        times = self.at
+        if not times:
+            return None
+        after = bisect_left(times, at)
+        if after and (after == len(times) or at - times[after - 1] <= times[after] - at):
+            after -= 1
+        return self.values[after]
 
     def forget(self, before: int) -> None:
         """Drops what lies before a time, all but the last."""
@@ -96,16 +101,6 @@ class Rising(Timeline[int], array_like=True):
     def forget(self, before: int) -> None:
         keep = max(0, bisect_right(self.at, before) - 1)
         del self.at[:keep], self.values[:keep], self.nodes[:keep]
-
-
-def nearest_index(times: list[int], at: int) -> int | None:
-    """Returns the index of the time nearest to another, the earlier of two as near."""
-    if not times:
-        return None
-    after = bisect_left(times, at)
-    if after and (after == len(times) or at - times[after - 1] <= times[after] - at):
-        after -= 1
-    return after
 
 
 def forget(state: msgspec.Struct, before: int) -> None:
