@@ -92,6 +92,7 @@ class ClosedLoop(Loop, array_like=True):
     def emit(self, evidence: Evidence, emitted: Emitted) -> None:
         """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
         between, field_bytes = cache(evidence.log_bytes.between), cache(records_field_bytes)
+        leader_id, leader_epoch, voters = self.epoch
         for sent, built_us, response in self.completed:
             fetch, request_bytes, response_bytes = sent.fetch, None, None
             record_bytes = between(fetch.fetch_offset, response.log_end_offset)
@@ -105,11 +106,11 @@ class ClosedLoop(Loop, array_like=True):
                 variant=self.variant,
                 verdict=Verdict.REPLAYED if sent.is_warm else Verdict.UNKNOWN,
                 reason=None if sent.is_warm else self.warm_up.reason,
-                leader_id=self.epoch.leader_id,
-                leader_epoch=self.epoch.leader_epoch,
+                leader_id=leader_id,
+                leader_epoch=leader_epoch,
                 replica_id=fetch.replica_id,
                 sequence=sent.sequence,
-                is_voter=fetch.replica_id in self.epoch.voters,
+                is_voter=fetch.replica_id in voters,
                 received_at=sent.dequeued_us,
                 dequeued_at=sent.dequeued_us,
                 built_at=built_us,

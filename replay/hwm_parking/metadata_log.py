@@ -45,5 +45,4 @@ class RecordedFetch(NamedTuple):
         return self.api_version >= HWM_AWARE_VERSION and self.high_watermark != NOT_SENT
 
 
-#: Input of the replay: ``RecordedFetch``, a column per field.
 INPUT_SCHEMA = event_schema(RecordedFetch)
