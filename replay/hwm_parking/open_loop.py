@@ -194,10 +194,6 @@ class OpenLoop(Loop, array_like=True):
         high_watermark = self.high_watermarks.value(at)
         return UNKNOWN_OFFSET if high_watermark is None else high_watermark
 
-    def forget(self, before: int) -> None:
-        for timeline in (self.log_end_offsets, self.high_watermarks, self.handled):
-            timeline.forget(before)
-
 
 def woken_by(row: RecordedFetch, causes: Causes) -> Completion | None:
     """Returns what the Raft thread handled when it built a response: an append, or a move.

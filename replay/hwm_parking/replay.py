@@ -10,6 +10,7 @@ from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, LogGap, last_b
 from ..model.raft import Completion
 from ..outcomes import RECORDED, Variant, Verdict
 from ..phases import ALWAYS_STEADY, SteadyPhase
+from ..simulation import forget
 from .closed_loop import ClosedLoop
 from .evidence import Evidence
 from .loop import Loop, WarmUp
@@ -92,7 +93,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             loop.emit(self.evidence, emitted)
         offsets = {r.fetch_offset for loop in self.closed_loops for r in loop.replicas.values()}
         self.evidence.forget(before, offsets)
-        self.open_loop.forget(before)
+        forget(self.open_loop, before)
 
     def close(self, emitted: Emitted) -> None:
         """Replays to the end: the epoch is over, or the log is."""
