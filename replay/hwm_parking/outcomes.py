@@ -131,8 +131,9 @@ class Emitted:
         self._lags: Records[HighWatermarkLag] = Records(HIGH_WATERMARK_LAG, RULE)
 
     def add_fetch(self, fetch: ParkedFetch) -> None:
-        since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
-        fetch.rest_on_lines(self._gaps, since_us, until_us, "parked_ms")
+        if self._gaps:
+            since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
+            fetch.rest_on_lines(self._gaps, since_us, until_us, "parked_ms")
         self._fetches.add(fetch)
 
     def add_lag(self, lag: HighWatermarkLag) -> None:
