@@ -168,7 +168,7 @@ def test_what_repeats_itself_is_no_event_and_changes_nothing() -> None:
     """Rows are the same with all heartbeats and all METADATA of the log."""
     name, rule = "acks-not-enough", "min_isr_acks"
     text = STEPS[rule].text("events", **WHOLE_LOG.values)
-    every, times = re.subn(r"WHERE (?=(b\.)?said IS DISTINCT FROM)", "WHERE TRUE OR ", text.query)
+    every, times = re.subn(r"WHERE (?=(b\.)?state IS DISTINCT FROM)", "WHERE TRUE OR ", text.query)
     assert times == 2
     events, all_events = events_of(name, rule), events_by(Text(every, text.parts), name, rule)
     for node, of_node in events.items():
