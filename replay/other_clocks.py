@@ -34,13 +34,13 @@ class Comparison(NamedTuple):
         return events.filter(pc.invert(self.times_of(events, nodes)))
 
     def unknown(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of a table, all of which rest on clocks that are apart."""
+        """Makes rows of a table unknown, all of which rest on clocks that are apart."""
         every = pa.repeat(True, rows.num_rows)
         return made_unknown(rows, every, CLOCKS_DIFFER, self.clears.get(table, ()))
 
 
 def times_of(node: str, kinds: Collection[str] | None = None) -> TimesOf:
-    """Events whose column ``node`` is one of the nodes; only of some ``kinds``, None: of all."""
+    """Selects events whose column ``node`` is one of the nodes, of ``kinds`` (None: of all)."""
 
     def is_of(batch: pa.RecordBatch, nodes: Collection[int]) -> pa.Array:
         column = batch.column(node)

@@ -38,7 +38,7 @@ class Variant(NamedTuple):
 def made_unknown(
     rows: pa.RecordBatch, which: pa.Array, reason: str, clears: Sequence[str] = ()
 ) -> pa.RecordBatch:
-    """Some rows made unknown, and null in ``clears``; those that were so keep their reason."""
+    """Makes some rows unknown, and null in ``clears``; those that were so keep their reason."""
     new = pc.and_(which, pc.not_equal(rows.column("verdict"), Verdict.UNKNOWN.value))
     changes: dict[str, tuple[pa.Array, str | None]] = dict.fromkeys(clears, (which, None))
     changes |= {"verdict": (new, Verdict.UNKNOWN.value), "reason": (new, reason)}

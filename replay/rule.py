@@ -17,13 +17,13 @@ class Replay(Protocol):
     """The replay of one key: at every call a batch for each of the rule's outcome tables."""
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """Take the next rows of the log; raises ValueError if they are not in the rule's order."""
+        """Takes the next rows of the log; raises ValueError if they are not in the rule's order."""
 
     def finish(self) -> Sequence[pa.RecordBatch]:
-        """The log is over: emit what is left."""
+        """Emits what is left: the log is over."""
 
     def saved(self) -> bytes:
-        """All that it carries after what it was fed, to resume from with the next increment."""
+        """Returns all that it carries, to resume from with the next increment."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Settings:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def option(self, rule: str, name: str, default: Any = ()) -> Any:
-        """An option of a rule; ``default`` where it is not configured."""
+        """Returns an option of a rule; ``default`` where it is not configured."""
         return self.options.get(rule, {}).get(name, default)
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:

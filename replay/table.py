@@ -88,7 +88,7 @@ class Table:
 
     @property
     def time(self) -> str | None:
-        """The column that tells recent rows from older ones; None: it has none."""
+        """Names the column that tells recent rows from older ones; None: it has none."""
         return next((name for name in TIMES if name in self.names), None)
 
     @property
@@ -101,7 +101,7 @@ class Table:
         )
 
     def without(self, *names: str) -> pa.Schema:
-        """The Arrow schema less some columns (those a later step adds)."""
+        """Returns the Arrow schema less some columns (those a later step adds)."""
         return pa.schema([f for f in self.arrow_schema if f.name not in names])
 
 

@@ -100,12 +100,12 @@ class Brokers(msgspec.Struct):
     fencings: list[tuple[_Change, int]] = []
 
     def is_active(self, broker_id: int) -> bool:
-        """The controller may make it a leader: it was not decided otherwise, applied or not."""
+        """Tells whether the controller may make it a leader: nothing else was decided."""
         decided = self.decided.get(broker_id)
         return decided is None or decided[0] is BrokerControlState.UNFENCED
 
     def may_join(self, broker_id: int, epoch: int | None) -> bool:
-        """Whether the controller would let a broker into an ISR (``isReplicaIsrEligible``).
+        """Tells whether the controller would let a broker into an ISR (``isReplicaIsrEligible``).
 
         Unfenced, not stopping, and the epoch it fetches with is its. A broker of which no heartbeat
         is in the log fetches, so it is taken for unfenced.
@@ -141,7 +141,7 @@ class Brokers(msgspec.Struct):
         return [self._take(change, change.after_us) for change in changes]
 
     def miss(self, broker_id: int) -> None:
-        """Lines are missing, and a broker is absent meanwhile: until it is heard of it is fenced.
+        """Takes a broker that is absent while lines are missing for fenced, until it is heard of.
 
         If it is not, it is in its ISRs; who leaves one by itself has not been caught up for long.
         """
@@ -149,7 +149,7 @@ class Brokers(msgspec.Struct):
         self.decided.pop(broker_id, None)
 
     def metadata_fetch(self, event: Event, partitions_with: Callable[[int], int]) -> list[Applied]:
-        """This node FETCHes the metadata log: it has received the previous response.
+        """Takes a FETCH of the metadata log by this node: it has received the previous response.
 
         ``partitions_with(broker)`` counts partitions with the broker in their ISR.
         """
@@ -165,14 +165,14 @@ class Brokers(msgspec.Struct):
         return self._apply(response, event.at_us)
 
     def close(self) -> list[Applied]:
-        """The log is over: the last response was received, if no FETCH shows it."""
+        """Ends the log: the last response was received, though no FETCH shows it."""
         fetch, self.fetch = self.fetch, None
         if fetch is None or fetch.built_us is None:
             return []
         return self._apply(Response.to(fetch, -1), fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
-        """Whether the node has a response that shows a commit after a time (controller's)."""
+        """Tells whether the node has a response that shows a commit after a time (controller's)."""
         if not self.responses:
             return self.fetch is None
         return self._shows(self.responses[-1], after_us)

@@ -211,7 +211,7 @@ class ClosedLoop:
             partition.forget({number for _, number in waiting} - produces.keys())
 
     def _send(self, produce: Produce, free_us: int | None) -> None:
-        """It arrives when it was sent, but not before its connection is free."""
+        """Lets it arrive when it was sent, but not before its connection is free."""
         state, at_us, is_held_back = self._state, produce.sent_us[self._state.sent], False
         if free_us is not None:
             free_again_us = free_us + produce.turnaround_us
@@ -276,14 +276,14 @@ class ClosedLoop:
         del state.due[:over]
 
     def _delay(self, burst_us: int, at_us: int) -> None:
-        """A burst: the next FETCH of followers that are on their way comes as beside one."""
+        """Draws the next FETCH of followers on their way anew, as beside a burst."""
         for replica_id, follower in self._state.followers.items():
             is_on_its_way = not follower.in_burst and follower.parked_us is None
             if is_on_its_way and burst_us >= follower.begun_us:
                 self._travel(replica_id, follower, at_us, in_burst=True)
 
     def _wake(self, replica_id: int, follower: Follower, parked_us: int, at_us: int) -> None:
-        """Something was appended: a parked FETCH gets its response."""
+        """Responds to a parked FETCH, for something was appended."""
         follower.parked_us = None
         if at_us - parked_us >= MAX_WAIT_US:
             drawn = self._cycles[replica_id].after(parked_us, in_burst=False)
@@ -298,7 +298,7 @@ class ClosedLoop:
         self._respond_to(replica_id, follower, max(at_us, parked_us))
 
     def _respond_to(self, replica_id: int, follower: Follower, at_us: int) -> None:
-        """A response with everything appended so far, and when the follower is back."""
+        """Responds with everything appended so far, and draws when the follower is back."""
         follower.is_behind, follower.carried, follower.begun_us = False, self._state.appends, at_us
         in_burst = min(self._state.held_back_us) >= at_us
         self._travel(replica_id, follower, at_us, in_burst=in_burst)
@@ -339,5 +339,5 @@ class ClosedLoop:
 
 
 def _nobody(_: int, __: int | None) -> bool:
-    """Who is outside an ISR stays outside."""
+    """Keeps outside who is outside of an ISR."""
     return False

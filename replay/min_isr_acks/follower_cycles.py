@@ -40,7 +40,7 @@ class Cycle(NamedTuple):
 
 
 def nearest(cycles: list[Cycle], at_us: int) -> Cycle | None:
-    """The one nearest to a time, of those that the log shows up to the look-ahead."""
+    """Returns the one nearest to a time, of those that the log shows up to the look-ahead."""
     place = bisect_left(cycles, (at_us + 1,))
     if place == len(cycles) or (
         place and at_us - cycles[place - 1].begin_us <= cycles[place].begin_us - at_us
@@ -71,7 +71,7 @@ class Cycles(msgspec.Struct, array_like=True):
     pauses: list[tuple[int, int, int]] = []
 
     def fetched(self, noted_us: int, handled_us: int, built_us: int, burst_us: int) -> None:
-        """The follower's next FETCH; the last burst was handled up to ``burst_us``."""
+        """Takes the follower's next FETCH; the last burst was handled up to ``burst_us``."""
         begin_us, self.built_us = self.built_us, built_us
         if begin_us < 0 or noted_us < begin_us:
             return
@@ -95,7 +95,7 @@ class Cycles(msgspec.Struct, array_like=True):
         (self.in_bursts if cycle.in_burst else self.quiet).append(cycle)
 
     def after(self, at_us: int, *, in_burst: bool) -> tuple[int, int] | None:
-        """When the FETCH after a response is noted and its handler done.
+        """Returns when the FETCH after a response is noted and its handler done.
 
         None if the log has no FETCH up to the look-ahead. A pause that has begun ends when it did.
         """
@@ -113,7 +113,7 @@ class Cycles(msgspec.Struct, array_like=True):
         return noted_us, noted_us + like.handler_us
 
     def forget(self, before_us: int) -> None:
-        """Nothing is drawn any more at times before this one."""
+        """Drops what only times before this one draw from."""
         for cycles in (self.all, self.quiet, self.in_bursts):
             del cycles[: max(bisect_left(cycles, (before_us,)) - 1, 0)]
         self.pauses = [pause for pause in self.pauses if pause[1] >= before_us]

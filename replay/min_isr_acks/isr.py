@@ -66,18 +66,18 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self.partition.lead()
 
     def _lose(self, at_us: int, loss: Loss) -> None:
-        """This node does not lead any more: what waits gets NOT_LEADER_OR_FOLLOWER."""
+        """Ends this node's lead: what waits gets NOT_LEADER_OR_FOLLOWER."""
         self.leads, self.loss = False, loss
         self.lost_epoch, self.lost_us = self.leader_epoch, at_us
 
     def lead_by_append(self, at_us: int) -> None:
-        """A batch was appended: this node leads."""
+        """Takes an append for a sign that this node leads."""
         # It may not have applied everywhere yet that it does not lead any more.
         if self.leads is None or self.lost_us is None or at_us - self.lost_us > APPLY_US_MAX:
             self.lead()
 
     def note_epoch(self, epoch: int) -> None:
-        """A follower's FETCH of an epoch was noted: this node leads."""
+        """Takes a FETCH of an epoch for a sign that this node leads."""
         if not self.leads and epoch > self.lost_epoch:
             self.lead()
         self.leader_epoch = max(self.leader_epoch, epoch)
@@ -105,7 +105,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self.partition.change_isr(current)
 
     def _is_news(self, at_us: int, state: PartitionState) -> bool:
-        """METADATA may be old: an ISR or a leader in it is not always today's."""
+        """Tells whether METADATA is newer than what is known: nodes may return an old state."""
         if not state.isr:
             return False
         if self.uncertain_us is not None:
@@ -132,7 +132,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self.leader_epoch = max(self.leader_epoch, epoch)
 
     def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> bool:
-        """A controller fenced a broker or lets it stop; the last one of an ISR stays in it."""
+        """Takes out a broker that a controller fenced or lets stop; the last of an ISR stays."""
         isr, own_id = self.isr or (), self.partition.leader_id
         has_heir = set(isr) - {own_id} - inactive
         if broker_id == own_id and self.leads and has_heir:
@@ -143,41 +143,41 @@ class KnownPartition(msgspec.Struct, array_like=True):
         return True
 
     def _succeed(self, broker_id: int) -> None:
-        """Of a leader that is gone: somebody else of the ISR leads now, maybe this node."""
+        """Follows a leader that is gone: another one of the ISR leads now, maybe this node."""
         if self.leader_id == broker_id != self.partition.leader_id:
             self.leader_id = None
             self.may_lead(0)
 
     def may_lead(self, _: int) -> bool:
-        """Who does not lead may lead by now."""
+        """Leaves open whether a node that did not lead does by now."""
         if self.leads is False:
             self.leads = None
         return False
 
     def forget_isr(self, at_us: int) -> bool:
-        """The ISR may be another one by now."""
+        """Forgets the ISR: it may be another one by now."""
         self.uncertain_us = at_us
         self.partition.change_isr(None)
         return self.forget_waiting(at_us)
 
     def forget_waiting(self, _: int) -> bool:
-        """What waits may have been completed otherwise."""
+        """Gives up what waits: it may have been completed otherwise."""
         self.loss = Loss.UNCERTAIN
         return True
 
     def depends_on(self, broker_id: int) -> bool:
-        """Whether it matters that a broker may have stopped."""
+        """Tells whether it matters that a broker may have stopped."""
         partition = self.partition
         members = (partition.followers, partition.isr or (), self.previous_isr or ())
         return any(broker_id in ids for ids in members) or self.leader_id == broker_id
 
     def may_add(self, broker_id: int) -> bool:
-        """Whether a broker that fetches may be in the ISR by now."""
+        """Tells whether a broker that fetches may be in the ISR by now."""
         isr = self.isr or ()
         return bool(isr) and broker_id not in isr and len(isr) != self.partition.replicas
 
     def miss(self, at_us: int, follower: int) -> bool:
-        """A follower is absent, maybe fenced or stopped."""
+        """Notes that a follower is absent, maybe fenced or stopped."""
         self.absent = [*self.absent, follower]
         if follower in (self.isr or ()):
             self.forget_isr(at_us)
@@ -185,12 +185,12 @@ class KnownPartition(msgspec.Struct, array_like=True):
         return self.forget_waiting(at_us)
 
     def find(self, _: int, follower: int) -> bool:
-        """A follower that was absent is back."""
+        """Notes that a follower that was absent is back."""
         self.absent = [broker_id for broker_id in self.absent if broker_id != follower]
         return False
 
     def hold(self, at_us: int, broker_id: int) -> bool:
-        """A broker that stops or is fenced may have been taken out before, or an heir be none."""
+        """Allows for a broker that was taken out before it stopped, and an heir that is none."""
         if broker_id == self.partition.leader_id:
             self.forget_isr(at_us)
         elif broker_id in (self.isr or ()):
@@ -226,7 +226,7 @@ class MinIsrConfig(msgspec.Struct):
             self.assigned.discard(name)
 
     def forget(self) -> None:
-        """All of it may be another one by now."""
+        """Forgets all: it may be another one by now."""
         self.values, self.assigned = {}, set()
 
     def of(self, topic: str) -> int | None:

@@ -104,7 +104,7 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def appended_us(self) -> int:
-        """When the handler was done; of a transaction, when its first FETCH shows the append."""
+        """Returns when the handler was done; of a transaction, when a FETCH first shows it."""
         carried_us = self.carried_us
         return (
             self.handled_us
@@ -117,7 +117,7 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
         return any(variant.waits for variant in self.variants)
 
     def is_final(self, front_us: int) -> bool:
-        """Whether nothing changes it that comes after a time."""
+        """Tells whether nothing changes it that comes after a time."""
         if front_us >= self.until_us:
             return True
         if front_us < max(self.done_us, self.next_us) + REORDER_US_MAX:

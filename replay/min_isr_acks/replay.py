@@ -126,7 +126,7 @@ class MinIsrAcks:
         return self.rows()
 
     def finish(self) -> pa.RecordBatch:
-        """The log is over: emits what is left."""
+        """Emits what is left: the log is over."""
         self.finalized(over=True)
         return self.rows()
 
@@ -193,7 +193,7 @@ class MinIsrAcks:
         return led
 
     def _fetch(self, event: Event, listed: range) -> None:
-        """A follower's FETCH: it has everything below the offsets that it fetches at."""
+        """Takes a follower's FETCH: it has everything below the offsets that it fetches at."""
         state, rows, at_us, follower = self._state, self._rows, event.at_us, event.replica_id or 0
         epoch = event.replica_epoch if event.replica_epoch != -1 else None
         session = follower << _SESSION_BITS | (event.session_id or 0)
@@ -235,7 +235,7 @@ class MinIsrAcks:
         state.fetched[session] = at_us, event.built_us
 
     def _carried(self, led: LedPartition, before: Replica | None, offset: int, at_us: int) -> None:
-        """A response carried batches: those of transactions are appended by now (KIP-890)."""
+        """Notes batches of transactions that a response carried: they are appended (KIP-890)."""
         begin = before.log_end_offset if before else 0
         for batch in map(self._state.batches.__getitem__, led.batches):
             if batch.carried_us is None or batch.base_offset is None or not batch.waits:
@@ -271,7 +271,7 @@ class MinIsrAcks:
             batch.acknowledge(requirement, by, copies[number], needed)
 
     def _expire(self, at_us: int) -> None:
-        """PRODUCEs time out; what they wait for is followed on, for what is exposed until when."""
+        """Times PRODUCEs out; what they wait for is followed on, for what is exposed until when."""
         deadlines = self._state.deadlines
         while deadlines and deadlines[0][0] < at_us:
             batch = self._state.batches[heappop(deadlines)[1]]
@@ -296,7 +296,7 @@ class MinIsrAcks:
             state.requests.append(request)
 
     def _append(self, event: Event, row: int) -> None:
-        """A partition of a PRODUCE: refused or appended, as its base offset shows."""
+        """Takes a partition of a PRODUCE: refused or appended, as its base offset shows."""
         state, rows, at_us = self._state, self._rows, event.handled_us or 0
         led, base_offset = self._led(rows.partition[row], event.at_us), rows.base_offset[row]
         known, model = led.known, led.model
@@ -371,7 +371,7 @@ class MinIsrAcks:
         self._state.consumers.fetch(session_id, partitions, forgotten, is_full, until_us)
 
     def _partition_states(self, event: Event, rows: range) -> None:
-        """METADATA or ALTER_PARTITION: ISRs and leaders."""
+        """Takes ISRs and leaders, of METADATA or ALTER_PARTITION."""
         state, at_us, is_metadata = self._state, event.at_us, event.kind == Kind.METADATA
         is_active = not is_metadata or state.brokers.is_active(event.replica_id or 0)
         for partition, seen in self._increment.states(rows, is_active=is_active):
@@ -409,7 +409,7 @@ class MinIsrAcks:
                 self._state.altered.append(event)
 
     def _reconfigure(self, at_us: int, topic: str | None = None) -> None:
-        """min.insync.replicas of a topic may be another one; of all without a name."""
+        """Configures min.insync.replicas of a topic anew; of all without a name."""
         for led in self._state.led.values():
             if topic and topic != led.topic:
                 continue
@@ -422,7 +422,7 @@ class MinIsrAcks:
                 self._acknowledge(led, Acknowledgement.at(at_us))
 
     def _apply(self, changes: Iterable[Applied]) -> None:
-        """Brokers were fenced, stopped or came back: every ISR may be another one."""
+        """Takes changes of brokers that were fenced, stopped or came back: of any ISR."""
         state, brokers = self._state, self._state.brokers
         for at_us, broker_id, control_state in changes:
             if control_state is BrokerControlState.UNFENCED:
@@ -440,7 +440,7 @@ class MinIsrAcks:
         latest_us: int | None = None,
         which: Iterable[LedPartition] | None = None,
     ) -> None:
-        """Something happens to partitions; it takes effect at ``latest_us`` at the latest."""
+        """Applies a change to partitions; it takes effect at ``latest_us`` at the latest."""
         by = Acknowledgement.at(at_us, latest_us)
         for led in self._state.led.values() if which is None else which:
             if change(led.known, at_us):
@@ -448,7 +448,7 @@ class MinIsrAcks:
             self._lose(led, at_us)
 
     def _forget_what_gaps_hide(self, event: Event) -> None:
-        """What depends on lines that are missing is not known from here on."""
+        """Forgets what depends on lines that are missing from here on."""
         state, at_us, follower = self._state, event.at_us, event.replica_id
         if event.name == "configs":
             state.configs.forget()

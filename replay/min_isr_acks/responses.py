@@ -106,7 +106,7 @@ class Evidence(NamedTuple):
         return Response(None, enough_us, is_acknowledged, latency, error, *by_whom)
 
     def _unknown(self, batch: Batch, at_us: int, error: Errors) -> str | None:
-        """Why it is not known what came first; None: it is."""
+        """Returns why it is not known what came first; None: it is."""
         if error is Errors.NOT_LEADER_OR_FOLLOWER:
             if batch.loss is Loss.UNCERTAIN:
                 return LOG_GAP
@@ -121,21 +121,21 @@ class Evidence(NamedTuple):
         return LOG_GAP if self.is_hidden(appended_us, at_us) else None
 
     def is_hidden(self, appended_us: int, at_us: int) -> bool:
-        """Whether lines of the leader are missing that were written between two times."""
+        """Tells whether lines of the leader are missing that were written between two times."""
         for gap in self.gaps:
             if appended_us < gap.before_us and at_us > gap.after_us - _WRITTEN_US_MAX:
                 return True
         return False
 
     def visible_us(self, batch: Batch, enough_us: int | None) -> int | None:
-        """When the high watermark passed a batch; None where the log may lack that."""
+        """Returns when the high watermark passed a batch; None where the log may lack that."""
         if enough_us is None or self.is_hidden(batch.appended_us, enough_us):
             return None
         rests_on_loss = batch.loss in (Loss.UNCERTAIN, Loss.CONTRADICTED)
         return None if rests_on_loss and enough_us > batch.lost_us else enough_us
 
     def last_offset(self, batch: Batch) -> int | None:
-        """One below the next batch's, None where others may lie between."""
+        """Returns one below the next batch's, None where others may lie between."""
         next_us, appended_us = batch.next_us, batch.appended_us
         if not batch.is_next_certain or batch.next_base_offset is None:
             return None

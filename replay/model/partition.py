@@ -99,7 +99,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
     outside: list[int] = []
 
     def effective_min_isr(self, requirement: Requirement) -> int | None:
-        """min.insync.replicas, but no more than there are replicas (``effectiveMinIsr``)."""
+        """Returns min.insync.replicas, at most the number of replicas (``effectiveMinIsr``)."""
         min_isr, replicas = requirement.min_isr, self.replicas
         return replicas if min_isr and replicas and replicas < min_isr else min_isr
 
