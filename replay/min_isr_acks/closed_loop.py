@@ -12,7 +12,7 @@ an append (``DelayedFetch``), at most max.wait. So a batch is acknowledged by a 
 cycles after its append.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class Sent(StrEnum):
 
 
 class Waits(msgspec.Struct, array_like=True, gc=False):
-    """What a PRODUCE waits for under one kind of acks: ``groups``, places in the list of all.
+    """What a PRODUCE waits for under one kind of acks: ``groups``, one for each partition.
 
     ``latency_us`` and ``error`` are of the response to it as it arrived, as recorded where that is
     unknown. ``after_ack_us``: from the last acknowledgement to it, where consumers get theirs first
@@ -61,7 +61,7 @@ class Waits(msgspec.Struct, array_like=True, gc=False):
     latency_us: int = 0
     error: int | None = None
     after_ack_us: int = 0
-    groups: list[int] = []
+    groups: list[Group] = []
 
 
 class Produce(msgspec.Struct, array_like=True, gc=False):
@@ -139,7 +139,7 @@ class LoopState(msgspec.Struct, array_like=True):
     events: EventQueue[int] = msgspec.field(default_factory=EventQueue)
     runs: dict[int, Run] = {}
     followers: dict[int, Follower] = {}
-    partitions: dict[int, Partition] = {}
+    partitions: dict[Group, Partition] = {}
     due: list[tuple[int, int]] = []
     appends: int = 0
     held_back_us: tuple[int, int] = (-1, -1)
@@ -150,14 +150,13 @@ class OfLog(NamedTuple):
 
     produces: Mapping[int, Produce]
     cycles: Mapping[int, Cycles]
-    groups: Sequence[Group]
 
 
 class ClosedLoop:
     """One leader whose producers react, under one kind of acks, with one time of sending."""
 
     def __init__(self, log: OfLog, state: LoopState) -> None:
-        self._produces, self._cycles, self._groups = log
+        self._produces, self._cycles = log
         self._state = state
 
     def add_follower(self, replica_id: int, noted_us: int) -> None:
@@ -315,8 +314,8 @@ class ClosedLoop:
             follower.handled_us = follower.noted_us + drawn[1] - drawn[0]
             self._state.events.push(follower.noted_us, _NOTED, replica_id)
 
-    def _begin(self, group: int) -> Partition:
-        replicas, needed = self._groups[group]
+    def _begin(self, group: Group) -> Partition:
+        replicas, needed = group
         requirement = Requirement(self._state.acks, needed + 1)
         partition = self._state.partitions[group] = Partition(_LEADER, [requirement])
         partition.change_isr((_LEADER, *replicas))

@@ -63,7 +63,6 @@ class _State(msgspec.Struct, array_like=True):
     cycles: dict[int, Cycles] = {}
     last: dict[str, int] = {}
     waiting: dict[str, int] = {}
-    groups: list[Group] = []
     produces: dict[int, Produce] = {}
     held: list[ProduceClosedLoopOutcome] = []
     number: int = 0
@@ -93,7 +92,7 @@ class ProducersReact:
         if saved:
             of_open_loop, self._state = msgspec.msgpack.decode(saved, type=tuple[bytes, _State])
         self._open_loop, state = open_loop(of_open_loop), self._state
-        log = OfLog(state.produces, state.cycles, state.groups)
+        log = OfLog(state.produces, state.cycles)
         self._loops = {(loop.acks, loop.sent): ClosedLoop(log, loop) for loop in state.loops}
         self._records: Records[ProduceClosedLoopOutcome]
         self._records = Records(PRODUCE_CLOSED_LOOP_OUTCOMES, RULE)
@@ -223,7 +222,7 @@ class ProducersReact:
         if has_response:  # With acks=0 it is appended all the same, and wakes followers.
             reasons = (full.reason or early.reason for _, full, early in in_force)
             produce.reason = next(filter(None, reasons), None)
-        groups: dict[Acks, list[int]] = {acks: [] for acks in Acks}
+        groups: dict[Acks, list[Group]] = {acks: [] for acks in Acks}
         is_taken, is_known, appended_us = True, produce.reason is None, produce.handled_us
         for batch, (under, _, early) in zip(produced.batches, in_force, strict=True):
             replicas = tuple([member for member in batch.isr or () if member != self._node_id])
@@ -231,8 +230,10 @@ class ProducersReact:
             produce.followers = (*produce.followers, *added)
             early_followers = (under.min_isr or 0) - 1
             if produce.acks not in (0, 1):
-                self._add_group((replicas, len(replicas)), groups[Acks.ALL])
-                self._add_group((replicas, early_followers), groups[Acks.MIN_ISR])
+                needed = {Acks.ALL: len(replicas), Acks.MIN_ISR: early_followers}
+                for acks, count in needed.items():
+                    if count > 0 and (replicas, count) not in groups[acks]:
+                        groups[acks].append((replicas, count))
             # Refused, or the leader was lost: no follower acknowledges it.
             is_appended = early.error in _APPENDED
             is_known &= not is_appended or bool(batch.isr)
@@ -256,13 +257,6 @@ class ProducersReact:
                 if None not in acked_us:
                     last_us = max(produce.handled_us, *(us or 0 for us in acked_us))
                     waits.after_ack_us = max(waits.latency_us - (last_us - produce.received_us), 0)
-
-    def _add_group(self, group: Group, groups: list[int]) -> None:
-        known = self._state.groups
-        if group not in known:
-            known.append(group)
-        if group[1] > 0 and known.index(group) not in groups:
-            groups.append(known.index(group))
 
     def _advance(self, until_us: int) -> None:
         state, loops = self._state, self._loops.values()

@@ -83,16 +83,14 @@ class Simulated:
     ) -> None:
         self.state = LoopState(acks, sent)
         self.produces: dict[int, Produce] = {}
-        self.groups: list[Group] = []
-        self.loop = ClosedLoop(OfLog(self.produces, followers, self.groups), self.state)
+        self.loop = ClosedLoop(OfLog(self.produces, followers), self.state)
         for replica_id in followers:
             self.loop.add_follower(replica_id, 0)
 
     def add(self, produced: Produced) -> None:
         one, groups = produced
         for acks, of_acks in groups.items():
-            self.groups += of_acks
-            one.waits[acks].groups = [self.groups.index(group) for group in of_acks]
+            one.waits[acks].groups = of_acks
         self.produces[one.number] = one
         previous = self.produces.get(one.previous)
         if previous is not None:
