@@ -356,7 +356,7 @@ class LineReader:
 
     def _take(self, number: int, unwrapped: Unwrapped) -> None:
         """A text that is no whole line like those before: a part of one, or another's."""
-        if _LEFT_OUT in unwrapped.text:
+        if unwrapped.text.startswith(b"{") and _LEFT_OUT in unwrapped.text:
             detail = "journalctl left out its text: use journalctl -o json --all"
             self._reject(number, unwrapped.text, Unreadable(Reason.truncated, detail))
             return
