@@ -235,28 +235,3 @@ def test_rows_depend_neither_on_cuts_nor_on_resuming(
     for row in rows.writes_of(LOWEST_ACKED):
         known = row["known_everywhere_at"]
         assert known is None or known >= row["applied_everywhere_at"]
-
-
-# --- what they stand on --------------------------------------------------------------------------
-
-
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=1), st.integers(0, 50))
-def test_rising_is_as_a_scan_finds_it_also_after_forgetting(
-    steps: list[tuple[int, int]], before: int
-) -> None:
-    timeline = Rising()
-    now = 0
-    seen: list[tuple[int, int]] = []
-    for at, value in steps:
-        now = max(now, at)
-        timeline.add(now, value)
-        seen.append((now, value))
-    timeline.forget(before)
-    for at in range(before, 51):
-        expected = max((value for when, value in seen if when <= at), default=None)
-        assert timeline.value(at) == expected
-    for value in range(21):
-        first = min((when for when, other in seen if other >= value), default=None)
-        reached = timeline.reached(value)
-        if first is None or first >= before:
-            assert (None if reached is None else reached[0]) == first
