@@ -15,27 +15,27 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
 from kip_replay.pipelines.replaying.rule_texts import HELD, NAMES_OF_TOPICS
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
 from kip_replay.replay.log_tables import HELD_TABLES, INGESTED_FILES, UNCERTAINTIES
+from kip_replay.replay.model.brokers import FENCED_AFTER_US, SESSION_TIMEOUT_US
+from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US
+from kip_replay.replay.model.raft import METADATA_MAX_IDLE_INTERVAL_US
 from kip_replay.replay.table import Table
 
 STEP = "held"
 #: How old METADATA may be: brokers apply a change within it.
 _STALE_US = 2_000_000
-#: broker.session.timeout.ms; a scan each eighth of it fences who was silent for longer.
-_SILENCE_US = 9_000_000
-_FENCED_US = _SILENCE_US + 1_125_000 + 600_000
 _VALUES = {
     "stale_us": _STALE_US,
-    "silence_us": _SILENCE_US,
-    "fenced_us": _FENCED_US,
+    "silence_us": SESSION_TIMEOUT_US,
+    # Until a response has the fencing.
+    "fenced_us": FENCED_AFTER_US + 600_000,
     # A node fetches at least so often: a FETCH waits 500 ms.
     "pause_us": 2_000_000,
-    # metadata.max.idle.interval.ms, how far two of its records may be off, and how long a gap may
-    # be so that their number is certain.
-    "idle_us": 500_000,
+    # How far two of its records may be off, and how long a gap may be so that their number is
+    # certain.
+    "idle_us": METADATA_MAX_IDLE_INTERVAL_US,
     "idle_slack_us": 60_000,
     "counted_us_max": 20_000_000,
-    # replica.lag.time.max.ms
-    "lag_us_max": 30_000_000,
+    "lag_us_max": REPLICA_LAG_TIME_MAX_US,
     # Later than all lines.
     "never_us": 1 << 52,
 }

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import msgspec
 
 from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
-from ..model.raft import UNKNOWN_OFFSET, Leader
+from ..model.raft import METADATA_MAX_IDLE_INTERVAL_US, UNKNOWN_OFFSET, Leader
 from ..outcomes import Variant, Verdict
 from .evidence import Evidence, ReplicaEvidence
 from .outcomes import (
@@ -20,9 +20,7 @@ from .outcomes import (
     HighWatermarkLag,
 )
 
-#: ``metadata.max.idle.interval.ms``: so often the active controller writes a NoOpRecord (KIP-835).
-METADATA_MAX_IDLE_INTERVAL_US = 500_000
-#: How far two NoOpRecords may be off that interval.
+#: How far two NoOpRecords may be off their interval.
 _IDLE_SLACK_US = 30_000
 #: High watermarks last carried to a replica that are kept to join advances with.
 _CARRIED_MAX = 16

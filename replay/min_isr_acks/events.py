@@ -13,6 +13,7 @@ Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effe
 from enum import StrEnum
 from typing import NamedTuple
 
+from ..model.brokers import SESSION_TIMEOUT_US
 from ..records import event_schema
 
 #: Name of the config that the rule is about.
@@ -20,7 +21,7 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 #: A follower's progress is noted at most this long after the handler took its FETCH.
 PROGRESS_US_MAX = 2_000
 #: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.
-SILENCE, SILENCE_US = "silence", 9_000_000
+SILENCE, SILENCE_US = "silence", SESSION_TIMEOUT_US
 #: ``operation`` of a config that was set where it is not known when it is in force.
 PENDING = "pending"
 

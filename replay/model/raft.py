@@ -9,6 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
+#: ``metadata.max.idle.interval.ms``: so often the active controller writes a NoOpRecord (KIP-835).
+METADATA_MAX_IDLE_INTERVAL_US = 500_000
 #: How long a FETCH of the metadata log may stay parked (``KafkaRaftClient.MAX_FETCH_WAIT_MS``).
 MAX_FETCH_WAIT_US = 500_000
 #: First version of FETCH with the field HighWatermark ("Request").
