@@ -11,6 +11,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args, get_t
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .log_gaps import LOG_GAP, LogGap
 from .outcomes import Variant, Verdict
@@ -173,14 +174,25 @@ def event_schema(event: type) -> pa.Schema:
 
 def events_of(batch: pa.RecordBatch, event: type[Event]) -> Iterator[Event]:
     """Reads input events; where a kind of them has no value, its field has its default."""
-    columns = []
-    for name in event._fields:
-        column, default = batch.column(name), event._field_defaults.get(name)
-        values = column.to_pylist()
-        if column.null_count and default is not None:
-            values = [default if value is None else value for value in values]
-        columns.append(values)
+    defaults = event._field_defaults
+    columns = [values_of(batch.column(name), defaults.get(name)) for name in event._fields]
     return map(event._make, zip(*columns, strict=True))
+
+
+def values_of(column: pa.Array, default: Any = None) -> list[Any]:
+    """Returns a column's values, a default for nulls; faster than Arrow does for numbers."""
+    nulls, values = column.null_count, column
+    if nulls == len(column):
+        return [default] * nulls
+    if not pa.types.is_integer(column.type):
+        values = column.to_pylist()
+        return [default if value is None else value for value in values] if nulls else values
+    numbers = pc.fill_null(column, default or 0).to_numpy()
+    if nulls and default is None:
+        numbers = numbers.astype(object)
+        numbers[column.is_null().to_numpy(zero_copy_only=False)] = None
+    whole: list[Any] = numbers.tolist()
+    return whole
 
 
 _ARROW_TYPES = {

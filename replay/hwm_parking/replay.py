@@ -10,13 +10,13 @@ from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, LogGap, last_b
 from ..model.raft import Completion
 from ..outcomes import RECORDED, Variant, Verdict
 from ..phases import ALWAYS_STEADY, SteadyPhase
+from ..records import events_of
 from ..simulation import forget
 from .closed_loop import ClosedLoop
 from .evidence import Evidence
 from .loop import Loop, WarmUp
 from .metadata_log import (
     ABSENCE_US,
-    INPUT_SCHEMA,
     NO_RESPONSE,
     NOT_LEADING,
     WAKE_SPREAD_US,
@@ -164,8 +164,7 @@ class HwmParking:
         # Advancing in steps of the log's time, whatever the batches, makes the rows a function of
         # the log alone.
         step = LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
-        columns = [batch.column(name).to_pylist() for name in INPUT_SCHEMA.names]
-        for row in map(RecordedFetch._make, zip(*columns, strict=True)):
+        for row in events_of(batch, RecordedFetch):
             if (row.built_us, row.request_id) < state.front:
                 raise ValueError("FETCHes must come in order of built_us, request_id")
             if row.built_us // step != state.front[0] // step:

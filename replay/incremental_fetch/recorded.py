@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ..log_tables import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
 from ..model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
+from ..records import values_of
 from .lists import Listed, Lists, Requested, Returned
 from .partitions import Partitions
 
@@ -130,7 +131,7 @@ class Batch:
             Returned(batch.column("response_partitions"), numbering, versions >= FLEXIBLE_VERSION),
         )
         self.topic_names = _rows_with_elements(batch.column("topic_names"))
-        scalars = [filled(batch, name).to_pylist() for name in _SCALARS]
+        scalars = [values_of(filled(batch, name)) for name in _SCALARS]
         of_lists = [listed.lengths for listed in self.lists]
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
         for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():

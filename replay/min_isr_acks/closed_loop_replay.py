@@ -146,13 +146,13 @@ class ProducersReact:
             for loop in self._loops.values():
                 loop.add_follower(replica_id, noted_us)
         if event.built_us is not None:
-            times = noted_us, event.handled_us or 0, event.built_us
+            times = noted_us, event.done_us, event.built_us
             state.cycles[replica_id].fetched(*times, min(state.held_back_us))
 
     def _produced(self, event: Event) -> None:
         state = self._state
         state.number += 1
-        dequeued_us, handled_us = event.dequeued_us or 0, event.handled_us or 0
+        dequeued_us, handled_us = event.dequeued_us or 0, event.done_us
         handling_us = handled_us - (event.received_us or 0)
         # Loops are so far behind the log: nothing arrives before that.
         since_us = dequeued_us - LOOKAHEAD_US

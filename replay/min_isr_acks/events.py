@@ -115,6 +115,11 @@ class Event(NamedTuple):
     value: str | None = None
     partitions: list[Partition] | None = None
 
+    @property
+    def done_us(self) -> int:
+        """When its handler returned; ``at_us`` where the log does not have that."""
+        return self.handled_us or self.at_us
+
 
 #: Input of the replay: ``Event``, a column per field.
 INPUT_SCHEMA = event_schema(Event)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..records import events_of, values_of
 from .events import Event, Partition
 from .isr import PartitionState
 
@@ -42,24 +43,19 @@ class Increment:
         keys = topics.dictionary.to_pylist()
         # An event may name a topic by its id where the name is meant.
         resolved = [names.get(name, name) for name in (names.get(key, key) for key in keys)]
-        codes, indexes = _values(topics.indices), _values(columns["partition"])
+        codes, indexes = values_of(topics.indices), values_of(columns["partition"])
         partitions = [(resolved[c], index) for c, index in zip(codes, indexes, strict=True)]
-        rest = (_values(columns[name]) for name in Rows._fields[1:])
+        rest = (values_of(columns[name]) for name in Rows._fields[1:])
         self.rows = Rows._make([partitions, *rest])
 
     def events(self) -> Iterator[tuple[Event, range]]:
-        """Yields each event without its partitions, and their places in ``rows``.
-
-        ``handled_us`` is ``at_us`` where the log does not have it.
-        """
-        columns = [_values(self._batch.column(name)) for name in Event._fields[:-1]]
-        at_us, handled_us = (columns[Event._fields.index(name)] for name in ("at_us", "handled_us"))
-        handled_us[:] = [handled or at for handled, at in zip(handled_us, at_us, strict=True)]
-        end = 0
-        lengths = _lengths(self._batch).tolist()
-        for values, length in zip(zip(*columns, strict=True), lengths, strict=True):
+        """Yields each event without its partitions, and their places in ``rows``."""
+        end, batch, lengths = 0, self._batch, _lengths(self._batch).tolist()
+        place = batch.schema.get_field_index("partitions")
+        batch = batch.set_column(place, "partitions", pa.nulls(batch.num_rows))
+        for event, length in zip(events_of(batch, Event), lengths, strict=True):
             begin, end = end, end + length
-            yield Event._make((*values, None)), range(begin, end)
+            yield event, range(begin, end)
 
     def states(
         self, rows: range, *, is_active: bool
@@ -74,22 +70,6 @@ class Increment:
             count = len(set(replicas or ()))
             state = PartitionState(members, leader_id, leader_epoch, count, is_active)
             yield self.rows.partition[row], state
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """Returns a column's values, None for nulls; faster than Arrow does for numbers."""
-    values: list[Any]
-    if column.null_count == len(column):
-        values = [None] * len(column)
-    elif not pa.types.is_integer(column.type):
-        values = column.to_pylist()
-    else:
-        numbers = pc.fill_null(column, 0).to_numpy()
-        if column.null_count:
-            numbers = numbers.astype(object)
-            numbers[column.is_null().to_numpy(zero_copy_only=False)] = None
-        values = numbers.tolist()
-    return values
 
 
 def _lengths(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":

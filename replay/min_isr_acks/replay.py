@@ -209,7 +209,7 @@ class MinIsrAcks:
                 self._sweep(at_us - 1, KnownPartition.forget_isr, which=led_here)
             else:
                 self._sweep(at_us - _TICK_US, KnownPartition.forget_waiting, which=led_here)
-        begin_us, end_us = event.dequeued_us or 0, event.handled_us or 0
+        begin_us, end_us = event.dequeued_us or 0, event.done_us
         last_us = max(at_us, end_us - AFTER_RESPONSE_US)
         by = Acknowledgement(at_us, at_us, begin_us, end_us, follower, event.request_id)
         for row in listed:
@@ -297,7 +297,7 @@ class MinIsrAcks:
 
     def _append(self, event: Event, row: int) -> None:
         """Takes a partition of a PRODUCE: refused or appended, as its base offset shows."""
-        state, rows, at_us = self._state, self._rows, event.handled_us or 0
+        state, rows, at_us = self._state, self._rows, event.done_us
         led, base_offset = self._led(rows.partition[row], event.at_us), rows.base_offset[row]
         known, model = led.known, led.model
         deadline_us = at_us + max(event.timeout_us or 0, 0)
