@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .outcomes import made_unknown
+from .outcomes import Verdict
 
 #: Reason of outcomes that rest on times by clocks that are apart.
 CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"
@@ -34,9 +34,14 @@ class Comparison(NamedTuple):
         return events.filter(pc.invert(self.times_of(events, nodes)))
 
     def unknown(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Makes rows of a table unknown, all of which rest on clocks that are apart."""
-        every = pa.repeat(True, rows.num_rows)
-        return made_unknown(rows, every, CLOCKS_DIFFER, self.clears.get(table, ()))
+        """Makes all rows of a table unknown; those that were so keep their reason."""
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        was_so = pc.equal(columns["verdict"], Verdict.UNKNOWN.value)
+        columns["reason"] = pc.if_else(was_so, columns["reason"], CLOCKS_DIFFER)
+        columns["verdict"] = pa.repeat(Verdict.UNKNOWN.value, rows.num_rows)
+        for name in self.clears.get(table, ()):
+            columns[name] = pa.nulls(rows.num_rows, columns[name].type)
+        return pa.RecordBatch.from_arrays([*columns.values()], schema=rows.schema)
 
 
 def times_of(node: str, kinds: Collection[str] | None = None) -> TimesOf:

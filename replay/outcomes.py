@@ -1,11 +1,7 @@
-"""Defines what outcomes of all rules share: variant, verdict, rows of Arrow batches."""
+"""Defines what outcomes of all rules share: variant, verdict, advice."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 #: Columns that say which rule, variant and parameter a row is of.
 WHAT_IF = ("rule", "variant", "parameter", "parameter_value")
@@ -33,26 +29,6 @@ class Variant(NamedTuple):
     name: str
     parameter: str = "none"
     parameter_value: int = NOT_SWEPT
-
-
-def made_unknown(
-    rows: pa.RecordBatch, which: pa.Array, reason: str, clears: Sequence[str] = ()
-) -> pa.RecordBatch:
-    """Makes some rows unknown, and null in ``clears``; those that were so keep their reason."""
-    new = pc.and_(which, pc.not_equal(rows.column("verdict"), Verdict.UNKNOWN.value))
-    changes: dict[str, tuple[pa.Array, str | None]] = dict.fromkeys(clears, (which, None))
-    changes |= {"verdict": (new, Verdict.UNKNOWN.value), "reason": (new, reason)}
-    columns = list(rows.columns)
-    for name, (where, value) in changes.items():
-        place = rows.schema.get_field_index(name)
-        columns[place] = pc.if_else(where, pa.scalar(value, columns[place].type), columns[place])
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-
-
-def batch_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class Advice(StrEnum):

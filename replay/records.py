@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .log_gaps import LOG_GAP, LogGap
-from .outcomes import Variant, Verdict
+from .outcomes import WHAT_IF, Variant, Verdict
 from .table import AT, BOOL, INT, LONG, MS, TEXT, Column, Table
 
 #: Nullable columns, as types of fields: with ``column`` a comment is all that is left to say.
@@ -96,7 +96,7 @@ class Outcome(Record, kw_only=True, gc=False):
             self.make_unknown(self.reason if is_unknown and self.reason else LOG_GAP, clears)
 
 
-_WHAT_IF = ("variant", "parameter", "parameter_value")
+_OF_VARIANT = WHAT_IF[1:]
 Row = TypeVar("Row", bound=Outcome)
 Event = TypeVar("Event", bound=NamedTuple)
 
@@ -143,7 +143,7 @@ class Records(Generic[Row]):
         self._records, self._shared, self._places = [], [], []
         variants = [record.variant for record in records]
         columns = _columns_of(records)
-        columns |= zip(_WHAT_IF, zip(*variants, strict=True), strict=True) if variants else {}
+        columns |= zip(_OF_VARIANT, zip(*variants, strict=True), strict=True) if variants else {}
         of_shared = _columns_of(shared)
         arrays = []
         for field in self._schema:

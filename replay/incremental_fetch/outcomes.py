@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..outcomes import RECORDED, WHAT_IF, Variant, Verdict, batch_of
+from ..outcomes import RECORDED, WHAT_IF, Variant, Verdict
 from ..records import (
     At,
     Bool,
@@ -181,7 +181,7 @@ class OutcomeRows:
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Emits the rows since the last call; their FETCHes are in ``batch``."""
-        fetch, sent, variant, attempt = batch_of(self._rows, _PLACES).columns
+        fetch, sent, variant, attempt = _batch_of(self._rows, _PLACES).columns
         of_batch = pa.array(self._fetches, pa.int64()).take(fetch)
         columns = {"node_id": pa.repeat(self._node_id, len(self._rows)), "attempt": attempt}
         for name, of_input in _OF_INPUT.items():
@@ -203,5 +203,11 @@ def _taken(
 ) -> dict[str, pa.Array]:
     """Makes columns of rows, each of the row that ``at`` has."""
     schema = pa.schema([OUTCOME_SCHEMA.field(name) for name in names])
-    columns = batch_of(rows, schema).columns
+    columns = _batch_of(rows, schema).columns
     return {name: column.take(at) for name, column in zip(names, columns, strict=True)}
+
+
+def _batch_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
