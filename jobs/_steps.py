@@ -14,46 +14,43 @@ from kip_replay.jobs._estimate import expected_s
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
-from kip_replay.pipelines.analysis.summarize import SUMMARIES, SUMMARY_TABLES
+from kip_replay.pipelines.analysis.summarize import ACCURACY, SUMMARIES, steps_of
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.ingest.client_observations import STEP as OBSERVATIONS
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.ingest.step import STEP as INGEST
 from kip_replay.pipelines.quality import QualitySettings
+from kip_replay.pipelines.quality.step import STEP as QUALITY
+from kip_replay.pipelines.replaying.basis import Options
+from kip_replay.pipelines.replaying.clocks import STEP as CLOCKS
 from kip_replay.pipelines.replaying.held import STEP as HELD
-from kip_replay.pipelines.replaying.kept import CLOCKS
-from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
-from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
+from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS
+from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.report.formats import as_markdown
 from kip_replay.pipelines.report.pages import Page
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES, OBSERVATIONS
-from kip_replay.replay.table import Table
-from kip_replay.replay.tables import (
-    CLOCK_BOUNDS,
-    DECISIONS,
-    HEADLINES,
-    QUALITY_FAILURES,
-    QUALITY_RESULTS,
-    REPLAY_STATE,
-)
 
 #: Files that a report follows from, in the report's folder and the rules'.
 _READ = frozenset({".py", ".j2", ".js", ".css", ".sql", ".toml"})
-#: The tables that each step writes; what is judged by other recordings is in ``accuracy/...``.
-TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
-    "ingest": LOG_TABLES,
-    "client_observations": OBSERVATIONS,
-    LOG_GAPS_STEP: (LOG_GAPS,),
-    HELD: HELD_TABLES,
-    CLOCKS: (CLOCK_BOUNDS, REPLAY_STATE),
-    **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
-    SUMMARIES: SUMMARY_TABLES,
-    "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
-    DECIDED: (HEADLINES, DECISIONS),
-}
+#: All steps, in their order.
+STEPS: tuple[Step, ...] = (
+    INGEST,
+    OBSERVATIONS,
+    LOG_GAPS,
+    CLOCKS,
+    HELD,
+    *(rule.step for rule in RULES),
+    *steps_of(RULES),
+    QUALITY,
+    DECIDED,
+)
+#: The tables that each step writes alone; judgements are of the steps ``accuracy/...``.
+TABLES_OF_STEPS = {step.name: step.writes for step in STEPS if step.name != ACCURACY}
 #: What ``--fail-on`` looks for; a figure that no recording has is not known.
 _FAILED_CHECKS = """
     SELECT concat(metric, ' ', group_value, ' of ', recording) FROM prediction_accuracy
@@ -64,7 +61,7 @@ _BEYOND = """
         AND parameter = 'none' AND group_kind = 'all'
     WHERE coalesce({figure} {limit}, true) ORDER BY recording"""
 #: Those that look for what is new in tables of the steps before them, by names of files.
-READ_WHAT_IS_NEW = {LOG_GAPS_STEP, SUMMARIES, "quality"}
+READ_WHAT_IS_NEW = {step.name for step in (LOG_GAPS, QUALITY)} | {SUMMARIES}
 
 
 def replay_options(config: Config) -> Options:
@@ -103,17 +100,14 @@ def quality_settings(config: Config) -> QualitySettings:
 
 def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engine) -> None:
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
-    options, rebuild = replay_options(job.config), job.arguments.rebuild
+    options, arguments = replay_options(job.config), job.arguments
     section = job.config["replay"]
     for name in ("late_after_s", "recent_minutes", "evidence_s"):
         if section[name] <= 0:
             raise UserError(f"replay.{name} is {section[name]}: write a number above 0, say 60")
-    how = (job.tell, rebuild, section["evidence_s"])
-    if job.arguments.growing:
-        late_after_s = section["late_after_s"]
-        replay_what_is_new(recordings, engine, RULES, options, late_after_s, *how)
-    else:
-        replay(recordings, engine, RULES, options, *how)
+    late_after_s = section["late_after_s"] if arguments.growing else None
+    how = (job.tell, arguments.rebuild, section["evidence_s"], late_after_s)
+    replay(recordings, engine, RULES, options, *how)
 
 
 def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
@@ -126,7 +120,7 @@ def report_fingerprint(
 ) -> str | None:
     """Fingerprint of what a report follows from; None where nothing was decided on a recording."""
     lineage = warehouse.lineage(names)
-    decided = [lineage.get((name, DECIDED)) for name in names]
+    decided = [lineage.get((name, DECIDED.name)) for name in names]
     if None in decided:
         return None
     report = Path(str(files("kip_replay.pipelines.report"))).rglob("*")

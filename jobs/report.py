@@ -6,11 +6,11 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import is_unwelcome, kafka_versions_of
 from kip_replay.pipelines.analysis.decide import decided_anew
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.replaying.recent import recent_of
 from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import place_of
+from kip_replay.pipelines.warehouse.steps import recent_of
 
 PARSER = JobParser(
     "report",

@@ -24,8 +24,7 @@ from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import LinesRead
 from kip_replay.pipelines.quality import check, summary
-from kip_replay.pipelines.replaying.recent import recent_of
-from kip_replay.pipelines.replaying.replay import voters_of
+from kip_replay.pipelines.replaying.basis import voters_of
 from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
@@ -34,6 +33,7 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import place_of
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
+from kip_replay.pipelines.warehouse.steps import recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
 
@@ -97,7 +97,7 @@ def work(job: Job) -> Exit:
         versions = kafka_versions_of(recordings)
         path = place_of(job.warehouse_path) / REPORT_NAME
         lineage = warehouse.lineage(ingested_recordings(warehouse))
-        shown = sorted(name for name, step in lineage if step == DECIDED)
+        shown = sorted(name for name, step in lineage if step == DECIDED.name)
         fingerprint = report_fingerprint(shown, warehouse, versions)
         is_new = not is_current(path, fingerprint)
         recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])

@@ -1,46 +1,35 @@
-"""Keeps which outcomes the sums of a recording count, so that a longer log adds what is new.
+"""Decides which outcomes sums of a recording count already, so that a longer log adds what is new.
 
 What files of outcomes give adds up. So sums go on from latency_histograms and bandwidth_summary,
 and count the files of later epochs; those that maintenance has merged are old. Where anything that
 they have counted may be another now, they begin anew: slower, never wrong.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
 
-Files = Mapping[Table, Sequence[Mapping[str, Any]]]
+Files: TypeAlias = Mapping[Table, Sequence[Mapping[str, Any]]]
+#: Gaps in the logs of one recording.
+Gaps: TypeAlias = Collection[LogGap]
 
 
-class Counted(NamedTuple):
-    """As lineage states it; ``epochs``: the last that are counted, by table.
+class Counted(Covered, frozen=True, omit_defaults=True, kw_only=True):
+    """States what sums cover, and how long the blocks of time are that they are of."""
 
-    ``last_us``: no time of the outcomes is later; ``basis``: of all that their sums depend on.
-    """
-
-    follows_from: str
-    basis: str
-    block_us: int
-    last_us: int
-    epochs: Mapping[str, int]
-
-    def __str__(self) -> str:
-        return json.dumps(self)
-
-    @classmethod
-    def stated(cls, lineage: str | None) -> Self | None:
-        return cls(*json.loads(lineage)) if lineage and lineage.startswith("[") else None
+    block_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,18 +37,18 @@ class Outcomes:
     """Files of a recording's outcomes, with the last epoch of each table."""
 
     files: Files
-    epochs: Mapping[str, int]
+    epochs: dict[str, int]
 
     @classmethod
     def of(cls, warehouse: Warehouse, steps: Mapping[Table, str], recording: str) -> Self:
         deltas = {table: warehouse.open(table) for table in steps}
         files = {table: commits.files_of(delta, [recording]) for table, delta in deltas.items()}
-        of = ((t.name, commits.epoch_in(d, steps[t], recording)) for t, d in deltas.items())
-        return cls(files, dict(of))
+        epochs = {t.name: commits.epoch_in(d, steps[t], recording) for t, d in deltas.items()}
+        return cls(files, epochs)
 
     def new_to(self, counted: Counted) -> Files:
-        of = counted.epochs
-        return {t: commits.of_epochs_after(files, of[t.name]) for t, files in self.files.items()}
+        epochs = counted.epochs
+        return {t: commits.of_epochs_after(of, epochs[t.name]) for t, of in self.files.items()}
 
     @property
     def last_us(self) -> int:
@@ -73,15 +62,24 @@ class Outcomes:
         )
         return max((microseconds(at) for at in found if at is not None), default=0)
 
-    def counted(
-        self, code: str, phase: SteadyPhase, gaps: Iterable[LogGap], counted: Counted
-    ) -> Counted:
-        """Restates what is counted, with its basis as it is now."""
-        until_us = min(phase.until_us, counted.last_us + 1)
-        begun = sorted(gap for gap in gaps if gap.after_us < counted.last_us)
+    def counted(self, now: Covered, block_us: int, phase: SteadyPhase, gaps: Gaps) -> Counted:
+        """States what sums of all these outcomes cover."""
+        counted = Counted(
+            identity=now.identity,
+            inputs=now.inputs,
+            until_us=self.last_us,
+            epochs=self.epochs,
+            block_us=block_us,
+        )
+        return msgspec.structs.replace(counted, part=self.part(counted, phase, gaps))
+
+    def part(self, counted: Counted, phase: SteadyPhase, gaps: Gaps) -> str:
+        """Fingerprints what those of the outcomes that are counted depend on, as it is now."""
+        until_us = min(phase.until_us, counted.until_us + 1)
+        begun = sorted(gap for gap in gaps if gap.after_us < counted.until_us)
         new = self.new_to(counted)
-        rows = {table.name: _rows(of) - _rows(new[table]) for table, of in self.files.items()}
-        return counted._replace(basis=fingerprint(code, phase.from_us, until_us, begun, rows))
+        rows = {table.name: _rows(files) - _rows(new[table]) for table, files in self.files.items()}
+        return fingerprint(phase.from_us, until_us, begun, rows)
 
 
 def _rows(files: Iterable[Mapping[str, Any]]) -> int:

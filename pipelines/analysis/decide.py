@@ -14,27 +14,45 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
-from kip_replay.pipelines.analysis.summarize import SUMMARIES, SummedRule, accuracy_step
+from kip_replay.pipelines.analysis.summarize import (
+    ACCURACY,
+    SUMMARIES,
+    SUMMARY_TABLES,
+    SummedRule,
+)
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import of_rules
-from kip_replay.pipelines.replaying.recent import is_growing, recent_of
-from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_growing, recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LOG_GAP
-from kip_replay.replay.log_tables import LOG_TABLES
+from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 from kip_replay.replay.outcomes import Advice
 from kip_replay.replay.table import INT, TEXT
-from kip_replay.replay.tables import DECISIONS, HEADLINES, QUALITY_RESULTS
+from kip_replay.replay.tables import (
+    CLOCK_BOUNDS,
+    DECISIONS,
+    HEADLINES,
+    PREDICTION_ACCURACY,
+    QUALITY_RESULTS,
+)
 
-#: The step of ``lineage``.
-STEP = "decisions"
 #: The configuration: sections of settings, by name.
 Config: TypeAlias = Mapping[str, Mapping[str, Any]]
 Row: TypeAlias = Mapping[str, Any]
 
 _FOLDER = Path(__file__).parent
+#: Steps whose rows decisions rest on.
+_READ = ("clocks", "log_gaps", "quality", SUMMARIES, ACCURACY)
+STEP = Step(
+    name="decisions",
+    reads=(CLOCK_BOUNDS, LOG_GAPS, QUALITY_RESULTS, *SUMMARY_TABLES, PREDICTION_ACCURACY),
+    writes=(HEADLINES, DECISIONS),
+    modules=(__name__,),
+    texts=(*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")),
+)
 _STATED = pa.schema(
     {
         **dict.fromkeys(("rule", "name", "role", "metric", "figure", "group_kind"), TEXT),
@@ -73,48 +91,43 @@ def decide(
     say: Callable[[str], object] = print,
 ) -> None:
     """Writes headlines and decisions of recordings where what they follow from has changed."""
-    warehouse = engine.warehouse
-    lineage = warehouse.lineage(recordings)
-    wanted = follows_from(warehouse, recordings, rules, config)
-    stale = [name for name in recordings if lineage.get((name, STEP)) != wanted[name]]
-    if not stale:
+    covers = wanted(engine.warehouse, recordings, rules, config)
+    due = STEP.due(engine.warehouse, covers)
+    if not due:
         return
-    say(f"decide: {', '.join(stale)}")
-    headlines, decisions = decided(engine, stale, rules, config)
-    of_stale = {name: wanted[name] for name in stale}
-    warehouse.replace(STEP, of_stale, {HEADLINES: headlines, DECISIONS: decisions})
+    say(f"decide: {', '.join(due)}")
+    headlines, decisions = decided(engine, [*due], rules, config)
+    covered = {name: str(covers[name]) for name in due}
+    engine.warehouse.replace(STEP.name, covered, {HEADLINES: headlines, DECISIONS: decisions})
 
 
 def decided_anew(
     engine: Engine, recordings: Sequence[str], rules: Sequence[SummedRule], config: Config
 ) -> tuple[pa.Table, pa.Table] | None:
     """Rows of both tables where they follow from something else; None where what is there does."""
-    lineage = engine.warehouse.lineage(recordings)
-    wanted = follows_from(engine.warehouse, recordings, rules, config)
-    is_current = all(lineage.get((name, STEP)) in (None, text) for name, text in wanted.items())
+    there = STEP.covered(engine.warehouse, recordings)
+    covers = wanted(engine.warehouse, [*there], rules, config)
+    is_current = not STEP.due(engine.warehouse, covers)
     return None if is_current else decided(engine, recordings, rules, config)
 
 
-def follows_from(
+def wanted(
     warehouse: Warehouse,
     recordings: Sequence[str],
     rules: Sequence[SummedRule],
     config: Config,
-) -> dict[str, str]:
-    """By recording the fingerprint of all that its decisions follow from."""
-    texts = [*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")]
-    code = code_of((__name__,), tuple(map(str, texts)))
+) -> dict[str, Covered]:
+    """States by recording what its decisions follow from."""
     limits = {name: config.get(name) for name in ("report", "findings", *(r.name for r in rules))}
-    steps = ("clocks", "log_gaps", "quality", SUMMARIES)
-    lineage = warehouse.lineage(recordings)
+    identity, lineage = fingerprint(STEP.code(), limits), warehouse.lineage(recordings)
     since = recent_of(warehouse, recordings, config["replay"]["recent_minutes"]).recent
+    growing = {
+        name: [is_growing(lineage.get((name, r.name))) for r in rules] for name in recordings
+    }
     return {
-        name: fingerprint(
-            code,
-            limits,
-            [lineage.get((name, step)) for step in (*steps, accuracy_step(name))],
-            [is_growing(lineage.get((name, rule.name))) for rule in rules],
-            str(since.get(name)),
+        name: Covered(
+            identity=identity,
+            inputs=fingerprint(inputs_of(lineage, name, _READ), growing[name], since.get(name)),
         )
         for name in recordings
     }

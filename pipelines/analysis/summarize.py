@@ -3,8 +3,8 @@ tells."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phas
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.data_files import microseconds
-from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Covered, Kind, Step, inputs_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
@@ -44,6 +45,8 @@ Say = Callable[[str], object]
 Pair = tuple[str, str]
 #: The step of ``lineage`` that sums up a recording.
 SUMMARIES = "summaries"
+#: What the steps' names begin with that judge predictions.
+ACCURACY = "accuracy"
 SUMMARY_TABLES = (
     LATENCY_HISTOGRAMS,
     LATENCY_SUMMARY,
@@ -88,8 +91,23 @@ class SummedRule(RuleTexts):
 
 
 def accuracy_step(recorded_in: str) -> str:
-    """The step of ``lineage`` that judges predictions of one recording by another."""
-    return f"accuracy/{recorded_in}"
+    """Names the step of ``lineage`` that judges predictions of one recording by another."""
+    return f"{ACCURACY}/{recorded_in}"
+
+
+def steps_of(rules: Sequence[SummedRule]) -> tuple[Step, Step]:
+    """Declares the step that sums up outcomes, and the one that judges predictions."""
+    stated = chain(*map(of_rules, ("*.sql", "judgement/*", "errors.toml")))
+    sums = Step(
+        name=SUMMARIES,
+        kind=Kind.SUMS,
+        reads=tuple(table for rule in rules for table in rule.outcomes),
+        writes=SUMMARY_TABLES,
+        modules=(__name__,),
+        texts=(*Path(__file__).parent.glob("*.sql"), *stated),
+    )
+    judged = replace(sums, name=ACCURACY, kind=Kind.WHOLE, writes=(PREDICTION_ACCURACY,))
+    return sums, judged
 
 
 def summarize(
@@ -106,43 +124,38 @@ def summarize(
     of ``recent``, the recent part of those that grow.
     """
     warehouse = engine.warehouse
-    made_of = require_replayed(warehouse, recordings, rules)
-    code = _code(rules)
-    lineage = warehouse.lineage(recordings)
-    summed = {name: fingerprint(code, made_of[name]) for name in recordings}
-    recent = recent or warehouse
+    require_replayed(warehouse, recordings, rules)
+    sums, judged = steps_of(rules)
+    stated = [(rule.latencies, rule.traffic_errors, rule.ratios) for rule in rules]
+    identity, lineage = fingerprint(sums.code(), stated), warehouse.lineage(recordings)
+    recent, replays = recent or warehouse, [rule.name for rule in rules]
+    replayed = {name: inputs_of(lineage, name, replays) for name in recordings}
     since = {name: str(recent.recent.get(name)) for name in recordings}
-    held = {pair: fingerprint(code, [(made_of[n], since[n]) for n in pair]) for pair in pairs}
-    counted = {name: Counted.stated(lineage.get((name, SUMMARIES))) for name in recordings}
-    stale = [n for n, of in counted.items() if of is None or of.follows_from != summed[n]]
-    unjudged = [
-        (before, after)
-        for (before, after), text in held.items()
-        if lineage.get((before, accuracy_step(after))) != text
-    ]
-    if not stale and not unjudged:
+    wanted = {n: Covered(identity=identity, inputs=text) for n, text in replayed.items()}
+    unsummed = {name: wanted[name] for name in sums.due(warehouse, wanted)}
+    unjudged = {}
+    for before, after in pairs:
+        inputs = fingerprint([(replayed[name], since[name]) for name in (before, after)])
+        step = replace(judged, name=accuracy_step(after))
+        covered = {before: Covered(identity=identity, inputs=inputs)}
+        if step.due(warehouse, covered):
+            unjudged[before, after] = str(covered[before])
+    if not unsummed and not unjudged:
         say("summarize: summaries are those of these outcomes already")
         return
     say(f"summarize: {', '.join(recordings)}")
     phases = steady_phases(engine, recordings)
-    if stale:
-        before = {name: counted[name] for name in stale}
-        _summarize(engine, rules, {name: summed[name] for name in stale}, phases, before)
+    if unsummed:
+        counted = {n: Counted.stated(lineage.get((n, SUMMARIES))) for n in unsummed}
+        _summarize(engine, rules, unsummed, phases, counted)
     if unjudged:
-        _judge(engine, rules, {pair: held[pair] for pair in unjudged}, phases, recent)
-
-
-def _code(rules: Sequence[SummedRule]) -> str:
-    of_all = ("*.sql", "judgement/*", "errors.toml")
-    texts = [*Path(__file__).parent.glob("*.sql"), *chain(*map(of_rules, of_all))]
-    stated = [(rule.latencies, rule.traffic_errors, rule.ratios) for rule in rules]
-    return fingerprint(code_of((__name__,), tuple(map(str, texts))), stated)
+        _judge(engine, rules, unjudged, phases, recent)
 
 
 def _summarize(
     engine: Engine,
     rules: Sequence[SummedRule],
-    wanted: Mapping[str, str],
+    wanted: Mapping[str, Covered],
     phases: Phases,
     before: Mapping[str, Counted | None],
 ) -> None:
@@ -165,16 +178,20 @@ def _summarize(
     read = {name for text in (*latencies, *bandwidth) for name in text.names}
     tables = {t: steps.name for steps in rules for t in steps.outcomes if t.name in read}
     slices: dict[Table, list[Mapping[str, Any]]] = defaultdict(list)
-    now, blocks, code = {}, {}, _code(rules)
-    for name, follows_from in wanted.items():
-        outcomes = Outcomes.of(warehouse, tables, name)
-        basis = partial(outcomes.counted, code, phases[name], gaps.get(name, ()))
+    covered, blocks = {}, {}
+    for name, now in wanted.items():
+        outcomes, of_time = Outcomes.of(warehouse, tables, name), (phases[name], gaps.get(name, ()))
         length_us, counted, new = block_us(*spans[name]), before[name], outcomes.files
-        if counted and counted == basis(counted) and length_us % counted.block_us == 0:
+        if (
+            counted is not None
+            and counted.identity == now.identity
+            and counted.part == outcomes.part(counted, *of_time)
+            and length_us % counted.block_us == 0
+        ):
             new, blocks[name] = outcomes.new_to(counted), counted.block_us
         for table, files in new.items():
             slices[table] += files
-        now[name] = basis(Counted(follows_from, "", length_us, outcomes.last_us, outcomes.epochs))
+        covered[name] = str(outcomes.counted(now, length_us, *of_time))
     for table in (LATENCY_HISTOGRAMS, BANDWIDTH_SUMMARY):
         slices[table] = [*warehouse.files(table, blocks)]
     given = {table.name: TableSlice(table, files) for table, files in slices.items()}
@@ -185,7 +202,7 @@ def _summarize(
     writing.begin()
     for table in SUMMARY_TABLES:
         writing.replace(table, written)
-    writing.end({name: str(of) for name, of in now.items()})
+    writing.end(covered)
 
 
 def _judge(

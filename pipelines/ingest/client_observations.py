@@ -22,25 +22,26 @@ import pyarrow as pa
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.pipelines.warehouse.data_files import moment
+from kip_replay.pipelines.warehouse.steps import Covered, Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.log_tables import (
     APPLIED_OBSERVATIONS,
     CLIENT_OBSERVATIONS,
     LOWEST_ACKED_OBSERVATIONS,
+    OBSERVATIONS,
 )
 from kip_replay.replay.table import Table
 
 CLIENT_OPS = "client_ops.jsonl"
 NOTES = re.compile(r"(applied|lowest-acked)-(\d{1,9})\.txt")
-STEP = "client_observations"
+STEP = Step(name="client_observations", reads=(), writes=OBSERVATIONS, modules=(__name__,))
 
 
 def ingest_client_observations(
     recordings: Sequence[Recording], warehouse: Warehouse, pseudonyms: Pseudonyms | None = None
 ) -> None:
     """Writes the tables of the recordings that have some of it; again only if that changed."""
-    lineage = warehouse.lineage([recording.name for recording in recordings])
     for recording in recordings:
         found = _files(recording)
         if not found:
@@ -48,8 +49,8 @@ def ingest_client_observations(
         digest = pseudonyms.content_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
         for file in found:
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
-        follows_from = digest.hexdigest()
-        if lineage.get((recording.name, STEP)) == follows_from:
+        wanted = {recording.name: Covered(identity=STEP.code(), inputs=digest.hexdigest())}
+        if not STEP.due(warehouse, wanted):
             continue
         clients = _rows_of(CLIENT_OBSERVATIONS, _seen, found, recording.name)
         applied = _rows_of(APPLIED_OBSERVATIONS, _applied, found, recording.name)
@@ -59,7 +60,7 @@ def ingest_client_observations(
             APPLIED_OBSERVATIONS: applied,
             LOWEST_ACKED_OBSERVATIONS: lowest,
         }
-        warehouse.replace(STEP, {recording.name: follows_from}, rows)
+        warehouse.replace(STEP.name, {name: str(of) for name, of in wanted.items()}, rows)
 
 
 def _files(recording: Recording) -> list[Place]:

@@ -68,12 +68,13 @@ from kip_replay.pipelines.ingest.whose_log import same_contents, wrong_logs
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
+from kip_replay.pipelines.warehouse.steps import Kind, Step
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
 
-STEP = "ingest"
+STEP = Step(name="ingest", kind=Kind.BY_TIME, reads=(), writes=LOG_TABLES)
 #: Nobody waits for a second task before the first has had this much to do.
 _TASK_BYTES_MIN = 32 << 20
 #: Tasks per core, so that one that takes longer leaves the others something to do meanwhile.
@@ -140,7 +141,7 @@ def ingest(
     files = {file: on_disk(file) for file in found or find_log_files(*recordings)}
     # Files of epochs after ``done`` are what a killed run has committed.
     names = [recording.name for recording in recordings]
-    rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
+    rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP.name)
     ingested = rows.to_pylist()
     check_clock_offsets(recordings, ingested)
     return _Ingest(recordings, engine, settings, say, pseudonyms, files, ingested, done).run()
@@ -251,7 +252,7 @@ class _Ingest:
         """Ingests files: what became of each one's lines, and what tasks found in them."""
         warehouse = self.engine.warehouse
         done = {name: self.done[name] for name in _names(surveys)}
-        writing = warehouse.writing(STEP, done, LOG_TABLES)
+        writing = warehouse.writing(STEP.name, done, LOG_TABLES)
         anonymity.mark(warehouse, self.pseudonyms)
         tasks = self._tasks([survey for survey in surveys if not survey.is_known], writing.files())
         progress.stage("read logs")
@@ -333,9 +334,9 @@ def _strays(warehouse: Warehouse, surveys: Sequence[Survey], parsed: Sequence[Pa
 def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
     """The last write of runs that were killed right before it."""
     lineage = warehouse.lineage(done)
-    killed = {n: epoch for n, epoch in done.items() if epoch and (n, STEP) not in lineage}
+    killed = {n: epoch for n, epoch in done.items() if epoch and (n, STEP.name) not in lineage}
     if killed:
-        _commit(warehouse.writing(STEP, killed, LOG_TABLES), [], [], killed)
+        _commit(warehouse.writing(STEP.name, killed, LOG_TABLES), [], [], killed)
 
 
 def _names(surveys: Sequence[Survey]) -> list[str]:

@@ -12,7 +12,6 @@ old files too. A failure stays in the results until all is checked, by ``kip-rep
 the recording is closed.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -34,14 +33,20 @@ from kip_replay.pipelines.printable import json_object
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.quality.texts import Failing, counting, failing, first_rows
 from kip_replay.pipelines.quality.words import Outcome, Result
-from kip_replay.pipelines.replaying.recent import recent_of
 from kip_replay.pipelines.storage import is_uri
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Covered, Kind, Step, inputs_of, recent_of
 from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
 from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
 
-STEP = "quality"
+STEP = Step(
+    name="quality",
+    kind=Kind.BY_TIME,
+    reads=tuple(TABLES.values()),
+    writes=(QUALITY_RESULTS, QUALITY_FAILURES),
+    modules=(__name__,),
+)
 #: A row of longer ago in a new file has not all of the log checked with it.
 _BACK_MAX = timedelta(days=1)
 Rows = Callable[[str], pa.Table]
@@ -73,21 +78,19 @@ def check(
         raise others[0].error("it needs pip install 'kip-replay[quality]'")
     expectations = [each for each in expectations if each not in others]
     left_out = f"{len(others)} expectations of yours" if others else ""
-    wanted = _follows_from(warehouse, recordings, expectations, settings.kept_rows)
-    lineage = warehouse.lineage(recordings)
-    stated = {name: lineage.get((name, STEP)) for name in recordings}
-    is_other = {n: _basis(stated[n]) != _basis(wanted[n]) for n in recordings}
-    stale = [name for name in recordings if anew or is_other[name]]
+    wanted = _wanted(warehouse, recordings, expectations, settings.kept_rows)
+    due = STEP.due(warehouse, wanted)
+    stale = [*recordings] if anew else [*due]
     results = _kept(warehouse, recordings)
     if stale:
         recent = {} if anew else recent_of(warehouse, stale, settings.recent_minutes).recent
-        begins = _begins(warehouse, recent, stated, wanted)
+        begins = _begins(warehouse, recent, due)
         there = {each for each in results if each.recording in stale}
         whole = [name for name in stale if name not in begins]
         fresh = validated(engine, whole, expectations, settings.kept_rows) if whole else []
         fresh += _of_recent(engine, begins, expectations, settings.kept_rows, there)
         changed = {each.recording for each in there ^ {*fresh}}
-        changed |= {name for name in stale if is_other[name]}
+        changed |= due.keys()
         if changed:
             _keep(warehouse, fresh, {name: wanted[name] for name in changed})
         results = [*(each for each in results if each not in there), *fresh]
@@ -103,25 +106,17 @@ def check(
     return Outcome(tuple(recordings), results, warehouse.path, page, left_out)
 
 
-def _basis(follows_from: str | None) -> str:
-    """States what results follow from, whichever files have it: maintenance merges them."""
-    return (follows_from or "").rpartition(" ")[0]
-
-
 def _begins(
-    warehouse: Warehouse,
-    recent: Mapping[str, datetime],
-    stated: Mapping[str, str | None],
-    wanted: Mapping[str, str],
+    warehouse: Warehouse, recent: Mapping[str, datetime], due: Mapping[str, Covered | None]
 ) -> dict[str, datetime]:
     """Finds where the checks of recordings that grow go on."""
     begins = {}
     for name, moment in recent.items():
-        identity, *of_tables = (stated[name] or "").split(" ")
-        if identity != wanted[name].split(" ")[0]:
+        before = due[name]
+        if before is None:
             continue
         times = [moment]
-        for table, epoch in json.loads(of_tables[1]).items():
+        for table, epoch in before.epochs.items():
             files = warehouse.files(TABLES[table], [name])
             new = commits.of_epochs_after(files, epoch)
             times += filter(None, (file.get(f"min.{TABLES[table].time}") for file in new))
@@ -218,25 +213,24 @@ def _counted_in(rows: Rows, table: str, expected: Sequence[Failing]) -> list[dic
     return counted
 
 
-def _follows_from(
+def _wanted(
     warehouse: Warehouse,
     recordings: Sequence[str],
     expectations: Sequence[Expectation],
     kept_rows: int,
-) -> dict[str, str]:
+) -> dict[str, Covered]:
     """States what results follow from: expectations, lineage, and the files of a recording.
 
     Raises UserError where there is nothing to check yet.
     """
     suites = [asdict(each) for each in expectations]
-    lineage = warehouse.lineage(recordings)
+    identity, lineage = fingerprint(STEP.code(), suites, kept_rows), warehouse.lineage(recordings)
     files = {table: warehouse.files(table, recordings) for table in TABLES.values() if table.time}
     wanted = {}
     for name in recordings:
         # Decisions follow from these results.
-        others = {key for key in lineage if key[0] == name} - {(name, STEP), (name, DECIDED)}
-        steps = {step: lineage[name, step] for _, step in others}
-        if not {SUMMARIES, accuracy_step(name)} <= steps.keys():
+        steps = {step for of, step in lineage if of == name} - {STEP.name, DECIDED.name}
+        if not {SUMMARIES, accuracy_step(name)} <= steps:
             missing = "no summaries of" if steps else "no"
             raise UserError(
                 f"the warehouse {warehouse.path} has {missing} recording {name!r}: run kip-replay "
@@ -246,20 +240,21 @@ def _follows_from(
             table.name: commits.last_epoch(f for f in of if f["partition.recording"] == name)
             for table, of in files.items()
         }
-        identity = fingerprint(code_of((__name__,)), suites, kept_rows)
-        epochs = json.dumps(last, separators=(",", ":"))
-        wanted[name] = f"{identity} {fingerprint(steps)} {epochs}"
+        read = {step.partition("/")[0] for step in steps}
+        inputs = inputs_of(lineage, name, read)
+        wanted[name] = Covered(identity=identity, inputs=inputs, epochs=last)
     return wanted
 
 
-def _keep(warehouse: Warehouse, results: Sequence[Result], follows_from: Mapping[str, str]) -> None:
-    mine = [each for each in results if each.recording in follows_from]
+def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str, Covered]) -> None:
+    mine = [each for each in results if each.recording in covered]
     rows = {
         QUALITY_RESULTS: [each.row for each in mine],
         QUALITY_FAILURES: [row for each in mine for row in each.failure_rows],
     }
     tables = {table: pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()}
-    warehouse.replace(STEP, follows_from, tables)
+    follows_from = {name: str(of) for name, of in covered.items()}
+    warehouse.replace(STEP.name, follows_from, tables)
 
 
 def _kept(warehouse: Warehouse, recordings: Sequence[str]) -> list[Result]:

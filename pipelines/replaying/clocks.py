@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.clock_words import Row, is_apart
-from kip_replay.pipelines.replaying.kept import (
+from kip_replay.pipelines.replaying.log_gaps import voters_table
+from kip_replay.pipelines.replaying.states import (
     CLOCKS,
     HEARTBEATS,
     Kept,
@@ -25,16 +26,30 @@ from kip_replay.pipelines.replaying.kept import (
     packed,
     write_states,
 )
-from kip_replay.pipelines.replaying.log_gaps import voters_table
-from kip_replay.pipelines.replaying.states import FollowsFrom, is_late
 from kip_replay.pipelines.warehouse.data_files import moment
-from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    Kind,
+    Step,
+    contents_of,
+    last_ingest,
+    readings_of,
+)
 from kip_replay.replay.kafka.clocks import Clocks, Order, off_from_all, offsets
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES
 from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
 _PAIRS, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("pairs", "orders"))
+STEP = Step(
+    name=CLOCKS,
+    kind=Kind.SUMS,
+    reads=LOG_TABLES,
+    writes=(CLOCK_BOUNDS, REPLAY_STATE),
+    modules=(__name__,),
+    texts=(_PAIRS, _ORDERS, HEARTBEATS),
+)
 #: While a recording grows, events of a pair are at most so far apart by their stamps, and so are
 #: those that repeat one: with lines of twice as long around it, a pair is known.
 _REACH_US = 30_000_000
@@ -47,41 +62,41 @@ def find_clock_bounds(
 
     ``complete``: of recordings that grow, until when their logs are complete; UTC microseconds.
     """
-    warehouse = engine.warehouse
-    ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
-    code = code_of((__name__,), tuple(map(str, (_PAIRS, _ORDERS, HEARTBEATS))))
-    read = contents(ingested, voters)
-    closed = {name: fingerprint(code, of, read[name]) for name, of in voters.items()}
-    wanted = closed if complete is None else {name: f"{closed[name]} growing" for name in complete}
-    lineage = warehouse.lineage(voters)
-    # A closed log that has not grown stays closed, also for who takes it for a growing one.
-    stale = {n: t for n, t in wanted.items() if lineage.get((n, CLOCKS)) not in (t, closed[n])}
-    if not stale:
+    warehouse, code = engine.warehouse, STEP.code()
+    readings = readings_of(warehouse, voters if complete is None else complete)
+    wanted = {
+        name: Covered(
+            identity=fingerprint(code, voters[name]),
+            inputs=fingerprint(contents_of(files)),
+            is_growing=complete is not None,
+        )
+        for name, files in readings.items()
+    }
+    due = STEP.due(warehouse, wanted)
+    if not due:
         return
-    writing = warehouse.writing(CLOCKS, stale, (CLOCK_BOUNDS, REPLAY_STATE))
+    writing = warehouse.writing(STEP.name, due, STEP.writes)
     files = writing.files()
-    for name in stale:
-        readings = [row for row in ingested if row["recording"] == name]
+    for name in due:
         if complete is None:
             sums, later = _summed(engine, name, voters[name])
         else:
-            identity = fingerprint(code, voters[name])
-            kept = kept_of_clocks(engine, name)
-            if kept and (kept.saved.identity != identity or is_late(readings, kept.saved)):
+            identity, kept = wanted[name].identity, kept_of_clocks(engine, name)
+            if kept and (kept.covered.identity != identity or kept.covered.is_late(readings[name])):
                 kept = None
-            until_us = max(complete[name] - 2 * _REACH_US, kept.saved.until_us if kept else 0)
+            until_us = max(complete[name] - 2 * _REACH_US, kept.covered.until_us if kept else 0)
             sums, later = _summed(engine, name, voters[name], until_us, kept)
-            epoch = max(reading["ingest_epoch"] for reading in readings)
-            follows_from = str(FollowsFrom(until_us, epoch, 0, identity, ""))
-            write_states(files, name, CLOCKS, follows_from, until_us, packed(sums))
-        rows = [*_bounds(engine, name, readings, sums, later)]
+            epochs = {INGESTED_FILES.name: last_ingest(readings[name])}
+            covered = Covered(identity=identity, until_us=until_us, epochs=epochs, is_growing=True)
+            write_states(files, name, STEP.name, covered, packed(sums))
+        rows = [*_bounds(engine, name, readings[name], sums, later)]
         schema = CLOCK_BOUNDS.arrow_schema
         files.write(CLOCK_BOUNDS, pa.RecordBatch.from_pylist(rows, schema))
     written = files.closed()
     writing.begin()
     writing.replace(CLOCK_BOUNDS, written)
     writing.replace_states(written)
-    writing.end(stale)
+    writing.end({name: str(wanted[name]) for name in due})
 
 
 def _summed(
@@ -95,7 +110,7 @@ def _summed(
 
     ``until_us``: None where the log is closed.
     """
-    since_us = kept.saved.until_us if kept else ALWAYS_SINCE_US
+    since_us = kept.covered.until_us if kept else ALWAYS_SINCE_US
     reach_us = ALWAYS_UNTIL_US if until_us is None else _REACH_US
     text = Text.read(
         _PAIRS,

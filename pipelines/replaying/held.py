@@ -13,14 +13,21 @@ from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
 from kip_replay.pipelines.replaying.rule_texts import HELD, NAMES_OF_TOPICS
-from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
-from kip_replay.replay.log_tables import HELD_TABLES, INGESTED_FILES, UNCERTAINTIES
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, readings_of
+from kip_replay.replay.log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES, UNCERTAINTIES
 from kip_replay.replay.model.brokers import FENCED_AFTER_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US
 from kip_replay.replay.model.raft import METADATA_MAX_IDLE_INTERVAL_US
 from kip_replay.replay.table import Table
 
-STEP = "held"
+STEP = Step(
+    name="held",
+    reads=(*LOG_TABLES, LOG_GAPS),
+    writes=HELD_TABLES,
+    modules=(__name__,),
+    texts=HELD,
+)
 #: How old METADATA may be: brokers apply a change within it.
 _STALE_US = 2_000_000
 _VALUES = {
@@ -67,16 +74,16 @@ def find_what_held(engine: Engine, voters: Mapping[str, Collection[int]], eviden
 
     ``evidence_us``: how long after a beginning a line may still tell of it.
     """
-    warehouse, recordings = engine.warehouse, list(voters)
-    ingested = contents(warehouse.rows(INGESTED_FILES, recordings).to_pylist(), recordings)
-    gaps, lineage = log_gaps(warehouse, recordings), warehouse.lineage(recordings)
-    code = code_of((__name__,), tuple(map(str, HELD)))
+    warehouse, code = engine.warehouse, STEP.code()
+    readings, gaps = readings_of(warehouse, voters), log_gaps(warehouse, voters)
     wanted = {
-        name: fingerprint(code, evidence_us, ingested[name], [*of], gaps.get(name))
-        for name, of in voters.items()
+        name: Covered(
+            identity=fingerprint(code, evidence_us, sorted(ids)),
+            inputs=fingerprint(contents_of(readings[name]), gaps.get(name)),
+        )
+        for name, ids in voters.items()
     }
-    stale = {name: of for name, of in wanted.items() if lineage.get((name, STEP)) != of}
-    if stale:
-        of, has_gaps = {name: voters[name] for name in stale}, bool(stale.keys() & gaps.keys())
-        rows = account(engine, of, has_gaps=has_gaps, evidence_us=evidence_us)
-        warehouse.replace(STEP, stale, rows)
+    if due := STEP.due(warehouse, wanted):
+        ids, has_gaps = {name: voters[name] for name in due}, bool(due.keys() & gaps.keys())
+        rows = account(engine, ids, has_gaps=has_gaps, evidence_us=evidence_us)
+        warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, rows)

@@ -12,9 +12,9 @@ the recording is closed, the rest of the log is replayed and the states are drop
 
 What makes it safe:
 
-* States are beside what they follow from: the moment, the ingest that they have seen, the rule
-  with its settings, and a hash of its ``dependencies``. Whether data came late shows in what
-  later ingests state of themselves in ``ingested_files``; no line is read again for it. If
+* States are beside what they cover (``steps.Covered``): the moment, the epochs that they have seen,
+  the rule with its settings, and a hash of its ``dependencies``. Whether data came late shows in
+  what later ingests state of themselves in ``ingested_files``; no line is read again for it. If
   anything but the moment is not as it was, or a state is not as it was saved (its checksum), the
   states of the increment before are taken, and outcomes of later epochs are taken out. Without any,
   everything is replayed from the typed tables, in place of what was there: slower, never wrong.
@@ -23,26 +23,24 @@ What makes it safe:
   the beginning drops the states before it touches an outcome.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
 from kip_replay.pipelines.ingest.line_accounting import read_spans
-from kip_replay.pipelines.replaying.kept import Kept, packed, summed, write_states
+from kip_replay.pipelines.replaying.basis import Basis
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
-from kip_replay.pipelines.replaying.states import FollowsFrom, is_late
+from kip_replay.pipelines.replaying.seam import Increment, replayed
+from kip_replay.pipelines.replaying.states import Kept, packed, summed, write_states
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Covered, last_ingest
+from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
-
-if TYPE_CHECKING:
-    from kip_replay.pipelines.replaying.replay import Rules
 
 _US = 1_000_000
 #: States of this many increments before the last stay: lines of their time may come late.
@@ -89,15 +87,14 @@ def finalized(
 
 @dataclass(frozen=True)
 class _Saved:
-    """States that can be resumed: until when, what they follow from, and in which epoch.
+    """States that can be resumed: what they cover, and in which epoch they were saved.
 
     ``files``: theirs, and those of states before them. ``is_last``: nothing was replayed since.
     ``states_epoch``: the last epoch of any states. ``sums``: what the rule's texts are given, of
     all ingests until now.
     """
 
-    until_us: int
-    follows_from: str
+    covered: Covered
     epoch: int
     files: Sequence[TableSlice]
     is_last: bool
@@ -109,51 +106,52 @@ class _Saved:
         return [file["path"] for states in self.files[:most] for file in states.files]
 
 
+@dataclass(frozen=True)
 class GrowingReplay:
-    def __init__(self, steps: RuleTexts, engine: Engine, recording: str, rules: Rules) -> None:
-        self._steps, self._engine, self._recording = steps, engine, recording
-        self._warehouse = engine.warehouse
-        self._rules = rules
-        self._identity = rules.identity(steps, recording)
-        self._files = rules.files_of(recording)
+    """Replays a rule on a recording by increments."""
+
+    steps: RuleTexts
+    engine: Engine
+    recording: str
+    basis: Basis
 
     def advance(self, until_us: int, rebuild: bool = False) -> bool:
         """Replays up to a time and saves the states; whether there was anything to do."""
         saved = None if rebuild else self._saved()
-        lineage = self._warehouse.lineage([self._recording])
-        stated = lineage.get((self._recording, self._steps.name))
+        stated = self.steps.step.covered(self.engine.warehouse, [self.recording])
+        before = stated.get(self.recording)
         if saved:
-            until_us = max(until_us, saved.until_us)
-        if saved and saved.is_last and saved.until_us == until_us:
-            if stated is None:
+            until_us = max(until_us, saved.covered.until_us)
+        if saved and saved.is_last and saved.covered.until_us == until_us:
+            if before is None:
                 self._complete(saved)
-            return stated is None
+            return before is None
         sums = saved.sums if saved else self._sums()
-        follows_from = self._follows_from(until_us, sums)
-        if not (saved or rebuild):
-            # Closed, and nothing is new; or nothing in the log is for this rule, so that there are
-            # no states.
-            closed = self._rules.follows_from(self._steps, self._recording)
-            if stated in (closed, follows_from):
-                return False
-        self._replay(saved, until_us, follows_from, sums)
+        wanted = self._covered(until_us, sums)
+        # Closed, and nothing is new; or nothing in the log is for this rule, so that there are no
+        # states.
+        current = (self.basis.covered(self.steps, self.recording), wanted)
+        if before in current and not (saved or rebuild):
+            return False
+        self._replay(saved, wanted, sums)
         return True
 
-    def close(self, follows_from: str) -> bool:
+    def close(self, wanted: Covered) -> bool:
         """Replays what is left from saved states on; False where there are none to resume from."""
         saved = self._saved()
         if saved is None:
             return False
-        self._replay(saved, None, follows_from, saved.sums)
+        self._replay(saved, wanted, saved.sums)
         return True
 
     def _saved(self) -> _Saved | None:
-        """The last states that can be resumed: what comes late leaves those of before it."""
-        if not self._warehouse.exists(REPLAY_STATE):
+        """Finds the last states that can be resumed: what comes late leaves those of before it."""
+        warehouse, name = self.engine.warehouse, self.steps.name
+        if not warehouse.exists(REPLAY_STATE):
             return None
-        delta, name = self._warehouse.open(REPLAY_STATE), self._steps.name
-        last, of_epochs = commits.epoch_in(delta, name, self._recording), defaultdict(list)
-        there = commits.files_of(delta, [self._recording])
+        delta = warehouse.open(REPLAY_STATE)
+        last, of_epochs = commits.epoch_in(delta, name, self.recording), defaultdict(list)
+        there = commits.files_of(delta, [self.recording])
         for file in commits.of_step(there, REPLAY_STATE, name):
             of_epochs[commits.epoch_in_name(file["path"])].append(file)
         epochs = sorted(of_epochs, reverse=True)
@@ -161,9 +159,8 @@ class GrowingReplay:
         for place, epoch in enumerate(epochs):
             is_usable = epoch and (place == 0 or not self._is_merged_since(files[place]))
             if found := is_usable and self._resumable(files[place]):
-                saved, sums = found
-                how = (epoch, files[place:], place == 0, last, sums)
-                return _Saved(saved.until_us, str(saved), *how)
+                covered, sums = found
+                return _Saved(covered, epoch, files[place:], place == 0, last, sums)
         return None
 
     def _is_merged_since(self, states: TableSlice) -> bool:
@@ -172,97 +169,95 @@ class GrowingReplay:
         return any(
             not commits.epoch_in_name(file["path"])
             and file["modification_time"] > saved_ms - _CLOCKS_APART_MS
-            for table in self._steps.outcomes
-            for file in self._warehouse.files(table, [self._recording])
+            for table in self.steps.outcomes
+            for file in self.engine.warehouse.files(table, [self.recording])
         )
 
-    def _resumable(self, states: TableSlice) -> tuple[FollowsFrom, Inputs] | None:
-        """Returns what states follow from, if unchanged, and the inputs of the rule's texts."""
-        of, given = (self._steps.name, self._steps.sums), {REPLAY_STATE.name: states}
-        kept = Kept.of(self._engine, self._recording, *of, given)
-        if kept is None or is_late(self._files, kept.saved):
+    def _resumable(self, states: TableSlice) -> tuple[Covered, Inputs] | None:
+        """Returns what states cover, if that is unchanged, and the inputs of the rule's texts."""
+        inputs = {REPLAY_STATE.name: states}
+        kept = Kept.of(self.engine, self.recording, self.steps.name, self.steps.sums, inputs)
+        if kept is None or kept.covered.is_late(self.basis.readings[self.recording]):
             return None
-        saved, sums = kept.saved, self._sums(kept)
-        is_as_it_was = self._follows_from(saved.until_us, sums, saved) == str(saved)
-        return (saved, sums) if is_as_it_was else None
+        covered, sums = kept.covered, self._sums(kept)
+        return (
+            (covered, sums) if self._covered(covered.until_us, sums, covered) == covered else None
+        )
 
     def _sums(self, kept: Kept | None = None) -> Inputs:
         """Returns the inputs of the rule's texts: what was kept and what later ingests add."""
         return {
-            name: summed(self._engine, self._steps.sum(name), self._recording, name, kept)
-            for name in self._steps.sums
+            name: summed(self.engine, self.steps.sum(name), self.recording, name, kept)
+            for name in self.steps.sums
         }
 
-    def _follows_from(self, until_us: int, sums: Inputs, seen: FollowsFrom | None = None) -> str:
+    def _covered(self, until_us: int, sums: Inputs, seen: Covered | None = None) -> Covered:
         """States what rows up to a time follow from: the ingests seen, the rule, its dependencies.
 
         Of ``seen``, what the states have seen already; else all that is there now.
         """
-        settings = self._rules.settings
-        phase = settings.steady_phases[self._recording]
-        gaps = [g for g in settings.log_gaps.get(self._recording, ()) if g.after_us <= until_us]
-        text = self._steps.text("dependencies", given=sums, until_us=until_us)
-        followed = {
-            table: self._warehouse.files(table, [self._recording])
-            for rule in self._rules.followed(self._steps)
+        settings, warehouse = self.basis.settings, self.engine.warehouse
+        gaps = [g for g in settings.log_gaps.get(self.recording, ()) if g.after_us <= until_us]
+        followed: dict[Table, Sequence[Mapping[str, Any]]] = {
+            table: warehouse.files(table, [self.recording])
+            for rule in self.basis.followed(self.steps)
             for table in rule.outcomes
         }
-        last = max(map(commits.last_epoch, followed.values()), default=0)
-        followed_epoch = seen.followed_epoch if seen else last
+        epochs = (
+            seen.epochs if seen else {t.name: commits.last_epoch(f) for t, f in followed.items()}
+        )
+        if seen is None:
+            epochs[INGESTED_FILES.name] = last_ingest(self.basis.readings[self.recording])
         later = {
-            table.name: TableSlice(table, commits.of_epochs_after(files, followed_epoch))
+            table.name: TableSlice(table, commits.of_epochs_after(files, epochs[table.name]))
             for table, files in followed.items()
         }
-        phases = phases_table({self._recording: phase})
+        phases = phases_table({self.recording: settings.steady_phases[self.recording]})
+        text = self.steps.text("dependencies", given=sums, until_us=until_us)
         inputs = {"phases": phases, **sums, **later}
-        depends = self._engine.rows(text, [self._recording], inputs).to_pylist()
-        ingest_epoch = seen.ingest_epoch if seen else self._ingest_epoch
-        found = fingerprint(depends, gaps)
-        return str(FollowsFrom(until_us, ingest_epoch, followed_epoch, self._identity, found))
-
-    @property
-    def _ingest_epoch(self) -> int:
-        return int(max(file["ingest_epoch"] for file in self._files))
+        depends = self.engine.rows(text, [self.recording], inputs).to_pylist()
+        return Covered(
+            identity=self.basis.identity(self.steps, self.recording),
+            part=fingerprint(depends, gaps),
+            until_us=until_us,
+            epochs=epochs,
+            is_growing=True,
+        )
 
     def _complete(self, saved: _Saved) -> None:
-        """The last write of a run that was killed right before it."""
-        since, tables = {self._recording: saved.epoch}, (*self._steps.outcomes, REPLAY_STATE)
-        writing = self._warehouse.writing(self._steps.name, since, tables)
-        writing.begin({REPLAY_STATE: {self._recording: saved.states_epoch}})
-        for table in self._steps.outcomes:
+        """Repeats the last write of a run that was killed right before it."""
+        since, step = {self.recording: saved.epoch}, self.steps.step
+        writing = self.engine.warehouse.writing(step.name, since, step.writes)
+        writing.begin({REPLAY_STATE: {self.recording: saved.states_epoch}})
+        for table in self.steps.outcomes:
             writing.append(table, (), since)
-        writing.end({self._recording: saved.follows_from})
+        writing.end({self.recording: str(saved.covered)})
 
-    def _replay(
-        self, saved: _Saved | None, until_us: int | None, follows_from: str, sums: Inputs
-    ) -> None:
-        increment = Increment(saved.until_us if saved else None, until_us, follows_from)
-        wanted = {self._recording: follows_from}
-        write_outcomes(self._steps, self._engine, self._rules, wanted, increment, saved, sums)
+    def _replay(self, saved: _Saved | None, wanted: Covered, sums: Inputs) -> None:
+        write_outcomes(self.steps, self.engine, self.basis, {self.recording: wanted}, saved, sums)
 
 
 def write_outcomes(
     steps: RuleTexts,
     engine: Engine,
-    rules: Rules,
-    wanted: Mapping[str, str],
-    increment: Increment = WHOLE_LOG,
+    basis: Basis,
+    wanted: Mapping[str, Covered],
     saved: _Saved | None = None,
     sums: Inputs = NO_INPUTS,
 ) -> None:
     """Replays recordings; outcomes replace what was there, or go on from saved states.
 
-    ``wanted``: what they follow from. A whole log leaves no states. ``sums``: what the rule's texts
-    are given, and what is kept beside the states.
+    ``wanted``: what they will cover; one that grows comes alone. A whole log leaves no states.
+    ``sums``: what the rule's texts are given, and what is kept beside the states.
     """
-    writing = engine.warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
+    growing = next((covered for covered in wanted.values() if covered.is_growing), None)
+    increment = Increment(saved.covered.until_us if saved else None, growing)
+    writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     inputs = {**sums, REPLAY_STATE.name: saved.files[0]} if saved else sums
-    files = replayed(engine, steps, rules.settings, wanted, writing.files(), increment, inputs)
-    is_growing = increment.until_us is not None
-    if increment.until_us is not None and any(file.table == REPLAY_STATE.name for file in files):
+    files = replayed(engine, steps, basis.settings, wanted, writing.files(), increment, inputs)
+    if growing and any(file.table == REPLAY_STATE.name for file in files):
         of_sums, (recording,) = writing.files(), wanted
-        as_of = increment.follows_from, increment.until_us
-        write_states(of_sums, recording, steps.name, *as_of, packed(sums))
+        write_states(of_sums, recording, steps.name, growing, packed(sums))
         files += of_sums.closed()
     writing.begin({REPLAY_STATE: dict.fromkeys(wanted, saved.states_epoch)} if saved else {})
     is_anew = saved is None or not saved.is_last
@@ -273,7 +268,7 @@ def write_outcomes(
             writing.append(table, files, dict.fromkeys(wanted, saved.epoch))
         else:
             writing.replace(table, files)
-    if saved or is_growing:
-        stay = saved.paths(_OLDER_STATES) if saved and is_growing else ()
+    if saved or growing:
+        stay = saved.paths(_OLDER_STATES) if saved and growing else ()
         writing.replace_states(files, is_anew, stay)
-    writing.end(wanted)
+    writing.end({name: str(covered) for name, covered in wanted.items()})

@@ -15,63 +15,79 @@ import pyarrow as pa
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.kept import new_files
+from kip_replay.pipelines.replaying.states import new_files
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
-from kip_replay.pipelines.warehouse.lineage import code_of
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    Kind,
+    Step,
+    contents_of,
+    last_ingest,
+    readings_of,
+)
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, REJECTED_LINES
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, LOG_TABLES, REJECTED_LINES
 
-STEP = "log_gaps"
 _SQL = Path(__file__).with_name("log_gaps.sql")
+STEP = Step(
+    name="log_gaps",
+    kind=Kind.BY_TIME,
+    reads=LOG_TABLES,
+    writes=(LOG_GAPS,),
+    modules=(__name__,),
+    texts=(_SQL,),
+)
 _BEGINNING = moment(0)
 _node = itemgetter("recording", "node_id")
 
 
 def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_final: bool) -> None:
     """Writes ``log_gaps`` of recordings, given their voters, where logs or this code changed."""
-    warehouse = engine.warehouse
-    ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
-    lineage = warehouse.lineage(voters)
-    code = code_of((__name__,), (str(_SQL),))
-    follows_from: dict[str, str] = {}
+    warehouse, code = engine.warehouse, STEP.code()
+    readings = readings_of(warehouse, voters)
+    wanted = {
+        name: Covered(
+            identity=fingerprint(code, sorted(ids)),
+            inputs=fingerprint(contents_of(readings[name])),
+            epochs={INGESTED_FILES.name: last_ingest(readings[name])},
+            is_growing=not is_final,
+        )
+        for name, ids in voters.items()
+    }
+    due = STEP.due(warehouse, wanted)
+    if not due:
+        return
     kept: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []
-    whole: list[str] = []
-    for recording in voters:
-        readings = [row for row in ingested if row["recording"] == recording]
-        epoch = max((row["ingest_epoch"] for row in readings), default=0)
-        seen = lineage.get((recording, STEP), "").split()
-        wanted = f"{epoch} {is_final} {code}"
-        # A closed log that has not grown stays closed, also for who takes it for a growing one.
-        if seen in (wanted.split(), [f"{epoch}", "True", code]):
+    whole = []
+    for name, before in due.items():
+        is_gone_on = before is not None and before.is_growing and not is_final
+        epoch = before.ingest_epoch if before and is_gone_on else 0
+        new = [row for row in readings[name] if row["ingest_epoch"] > epoch and row["requests"]]
+        if not (is_gone_on and new):
+            whole.append(name)
             continue
-        follows_from[recording] = wanted
-        new = [row for row in readings if seen and row["ingest_epoch"] > int(seen[0])]
-        since_at = min((r["first_received_at"] for r in new if r["requests"]), default=None)
-        if is_final or seen[1:] != ["False", code] or since_at is None:
-            whole.append(recording)
-            continue
-        logged = {row["node_id"] for row in readings if row["requests"]}
+        since_at = min(row["first_received_at"] for row in new)
+        logged = {row["node_id"] for row in readings[name] if row["requests"]}
         kept += [
             row
-            for row in warehouse.rows(LOG_GAPS, [recording]).to_pylist()
+            for row in warehouse.rows(LOG_GAPS, [name]).to_pylist()
             if (row["evidence"] in ("no_log", "logger_off") and row["node_id"] not in logged)
             or (row["before_at"] is not None and row["before_at"] <= since_at)
         ]
         # The last line that was read before may be a rejected one.
-        rejected = new_files(engine, REJECTED_LINES, recording, int(seen[0]) - 1)
-        of = {recording: voters[recording]}
-        found += gaps_in(engine, of, since_at, False, {REJECTED_LINES.name: rejected})
-    if not follows_from:
-        return
+        rejected = new_files(engine, REJECTED_LINES, name, epoch - 1)
+        inputs = {REJECTED_LINES.name: rejected}
+        found += gaps_in(engine, {name: voters[name]}, since_at, False, inputs)
     if whole:
         found += gaps_in(engine, {name: voters[name] for name in whole}, is_final=is_final)
     kept = [row for row in kept if not any(_overlap(row, other) for other in found)]
     of_nodes = groupby(sorted([*kept, *found], key=_place), key=_node)
     rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
     table = pa.Table.from_pylist(rows, LOG_GAPS.arrow_schema)
-    warehouse.replace(STEP, follows_from, {LOG_GAPS: table})
+    warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, {LOG_GAPS: table})
 
 
 def gaps_in(

@@ -2,15 +2,17 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import rule_pages
-from kip_replay.pipelines.warehouse.lineage import code_of
+from kip_replay.pipelines.warehouse.steps import Kind, Step
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
+from kip_replay.replay.tables import REPLAY_STATE, TABLES
 
 #: Parts for texts that read names of topic ids.
 NAMES_OF_TOPICS = {
@@ -75,20 +77,21 @@ class RuleTexts:
     def sum(self, name: str) -> Text:
         return Text.read(self.parts[name], **self.constants)
 
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Lists the modules that its outcomes follow from, with all that these import."""
-        return (_SEAM, self.rule.start.__module__)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        texts = (self.file("events"), self.file("dependencies"), *self.parts.values(), *HELD)
-        return tuple(map(str, texts))
+    @cached_property
+    def step(self) -> Step:
+        """Declares its replay: tables that its texts read, those of its outcomes, its code."""
+        texts = (self.file("events"), self.file("dependencies"), *self.parts.values())
+        names = set().union(*(self.text(file.stem).names for file in texts[:2]))
+        return Step(
+            name=self.name,
+            kind=Kind.KEPT,
+            reads=tuple(TABLES[name] for name in sorted(names & TABLES.keys())),
+            writes=(*self.outcomes, REPLAY_STATE),
+            modules=(_SEAM, self.rule.start.__module__),
+            texts=(*texts, *HELD),
+        )
 
     @property
     def page(self) -> Mapping[str, Any]:
         """Reads its ``page.toml``."""
         return rule_pages()[self.name]
-
-    def code(self) -> str:
-        return code_of(self.modules, self.files)

@@ -24,9 +24,10 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.kept import write_states
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
+from kip_replay.pipelines.replaying.states import write_states
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, moment
+from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.rule import Replay, Rule, Settings
 
@@ -41,13 +42,16 @@ class Increment:
     """Events after ``since_us`` until ``until_us`` (inclusive, UTC microseconds, by rule.order[0]).
 
     None is from the beginning, and to the end with the log closed; a replay that does not begin
-    with the log resumes from the states that were saved at ``since_us``. ``follows_from``: what the
-    states saved at ``until_us`` follow from.
+    with the log resumes from the states that were saved at ``since_us``. ``covered``: what the
+    states that are saved at ``until_us`` cover.
     """
 
     since_us: int | None = None
-    until_us: int | None = None
-    follows_from: str = ""
+    covered: Covered | None = None
+
+    @property
+    def until_us(self) -> int | None:
+        return self.covered.until_us if self.covered else None
 
     @property
     def values(self) -> dict[str, datetime]:
@@ -100,7 +104,7 @@ def replayed(
     if is_new and steps.needs and not engine.warehouse.files(steps.needs, recordings):
         return []
     rule = steps.rule
-    work = _Feeding(rule, settings, files, increment.until_us, increment.follows_from)
+    work = _Feeding(rule, settings, files, increment.covered)
     text = increment.of(rule, steps.text("events", given=sums, **increment.values), steps.sums)
     order = (f"{_STATE} IS NULL", *rule.order)
     return [*chain(*engine.feed(work, text, recordings, rule.key, order, sums))]
@@ -116,8 +120,7 @@ class _Feeding:
     rule: Rule
     settings: Settings
     files: TableFiles
-    until_us: int | None
-    follows_from: str
+    covered: Covered | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         # Rules make many objects and no cycles, which the collector would look for all the time.
@@ -142,12 +145,11 @@ class _Feeding:
     def _end(self, key: Key | None, replay: Replay | None) -> None:
         if key is None or replay is None:
             return
-        if self.until_us is None:
+        if self.covered is None:
             self._write(key, replay.finish())
             return
-        state_key = str(self._named(key).get("node_id", _CLUSTER))
-        of, states = (self.rule.name, self.follows_from, self.until_us), {state_key: replay.saved()}
-        write_states(self.files, str(key[0]), *of, states)
+        states = {str(self._named(key).get("node_id", _CLUSTER)): replay.saved()}
+        write_states(self.files, str(key[0]), self.rule.name, self.covered, states)
 
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
         for table, rows in zip(self.rule.tables, emitted, strict=True):

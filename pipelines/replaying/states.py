@@ -1,59 +1,137 @@
-"""Selects rows of ``replay_state`` to resume from: those that are as they were saved."""
+"""Keeps states and sums of a log that grows from run to run, so that a run adds only what is new.
+
+They are rows of ``replay_state``: what a rule carries, by replay key, and tables of sums, each an
+Arrow stream. Only rows that are as they were saved are gone on from.
+"""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from kip_replay.pipelines.warehouse.data_files import microseconds
+import pyarrow as pa
 
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice, tables_of
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.warehouse.commits import of_epochs_after
+from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.pipelines.warehouse.steps import Covered
+from kip_replay.pipelines.warehouse.tables import sql_text
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import REPLAY_STATE
+
+#: The step that keeps what orders of events and heartbeats show.
+CLOCKS = "clocks"
+HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
+#: How columns of sums add up; all others are their key.
+_HOW = {
+    **dict.fromkeys(("pairs", "responded"), "sum"),
+    **dict.fromkeys(("first_us", "unfenced_us", "shut_down_us"), "min"),
+    **dict.fromkeys(("created_us", "stated_us"), "min"),
+}
 _CHECKED = ("rule", "state_key", "fingerprint")
 
 
-class FollowsFrom(NamedTuple):
-    """Holds what states follow from, as their ``fingerprint`` has it.
+class Kept(NamedTuple):
+    """Tables of sums by name, and what they cover."""
 
-    Until when they were replayed (UTC microseconds), the last ingest that they have seen, the last
-    epoch of outcomes that they follow, the rule with its settings, and what else the log has that
-    their outcomes depend on.
-    """
-
-    until_us: int
-    ingest_epoch: int
-    followed_epoch: int
-    identity: str
-    dependencies: str
-
-    def __str__(self) -> str:
-        return " ".join(map(str, self))
+    covered: Covered
+    sums: Mapping[str, pa.Table]
 
     @classmethod
-    def of(cls, fingerprint: str) -> Self:
-        until_us, ingest_epoch, followed_epoch, *others = fingerprint.split(" ")
-        return cls(int(until_us), int(ingest_epoch), int(followed_epoch), *others)
+    def of(
+        cls,
+        engine: Engine,
+        recording: str,
+        step: str,
+        names: Collection[str],
+        inputs: Inputs = NO_INPUTS,
+    ) -> Self | None:
+        """Returns what a step keeps of a recording; None where its states are not as saved."""
+        query = f"SELECT * FROM replay_state WHERE rule = {sql_text(step)}"
+        rows = engine.rows(Text(query), [recording], inputs).to_pylist()
+        covered, states = covered_by(rows, step), {row["state_key"]: row["state"] for row in rows}
+        if covered is None:
+            return None
+        return cls(covered, {name: unpacked(states[name]) for name in names if name in states})
 
 
-def is_late(files: Iterable[Mapping[str, Any]], saved: FollowsFrom) -> bool:
-    """Returns whether a reading that the states have not seen has an event of their time.
+def kept_of_clocks(engine: Engine, recording: str) -> Kept | None:
+    return Kept.of(engine, recording, CLOCKS, ("pairs", "heartbeats"))
 
-    ``files``: rows of ingested_files.
-    """
-    unseen = (f["first_event_at"] for f in files if f["ingest_epoch"] > saved.ingest_epoch)
-    return any(at is not None and microseconds(at) <= saved.until_us for at in unseen)
+
+def write_states(
+    files: TableFiles, recording: str, step: str, covered: Covered, states: Mapping[str, bytes]
+) -> None:
+    """Writes a recording's rows of ``replay_state``, given states by key."""
+    rows = []
+    for key, state in states.items():
+        row = {"rule": step, "state_key": key, "fingerprint": str(covered), "state": state}
+        rows.append(row | {"as_of": covered.until_us, "checksum": checksum(row)})
+    schema = REPLAY_STATE.without("recording")
+    files.write(REPLAY_STATE, pa.RecordBatch.from_pylist(rows, schema), recording)
 
 
 def checksum(row: Mapping[str, Any]) -> str:
-    """Hashes a row of ``replay_state``: rule, key, what it follows from, and the state."""
+    """Hashes a row of ``replay_state``: rule, key, what it covers, and the state."""
     digest = hashlib.blake2b(row["state"], digest_size=8)
     digest.update("\0".join(row[name] for name in _CHECKED).encode())
     return digest.hexdigest()
 
 
-def saved_by(rows: Sequence[Mapping[str, Any]], rule: str) -> FollowsFrom | None:
-    """Returns what a rule's states follow from; None without any, or if they were changed."""
-    mine = [row for row in rows if row["rule"] == rule]
+def covered_by(rows: Sequence[Mapping[str, Any]], step: str) -> Covered | None:
+    """Returns what a step's states cover; None without any, or if they were changed."""
+    mine = [row for row in rows if row["rule"] == step]
     keys = {row["state_key"] for row in mine}
-    found = {row["fingerprint"] for row in mine}
+    texts = {row["fingerprint"] for row in mine}
     is_as_saved = all(None not in row.values() and checksum(row) == row["checksum"] for row in mine)
-    if len(found) != 1 or len(keys) != len(mine) or not is_as_saved:
+    if len(texts) != 1 or len(keys) != len(mine) or not is_as_saved:
         return None
-    return FollowsFrom.of(found.pop())
+    return Covered.stated(texts.pop())
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+def packed(sums: Mapping[str, pa.Table]) -> dict[str, bytes]:
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    states = {}
+    for name, table in sums.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+            stream.write_table(table)
+        states[name] = bytes(sink.getvalue())
+    return states
+
+
+def unpacked(state: bytes) -> pa.Table:
+    return pa.ipc.open_stream(state).read_all()
+
+
+def added(tables: Sequence[pa.Table]) -> pa.Table:
+    """Adds tables of sums up."""
+    rows = pa.concat_tables(tables)
+    how = {name: _HOW[name] for name in rows.column_names if name in _HOW}
+    key = [name for name in rows.column_names if name not in how]
+    sums = rows.group_by(key).aggregate([*how.items()])
+    return sums.rename_columns([*key, *how]).select(rows.column_names).cast(rows.schema)
+
+
+def heartbeats_of(engine: Engine, recording: str, kept: Kept | None) -> pa.Table:
+    """Sums up all heartbeats of a recording, given what was kept of them."""
+    return summed(engine, Text.read(HEARTBEATS), recording, "heartbeats", kept)
+
+
+def summed(engine: Engine, text: Text, recording: str, name: str, kept: Kept | None) -> pa.Table:
+    """Sums up a text on all ingests, given the sums that are kept under a name."""
+    before = [kept.sums[name]] if kept and name in kept.sums else []
+    # Of no ingest: also files that maintenance has put together are new then.
+    epoch = kept.covered.ingest_epoch if kept and before else -1
+    tables = tables_of(text, NO_INPUTS)
+    inputs = {table.name: new_files(engine, table, recording, epoch) for table in tables}
+    return added([*before, engine.rows(text, [recording], inputs)])
+
+
+def new_files(engine: Engine, table: Table, recording: str, epoch: int) -> TableSlice:
+    """Returns the files of a table that ingests after an epoch have written."""
+    return TableSlice(table, of_epochs_after(engine.warehouse.files(table, [recording]), epoch))

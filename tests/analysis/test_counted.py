@@ -23,6 +23,7 @@ from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.maintenance import optimize
+from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
 from kip_replay.replay.phases import SteadyPhase
@@ -98,7 +99,8 @@ class Growing:
         stated = self.warehouse.lineage(["r"]).get(("r", SUMMARIES))
         phases, engine = {"r": self.phase}, Noting(self.warehouse)
         before = {"r": None if anew else Counted.stated(stated)}
-        module._summarize(engine, [HWM], {"r": "these"}, phases, before)
+        wanted = {"r": Covered(identity="these")}
+        module._summarize(engine, [HWM], wanted, phases, before)
         return [rows_of(self.warehouse, table) for table in SUMMARY_TABLES], engine.read
 
     def added(self) -> set[str]:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kip_replay.pipelines.analysis import summarize as module
-from kip_replay.pipelines.analysis.counted import Counted
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step, summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
@@ -22,10 +22,9 @@ def summed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Recordings that are summed up, which these tests only note."""
     found: list[str] = []
 
-    def noted(engine: Local, rules: object, wanted: dict[str, str], *_: object) -> None:
+    def noted(engine: Local, rules: object, wanted: dict[str, Covered], *_: object) -> None:
         found.extend(wanted)
-        counted = {name: str(Counted(of, "", 1, 0, {})) for name, of in wanted.items()}
-        done(engine.warehouse, SUMMARIES, counted)
+        done(engine.warehouse, SUMMARIES, {name: str(of) for name, of in wanted.items()})
 
     monkeypatch.setattr(module, "_summarize", noted)
     return found

@@ -10,7 +10,8 @@ from recorded_logs import folder_of
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
+from kip_replay.pipelines.replaying.basis import Options
+from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
@@ -86,20 +87,16 @@ def read_in(warehouse: Warehouse, *recordings: Recording) -> None:
 def replay_new(warehouse: Warehouse, recording: Recording, options: Options = OPTIONS) -> str:
     """Replays what is new; what was said."""
     said: list[str] = []
-    replay_what_is_new(
-        *([recording], Local(warehouse), RULES, options, LATE_AFTER_S, said.append),
-        evidence_s=EVIDENCE_S,
-    )
+    how = (said.append, False, EVIDENCE_S, LATE_AFTER_S)
+    replay([recording], Local(warehouse), RULES, options, *how)
     return "\n".join(said)
 
 
 def close(
     warehouse: Warehouse, recording: Recording, options: Options = OPTIONS, rebuild: bool = False
 ) -> None:
-    replay(
-        *([recording], Local(warehouse), RULES, options, lambda line: None, rebuild),
-        evidence_s=EVIDENCE_S,
-    )
+    how = (lambda line: None, rebuild, EVIDENCE_S)
+    replay([recording], Local(warehouse), RULES, options, *how)
 
 
 def rows_of(

@@ -18,7 +18,7 @@ from small_logs import BROKER, CONTROLLER, write_recording
 from kip_replay.jobs import ingest, run
 from kip_replay.jobs.ingest import KEY_VARIABLE
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.replaying.replay import replay_what_is_new
+from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
@@ -192,9 +192,8 @@ def test_saved_state_tells_no_name(hostile: Path, key: Path, tmp_path: Path) -> 
     assert ingest.main([str(hostile), *options]) in (0, 3)
     warehouse = Warehouse(path)
     recording = write_recording(hostile, {}, {2: "controller-2.log", 11: "broker-11.log.gz"})
-    replay_what_is_new(
-        [recording], Local(warehouse), RULES, {}, 1.0, lambda line: None, evidence_s=1.0
-    )
+    how = (lambda line: None, False, 1.0, 1.0)
+    replay([recording], Local(warehouse), RULES, {}, *how)
     assert warehouse.files(REPLAY_STATE)
     for name, content in _contents(path):
         assert not re.search(b"(?i)acme|alice", content), name

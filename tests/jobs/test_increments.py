@@ -21,12 +21,12 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.replaying import increments
 from kip_replay.pipelines.replaying import replay as replaying
 from kip_replay.pipelines.replaying.increments import GrowingReplay
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.damage import require_whole
+from kip_replay.pipelines.warehouse.steps import Covered, Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
 from kip_replay.replay.log_tables import (
@@ -184,7 +184,7 @@ def test_states_that_were_altered_are_not_used(
 
 
 def other_code(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RuleTexts, "code", lambda steps: "another")
+    patch.setattr(Step, "code", lambda step: "another")
 
 
 def other_dependency(patch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_lines_of_the_last_increment_leave_the_states_before_it(
     """Also where the run that goes back to these is killed before a commit."""
     warehouse = grown.copied(tmp_path / "warehouse")
     replay_new(warehouse, grown.recording)
-    monkeypatch.setattr(increments, "is_late", lambda files, saved: saved.ingest_epoch > 1)
+    monkeypatch.setattr(Covered, "is_late", lambda covered, _: covered.ingest_epoch > 1)
     with pytest.raises(Killed), at_commit(number, killed):
         close(warehouse, grown.recording)
     close(warehouse, grown.recording)

@@ -21,9 +21,8 @@ from kip_replay.pipelines.quality.project import gx, write_project
 from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
 from kip_replay.pipelines.quality.words import Result
-from kip_replay.pipelines.replaying.states import FollowsFrom
 from kip_replay.pipelines.warehouse.data_files import microseconds
-from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
 from kip_replay.replay.tables import TABLES
@@ -319,11 +318,11 @@ def test_sizes_are_bounded_by_what_is_carried(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("follows_from", "success"),
-    [(str(FollowsFrom(1, 1, 0, "rule", "dependencies")), True), (fingerprint("all of it"), False)],
+    ("covered", "success"),
+    [(Covered(identity="rule", is_growing=True), True), (Covered(identity="rule"), False)],
 )
 def test_what_is_not_complete_yet_lacks_no_outcomes(
-    tmp_path: Path, follows_from: str, success: bool
+    tmp_path: Path, covered: Covered, success: bool
 ) -> None:
     """Whether or not any rule has a state: at first nothing is old enough to be replayed."""
     suites = [shipped(f"{name}_conserved") for name in (
@@ -337,7 +336,7 @@ def test_what_is_not_complete_yet_lacks_no_outcomes(
     }
     warehouse = written(tmp_path, rows)
     for rule in {each.suite for each in suites}:
-        warehouse.replace(rule, {"r": follows_from}, {})
+        warehouse.replace(rule, {"r": str(covered)}, {})
     results = checked(warehouse, *suites)
     assert [each.success for each in results] == [success] * 5
 
@@ -354,7 +353,8 @@ def test_a_run_checks_what_is_new_and_its_keys_against_older_rows(tmp_path: Path
         logged = [row("requests", request_id=n, received_at=t) for n, t in at.items()]
         read = {"first_received_at": min(at.values()), "last_completed_at": max(at.values())}
         read |= {"ingest_epoch": hour, "requests": len(at), "content_hash": str(hour)}
-        until = FollowsFrom(microseconds(max(at.values())), hour, 0, "rule", "dependencies")
+        until_us = microseconds(max(at.values()))
+        until = Covered(identity="rule", until_us=until_us, is_growing=True)
         warehouse.replace("hwm_parking", {"r": str(until)}, {})
         files = [row("ingested_files", **read)]
         put(warehouse, "ingest", {REQUESTS: logged, INGESTED_FILES: files})

@@ -11,11 +11,12 @@ from put_rows import Row, contents, put, row
 
 from kip_replay.jobs import report
 from kip_replay.jobs._config import read_config
-from kip_replay.pipelines.analysis.decide import decide, decided, follows_from
+from kip_replay.pipelines.analysis.decide import decide, decided, wanted
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.report.pages import Card, read_pages
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.incremental_fetch.streams import Unknown
 from kip_replay.replay.log_gaps import LOG_GAP
@@ -284,7 +285,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     put(made, "all", rows)
     growing = made.writing(METADATA, ["growing"], [])
     growing.begin()
-    growing.end({"growing": "1 1 0 rule state"})
+    growing.end({"growing": str(Covered(identity="rule", is_growing=True))})
     decide(Local(made), [*CASES], RULES, CONFIG)
     return made
 
@@ -339,7 +340,7 @@ def test_what_is_unknown_is_said_beside_the_figure_or_withholds_it(cards: Any) -
 
 def test_decisions_follow_from_their_limits(tmp_path: Path) -> None:
     def made(config: Any) -> str:
-        return follows_from(Warehouse(tmp_path), ["r"], RULES, config)["r"]
+        return str(wanted(Warehouse(tmp_path), ["r"], RULES, config)["r"])
 
     limited = [
         (name, key) for name in ("report", *(rule.name for rule in RULES)) for key in CONFIG[name]

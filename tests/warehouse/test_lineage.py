@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def code(rule: str) -> str:
-    return lineage.code_of.__wrapped__(BY_NAME[rule].modules)
+    return lineage.code_of.__wrapped__(BY_NAME[rule].step.modules)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,9 @@ def test_a_changed_module_changes_the_rules_that_import_it(
 
 def test_texts_are_of_the_rules_that_read_them() -> None:
     def read(name: str) -> set[str]:
-        return {steps.name for steps in RULES if any(f.endswith(name) for f in steps.files)}
+        return {
+            steps.name for steps in RULES if any(str(f).endswith(name) for f in steps.step.texts)
+        }
 
     assert read("hwm_parking/events.sql") == {"hwm_parking", "lowest_acked_offset"}
     assert read("replaying/topic_names.sql") == {"incremental_fetch", "min_isr_acks"}
