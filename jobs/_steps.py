@@ -14,7 +14,7 @@ from kip_replay.jobs._estimate import expected_s
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
-from kip_replay.pipelines.analysis.summarize import ACCURACY, SUMMARIES, steps_of
+from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
@@ -31,12 +31,30 @@ from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.report.formats import as_markdown
 from kip_replay.pipelines.report.pages import Page
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.tables import TABLES
 
 #: Files that a report follows from, in the report's folder and the rules'.
 _READ = frozenset({".py", ".j2", ".js", ".css", ".sql", ".toml"})
+SUMMED, JUDGED = steps_of(RULES)
+#: The page, which no lineage knows: it ends with what it follows from.
+REPORT = Step(
+    name="report",
+    reads=tuple(TABLES.values()),
+    writes=(),
+    modules=("kip_replay.pipelines.report.page",),
+    texts=tuple(
+        file
+        for file in (
+            *Path(str(files("kip_replay.pipelines.report"))).rglob("*"),
+            *(conf_dir() / "views").glob("*.sql"),
+            *of_rules("**/*"),
+        )
+        if file.suffix in _READ
+    ),
+)
 #: All steps, in their order.
 STEPS: tuple[Step, ...] = (
     INGEST,
@@ -45,12 +63,14 @@ STEPS: tuple[Step, ...] = (
     CLOCKS,
     HELD,
     *(rule.step for rule in RULES),
-    *steps_of(RULES),
+    SUMMED,
+    JUDGED,
     QUALITY,
     DECIDED,
+    REPORT,
 )
 #: The tables that each step writes alone; judgements are of the steps ``accuracy/...``.
-TABLES_OF_STEPS = {step.name: step.writes for step in STEPS if step.name != ACCURACY}
+TABLES_OF_STEPS = {step.name: step.writes for step in STEPS if step not in (JUDGED, REPORT)}
 #: What ``--fail-on`` looks for; a figure that no recording has is not known.
 _FAILED_CHECKS = """
     SELECT concat(metric, ' ', group_value, ' of ', recording) FROM prediction_accuracy
@@ -123,11 +143,7 @@ def report_fingerprint(
     decided = [lineage.get((name, DECIDED.name)) for name in names]
     if None in decided:
         return None
-    report = Path(str(files("kip_replay.pipelines.report"))).rglob("*")
-    views = (conf_dir() / "views").glob("*.sql")
-    read = (each for each in (*report, *views, *of_rules("**/*")) if each.suffix in _READ)
-    code = code_of(("kip_replay.pipelines.report.page",), tuple(map(str, read)))
-    return fingerprint(code, names, dict(kafka_versions), decided)
+    return fingerprint(REPORT.code(), names, dict(kafka_versions), decided)
 
 
 def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:

@@ -43,7 +43,7 @@ from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
 STEP = Step(
     name="quality",
     kind=Kind.BY_TIME,
-    reads=tuple(TABLES.values()),
+    reads=tuple(table for table in TABLES.values() if table not in DECIDED.writes),
     writes=(QUALITY_RESULTS, QUALITY_FAILURES),
     modules=(__name__,),
 )

@@ -10,9 +10,10 @@ from typing import Any
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.warehouse.steps import Kind, Step
+from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import REPLAY_STATE, TABLES
+from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE, TABLES
 
 #: Parts for texts that read names of topic ids.
 NAMES_OF_TOPICS = {
@@ -85,7 +86,7 @@ class RuleTexts:
         return Step(
             name=self.name,
             kind=Kind.KEPT,
-            reads=tuple(TABLES[name] for name in sorted(names & TABLES.keys())),
+            reads=(LOG_GAPS, CLOCK_BOUNDS, *(TABLES[n] for n in sorted(names & TABLES.keys()))),
             writes=(*self.outcomes, REPLAY_STATE),
             modules=(_SEAM, self.rule.start.__module__),
             texts=(*texts, *HELD),

@@ -11,9 +11,12 @@ from markdown_pages import PAGES, named
 from recorded_logs import REPOSITORY
 
 from kip_replay.jobs._cli import Exit
+from kip_replay.jobs._steps import STEPS
 from kip_replay.jobs.run import PARSER
 from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES
 from kip_replay.replay.kafka.request_log.line import Reason
+from kip_replay.replay.tables import LINEAGE, TABLES
+from tools.docs import step_graph
 
 DOCS = REPOSITORY / "docs"
 _LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)]*))?\)")
@@ -42,6 +45,15 @@ def test_every_page_is_reached_from_the_readme() -> None:
         links = {(page.parent / path).resolve() for path, _ in _LINK.findall(page.read_text())}
         left |= {link for link in links if link.suffix == ".md"} - reached
     assert reached >= {*PAGES}
+
+
+def test_the_architecture_page_has_the_graph_of_the_steps() -> None:
+    assert step_graph(STEPS) in (DOCS / "architecture.md").read_text(encoding="utf-8")
+    arrows = re.findall(r"(\w+) --> (\w+)", step_graph(STEPS))
+    names = [step.name for step in STEPS]
+    assert {"ingest", "report"} < {name for arrow in arrows for name in arrow} == {*names}
+    written = {*TABLES.values()} - {LINEAGE}
+    assert written == {table for step in STEPS for table in step.writes}
 
 
 def keys_of_tables(text: str) -> set[str]:
