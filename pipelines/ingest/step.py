@@ -67,8 +67,8 @@ from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
 from kip_replay.pipelines.ingest.whose_log import same_contents, wrong_logs
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
-from kip_replay.pipelines.warehouse.steps import Kind, Step
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import Kind, Step, contents_of, readings_of
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
@@ -396,8 +396,8 @@ def _commit(
     for table in (*typed, REQUESTS):
         writing.append(table, files, done)
     writing.append(INGESTED_FILES, ingested, done)
-    rows = writing.warehouse.rows(INGESTED_FILES, done).to_pylist()
-    writing.end({name: fingerprint(of) for name, of in contents(rows, done).items()})
+    readings = readings_of(writing.warehouse, done)
+    writing.end({name: fingerprint(contents_of(rows)) for name, rows in readings.items()})
 
 
 def _times(parsed: Iterable[Parsed]) -> dict[FileKey, Times]:

@@ -8,7 +8,7 @@ decide no row.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -69,15 +69,3 @@ def _imported(path: Path, name: str) -> list[str]:
         if base.startswith(_ROOT):
             found += [base, *(f"{base}.{each}" for each in re.findall(r"\w+", names))]
     return found
-
-
-def contents(
-    rows: Sequence[dict[str, object]], recordings: Collection[str]
-) -> dict[str, list[str]]:
-    """Returns the content hashes of each recording's logs, sorted, from ingested_files."""
-    return {
-        name: sorted(
-            {f"{r['node_id']}:{r['content_hash']}" for r in rows if r["recording"] == name}
-        )
-        for name in recordings
-    }

@@ -8,6 +8,7 @@ from recorded_logs import REPOSITORY
 
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import lineage
+from kip_replay.pipelines.warehouse.steps import contents_of
 
 BY_NAME = {steps.name: steps for steps in RULES}
 
@@ -72,11 +73,11 @@ def test_what_a_module_begins_to_import_is_part_of_it(folder: Path) -> None:
 
 
 def test_contents_are_the_same_whatever_files_are_called() -> None:
-    def row(name: str, content: str, recording: str = "r") -> dict[str, object]:
-        return {"recording": recording, "node_id": 1, "source_file": name, "content_hash": content}
+    def row(name: str, content: str) -> dict[str, object]:
+        return {"node_id": 1, "source_file": name, "content_hash": content}
 
-    rows = [row("a", "1"), row("b", "2"), row("c", "2"), row("d", "3", "another")]
-    assert lineage.contents(rows, ["r"]) == {"r": ["1:1", "1:2"]}
+    rows = [row("a", "1"), row("b", "2"), row("c", "2")]
+    assert contents_of(rows) == ["1:1", "1:2"]
 
 
 # --- a rule is named in its folders, and by a rule that reads its outcomes ------------------------
