@@ -33,7 +33,7 @@ from kip_replay.replay.outcomes import RECORDED
 BLOCKS = 32
 #: A figure with values in fewer blocks has no interval, nor has a percentile with fewer beyond it,
 #: nor what has too few values or too little time (``SAMPLES_MIN``, ``SHORT_S``).
-SAMPLES_MINEST_BLOCKS, SAMPLES_MINEST_BEYOND = 4, 3
+BLOCKS_MIN, BEYOND_MIN = 4, 3
 _RESAMPLES = 400
 #: Up to this many numbers a histogram has them in a table, which is quicker than searching.
 _CELLS_MAX = 1 << 22
@@ -187,7 +187,7 @@ class Figure:
     @property
     def is_shown(self) -> bool:
         """Enough values lie beyond it for it to say something."""
-        return int(self.counts.sum()) * self.beyond // 1000 >= SAMPLES_MINEST_BEYOND
+        return int(self.counts.sum()) * self.beyond // 1000 >= BEYOND_MIN
 
     def drawn(self, blocks: Used, error: Error) -> Drawn | None:
         """Computes the figure of blocks, all or a part; None where there is not enough data."""
@@ -195,7 +195,7 @@ class Figure:
         if not (
             mine.is_shown
             and mine.counts.sum() >= SAMPLES_MIN
-            and mine.used.sum() >= SAMPLES_MINEST_BLOCKS
+            and mine.used.sum() >= BLOCKS_MIN
             and mine.seconds.sum() >= SHORT_S
         ):
             return None
