@@ -1,8 +1,9 @@
 """A manifest, ``recording.json``, as JSON that says what it means: nothing in it is passed over.
 
 A key that is not known would silently be nothing, and what was meant by it with it. So only these
-are taken: what is read (``ENTRIES``, and ``NODE_ENTRIES`` of a node), how a recording was made
-(``FACTS``, of which the jobs read scenario and seed), and whatever is in the object ``facts``.
+are taken: what is read (``ENTRIES``, also what rules declare, and ``NODE_ENTRIES`` of a node), how
+a recording was made (``FACTS``, of which the jobs read scenario and seed), and whatever is in the
+object ``facts``.
 """
 
 import difflib
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.folders import stated_by_rules
 from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.data_files import partition_folder
 
@@ -46,11 +48,28 @@ class Manifest(msgspec.Struct):
     timezone: _Text | None = None
     nodes: list[Any] = []
     voters: Annotated[list[_Count], msgspec.Meta(min_length=1)] | None = None
-    min_insync_replicas: _Count | None = None
-    broker_heartbeat_interval_ms: _Count | None = None
 
 
-ENTRIES, NODE_ENTRIES = (frozenset(of.__struct_fields__) for of in (Manifest, NodeEntry))
+class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A key that a rule's ``manifest.toml`` declares; ``missing`` says what holds without it."""
+
+    type: Literal["count", "text", "texts"]
+    says: _Text
+    missing: _Text
+
+    def value(self, name: str, manifest: Mapping[str, Any]) -> Any:
+        entry = msgspec.defstruct("Entry", [(name, _TYPES[self.type] | None, None)])
+        return getattr(_converted(manifest, entry, MANIFEST, f"it is {self.says}"), name)
+
+
+#: ``texts`` is an object, such as names in the log to what they stand for.
+_TYPES: dict[str, Any] = {"count": _Count, "text": _Text, "texts": dict[_Text, _Text]}
+RULE_KEYS = {
+    rule: msgspec.convert(keys, dict[str, RuleKey])
+    for rule, keys in stated_by_rules("manifest.toml").items()
+}
+ENTRIES = frozenset(Manifest.__struct_fields__).union(*RULE_KEYS.values())
+NODE_ENTRIES = frozenset(NodeEntry.__struct_fields__)
 _OF_CLUSTER = {"broker_configs", "broker_session_timeout_ms", "cluster_id", "configs", "patched"}
 _OF_CLUSTER |= {"replica_fetch_min_bytes", "replica_fetch_wait_max_ms", "replica_lag_time_max_ms"}
 _OF_CLUSTER |= {"quorum_status", "quorum_status_end", "replication_factor", "session_slots"}
@@ -164,6 +183,18 @@ def entries_of(manifest: Mapping[str, Any]) -> Manifest:
     return _converted(manifest, Manifest, MANIFEST)
 
 
+def rule_facts(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Reads what each rule declares, by rule, without what is not known. Raises UserError."""
+    return {
+        rule: {
+            name: value
+            for name, key in keys.items()
+            if (value := key.value(name, manifest)) is not None
+        }
+        for rule, keys in RULE_KEYS.items()
+    }
+
+
 def node_entry(entry: Any, number: int) -> NodeEntry:
     """Reads the entry of a node, the one of this number from 1. Raises UserError."""
     node_id = entry.get("node_id") if isinstance(entry, dict) else None
@@ -173,12 +204,14 @@ def node_entry(entry: Any, number: int) -> NodeEntry:
     return found
 
 
-def _converted(entries: Any, type_: type[_Entries], where: str) -> _Entries:
+def _converted(
+    entries: Any, type_: type[_Entries], where: str, way_out: str = "see docs/manifest.md"
+) -> _Entries:
     try:
         return msgspec.convert(entries, type_)
     except msgspec.ValidationError as error:
-        roles = "role is broker, controller or broker,controller"
-        way_out = roles if "$.role" in str(error) else "see docs/manifest.md"
+        if "$.role" in str(error):
+            way_out = "role is broker, controller or broker,controller"
         raise UserError(f"{where} is wrong ({error}): {way_out}") from None
 
 

@@ -166,7 +166,7 @@ def fed(
     of = STEPS[rule].rule
     settings = Settings(
         voters={"r": VOTERS},
-        recorded_heartbeat_interval_ms={"r": 2_000},
+        facts={"r": {"lowest_acked_offset": {"broker_heartbeat_interval_ms": 2_000}}},
         log_gaps={"r": [*gaps]} if gaps else {},
         options={rule: options},
     )

@@ -48,16 +48,18 @@ def test_a_manifest_is_read(tmp_path: Path) -> None:
         Node(11, "broker", ("b.log",), "Europe/Berlin"),
     )
     assert (recording.voters, recording.controller_ids) == ((1, 2, 3), (1,))
-    assert (recording.min_insync_replicas, recording.broker_heartbeat_interval_ms) == (2, 2000)
+    assert recording.facts["min_isr_acks"] == {"min_insync_replicas": 2}
+    assert recording.facts["lowest_acked_offset"] == {"broker_heartbeat_interval_ms": 2000}
     assert recording.extra == {"seed": 7}
     assert load_recording(tmp_path / "recording.json") == recording
 
 
 def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
-    left_out = ("kafka_version", "voters", "min_insync_replicas", "broker_heartbeat_interval_ms")
-    recording = load_recording(folder_with(tmp_path / "r", name=None, **dict.fromkeys(left_out)))
+    left_out = ("name", "kafka_version", "voters", "min_insync_replicas")
+    recording = load_recording(folder_with(tmp_path / "r", **dict.fromkeys(left_out)))
     assert recording.name == "r"  # its folder's
-    assert [getattr(recording, name) for name in left_out] == [None] * 4
+    assert (recording.kafka_version, recording.voters) == (None, None)
+    assert recording.facts["min_isr_acks"] == {}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,10 @@ def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
         ({"timezone": 1}, r"got `int` - at `\$\.timezone`"),
         ({"voters": "1,2"}, r"Expected `array \| null`, got `str` - at `\$\.voters`"),
         ({"voters": []}, "Expected `array` of length >= 1"),
-        ({"min_insync_replicas": "2"}, r"got `str` - at `\$\.min_insync_replicas`"),
+        (
+            {"min_insync_replicas": "2"},
+            r"got `str` - at `\$\.min_.*`\): it is the brokers' default",
+        ),
         ({"min_insync_replicas": -1}, "Expected `int` >= 0"),
         ({"min_insync_replicas": 2**31}, "Expected `int` <= 2147483647"),
         ({"nodes": [NODES[0] | {"role": "leader"}]}, "value 'leader' .*: role is broker, con"),
