@@ -19,7 +19,9 @@ from kip_replay.pipelines.ingest.manifest import (
     ENTRIES,
     MANIFEST,
     Manifest,
+    RuleFacts,
     entries_of,
+    hidden_facts,
     is_id,
     node_entry,
     read_manifest,
@@ -28,6 +30,7 @@ from kip_replay.pipelines.ingest.manifest import (
     version,
 )
 from kip_replay.pipelines.storage import Place, place_of
+from kip_replay.replay.kafka.request_log import Pseudonyms
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Recording:
     path: Place | None = None
     kafka_version: str | None = None
     voters: tuple[int, ...] | None = None
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    facts: RuleFacts = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     since: datetime | None = None
     until: datetime | None = None
@@ -82,6 +85,11 @@ class Recording:
     @property
     def controller_ids(self) -> tuple[int, ...]:
         return tuple(sorted(node.node_id for node in self.nodes if node.is_controller))
+
+    def hidden(self, pseudonyms: Pseudonyms | None) -> "Recording":
+        if pseudonyms is None:
+            return self
+        return replace(self, facts=hidden_facts(self.facts, pseudonyms))
 
 
 @dataclass(frozen=True)
