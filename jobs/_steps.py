@@ -29,7 +29,7 @@ from kip_replay.pipelines.report.pages import Page
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES, OBSERVATIONS
+from kip_replay.replay.log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     CLOCK_BOUNDS,
@@ -45,7 +45,6 @@ _READ = frozenset({".py", ".j2", ".js", ".css", ".sql", ".toml"})
 #: The tables that each step writes; what is judged by other recordings is in ``accuracy/...``.
 TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
-    "client_observations": OBSERVATIONS,
     LOG_GAPS_STEP: (LOG_GAPS,),
     HELD: HELD_TABLES,
     CLOCKS: (CLOCK_BOUNDS, REPLAY_STATE),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -17,7 +18,8 @@ is ever null.
 
 
 def table_page() -> str:
-    return "\n".join([_HEAD, *(line for table in TABLES.values() for line in _section(table))])
+    shown = [table for table in TABLES.values() if table not in OBSERVATIONS]
+    return "\n".join([_HEAD, *(line for table in shown for line in _section(table))])
 
 
 def _section(table: Table) -> Iterator[str]:
