@@ -81,6 +81,7 @@ lint: setup ## check format, types, words and the borders between the packages
 	@$(BIN)/python -m tools.words
 
 docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
+	@PYTHONPATH=tests $(BIN)/python -m truth $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.docs > docs/tables.md
 	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy

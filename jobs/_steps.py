@@ -18,7 +18,6 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
-from kip_replay.pipelines.ingest.client_observations import STEP as OBSERVATIONS
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import STEP as INGEST
 from kip_replay.pipelines.quality import QualitySettings
@@ -58,7 +57,6 @@ REPORT = Step(
 #: All steps, in their order.
 STEPS: tuple[Step, ...] = (
     INGEST,
-    OBSERVATIONS,
     LOG_GAPS,
     CLOCKS,
     HELD,

@@ -15,7 +15,6 @@ from kip_replay.jobs._parser import KEY_VARIABLE as KEY_VARIABLE
 from kip_replay.jobs._steps import expect_stages
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
@@ -91,7 +90,6 @@ def read_logs(
             raise
         read = [lines for [lines] in job.of_each(one, [[each] for each in recordings])]
         recordings = [r for r in recordings if r.name in {lines.recording for lines in read}]
-    ingest_client_observations(recordings, engine.warehouse, pseudonyms)
     _say_rejected(read, engine.warehouse)
     return read
 

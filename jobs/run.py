@@ -63,10 +63,12 @@ PARSER = JobParser(
 def work(job: Job) -> Exit:
     watch = Stopwatch()
     # Reports what is wrong or missing before Spark starts.
-    pseudonyms_of(job.arguments)
+    pseudonyms = pseudonyms_of(job.arguments)
     replay_options(job.config)
     expected = quality_settings(job.config)
-    found = job.of_each(lambda r: (r, voters_of(r), find_log_files(r)), job.recordings())
+    found = job.of_each(
+        lambda r: (r.hidden(pseudonyms), voters_of(r), find_log_files(r)), job.recordings()
+    )
     recordings, files = [r for r, *_ in found], [file for *_, of in found for file in of]
     log_bytes = log_bytes_of(files)
     expect_stages(job, log_bytes)

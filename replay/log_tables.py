@@ -398,7 +398,7 @@ FETCH_REQUEST_PARTITION = _element(FETCHES, "request_partitions")
 FETCH_RESPONSE_PARTITION = _element(FETCHES, "response_partitions")
 NODE_ENDPOINT = _element(FETCHES, "node_endpoints")
 
-#: What a recording may have beside its logs: truth, to judge by.
+#: What this project's own recordings have beside their logs: truth, to judge by (tests/truth.py).
 OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS, LOWEST_ACKED_OBSERVATIONS)
 
 #: What is typed of the lines, a table for each kind of body.

@@ -30,16 +30,15 @@ class Replay(Protocol):
 class Settings:
     """Holds what the replays of all rules get besides the log.
 
-    Facts by recording: ``voters`` (ids), ``default_min_insync_replicas`` and
-    ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open),
-    ``steady_phases`` (a log alone does not state its phases), ``log_gaps`` (a replay knows of a
-    gap from its beginning on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the
-    active controller's). ``options``: of each rule by name, its section of the configuration.
+    By recording: ``voters`` (ids), ``facts`` (of each rule by name, what the manifest has under
+    the keys that its folder declares; they only fill what logs leave open), ``steady_phases`` (a
+    log alone does not state its phases), ``log_gaps`` (a replay knows of a gap from its beginning
+    on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the active controller's).
+    ``options``: of each rule by name, its section of the configuration.
     """
 
     voters: Mapping[str, Sequence[int]]
-    default_min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
-    recorded_heartbeat_interval_ms: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     steady_phases: Mapping[str, SteadyPhase] = field(default_factory=dict)
     log_gaps: Gaps = field(default_factory=dict)
     clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -49,9 +48,12 @@ class Settings:
         """Returns an option of a rule; ``default`` where it is not configured."""
         return self.options.get(rule, {}).get(name, default)
 
+    def facts_of(self, rule: str, recording: str) -> Mapping[str, Any]:
+        return self.facts.get(recording, {}).get(rule, {})
+
     def identity(self, rule: "Rule", recording: str) -> list[object]:
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
-        return [facts, self.options.get(rule.name, {})]
+        return [facts, self.facts_of(rule.name, recording), self.options.get(rule.name, {})]
 
 
 @dataclass(frozen=True)

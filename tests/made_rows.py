@@ -14,7 +14,7 @@ _VALUES: dict[str, list[Any]] = {
     "rule": ["hwm_parking"],
     "verdict": ["replayed", "replayed", "unknown", "not_applicable"],
     "phase": ["steady", "steady", "starting"],
-    "variant": ["recorded", "with_kip_1166", "lowest_acked_offset", "finest_evidence", "estimated"],
+    "variant": ["recorded", "with_kip_1166", "lowest_acked_offset", "estimated"],
     "evidence": ["heartbeat", "estimated"],
     "parameter": ["none", "none", "session_slots"],
     "parameter_value": [8, 16],

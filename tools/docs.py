@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kip_replay.jobs._steps import STEPS
 from kip_replay.pipelines.warehouse.steps import Step
+from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 from tools.printed import DOCS, fill
@@ -23,7 +24,8 @@ is ever null.
 
 
 def table_page() -> str:
-    return "\n".join([_HEAD, *(line for table in TABLES.values() for line in _section(table))])
+    shown = [table for table in TABLES.values() if table not in OBSERVATIONS]
+    return "\n".join([_HEAD, *(line for table in shown for line in _section(table))])
 
 
 def _section(table: Table) -> Iterator[str]:

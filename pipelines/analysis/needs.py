@@ -2,9 +2,9 @@
 
 Each rule states in its ``needs.toml`` what a log must show. One without such a file is not listed.
 ``of`` is the role of the nodes whose logs are looked at, ``shows`` a condition in DuckDB's SQL on a
-parsed line (replay/kafka/request_log/parsed_line.py). ``helps``: the rule is replayed without, and
-less is known. ``open``, without these: a query whose rows are sentences on what began before the
-logs and is in none of the samples.
+parsed line (replay/kafka/request_log/parsed_line.py). ``stated``: the key of its ``manifest.toml``
+that makes up for it. ``helps``: the rule is replayed without, and less is known. ``open``, without
+these: a query whose rows are sentences on what began before the logs and is in none of the samples.
 """
 
 import tomllib
@@ -37,6 +37,8 @@ def answerable(found: Overview) -> list[Answerable]:
             for need in tomllib.loads(file.read_text(encoding="utf-8"))["needs"]:
                 if query := need.get("open"):
                     rule.open += [text for (text,) in database.execute(query).fetchall()]
+                elif need.get("stated") in found.recording.facts.get(rule.rule, ()):
+                    continue  # the manifest has it
                 elif lack := _lack(need, database, found):
                     (rule.helpful if need.get("helps") else rule.missing).append(lack)
             rules.append(rule)
@@ -49,9 +51,6 @@ def _lack(
     """A sentence on what is not there, None where it is."""
     roles = need["of"].split(",")
     nodes = [each.node.node_id for each in found.nodes if {*each.role.split(",")} & {*roles}]
-    stated = need.get("stated")
-    if stated and getattr(found.recording, stated) is not None:
-        return None
     query = f"SELECT count(*) FROM sample WHERE node_id IN (SELECT unnest(?)) AND ({need['shows']})"
     row = database.execute(query, [nodes]).fetchone()
     if row and row[0]:

@@ -1,22 +1,26 @@
 """A manifest, ``recording.json``, as JSON that says what it means: nothing in it is passed over.
 
 A key that is not known would silently be nothing, and what was meant by it with it. So only these
-are taken: what is read (``ENTRIES``, and ``NODE_ENTRIES`` of a node), how a recording was made
-(``FACTS``, of which the jobs read scenario and seed), and whatever is in the object ``facts``.
+are taken: what is read (``ENTRIES``, also what rules declare, and ``NODE_ENTRIES`` of a node), how
+a recording was made (``FACTS``, of which the jobs read scenario and seed), and whatever is in the
+object ``facts``.
 """
 
 import difflib
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Collection, Iterator, Mapping
+from ipaddress import ip_network
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.folders import stated_by_rules
 from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.data_files import partition_folder
+from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 
 MANIFEST = "recording.json"
 _Entries = TypeVar("_Entries")
@@ -46,11 +50,30 @@ class Manifest(msgspec.Struct):
     timezone: _Text | None = None
     nodes: list[Any] = []
     voters: Annotated[list[_Count], msgspec.Meta(min_length=1)] | None = None
-    min_insync_replicas: _Count | None = None
-    broker_heartbeat_interval_ms: _Count | None = None
 
 
-ENTRIES, NODE_ENTRIES = (frozenset(of.__struct_fields__) for of in (Manifest, NodeEntry))
+class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A key that a rule's ``manifest.toml`` declares; ``missing`` says what holds without it."""
+
+    type: Literal["count", "text", "texts"]
+    says: _Text
+    missing: _Text
+
+    def value(self, name: str, manifest: Mapping[str, Any]) -> Any:
+        entry = msgspec.defstruct("Entry", [(name, _TYPES[self.type] | None, None)])
+        return getattr(_converted(manifest, entry, MANIFEST, f"it is {self.says}"), name)
+
+
+#: ``texts``: an object, of names in the log (client ids, addresses or their ranges) to texts.
+_TYPES: dict[str, Any] = {"count": _Count, "text": _Text, "texts": dict[_Text, _Text]}
+#: What recordings state, by rule and key.
+RuleFacts: TypeAlias = Mapping[str, Mapping[str, Any]]
+RULE_KEYS = {
+    rule: msgspec.convert(keys, dict[str, RuleKey])
+    for rule, keys in stated_by_rules("manifest.toml").items()
+}
+ENTRIES = frozenset(Manifest.__struct_fields__).union(*RULE_KEYS.values())
+NODE_ENTRIES = frozenset(NodeEntry.__struct_fields__)
 _OF_CLUSTER = {"broker_configs", "broker_session_timeout_ms", "cluster_id", "configs", "patched"}
 _OF_CLUSTER |= {"replica_fetch_min_bytes", "replica_fetch_wait_max_ms", "replica_lag_time_max_ms"}
 _OF_CLUSTER |= {"quorum_status", "quorum_status_end", "replication_factor", "session_slots"}
@@ -62,6 +85,8 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: A path, where a name becomes a file's: of separators, of dots alone, with a drive.
 _NO_NAME = re.compile(r"[/\\]|^\.+$|^[A-Za-z]:")
 _VERSION = re.compile(r"\d+(\.\d+)+([-.+_][\w.+-]+)?", re.ASCII)
+#: Addresses of a range, such as of a zone's network.
+_RANGE_MAX = 1 << 16
 #: No manifest is as long: a log is, which would be in memory as a whole.
 _MANIFEST_BYTES_MAX = 64 << 20
 
@@ -164,6 +189,53 @@ def entries_of(manifest: Mapping[str, Any]) -> Manifest:
     return _converted(manifest, Manifest, MANIFEST)
 
 
+def rule_facts(manifest: Mapping[str, Any]) -> RuleFacts:
+    """Reads what each rule declares, by rule, without what is not known. Raises UserError."""
+    return {
+        rule: {
+            name: value
+            for name, key in keys.items()
+            if (value := key.value(name, manifest)) is not None
+        }
+        for rule, keys in RULE_KEYS.items()
+    }
+
+
+def hidden_facts(facts: RuleFacts, pseudonyms: Pseudonyms) -> RuleFacts:
+    """Replaces names as those of the logs are, an address range by its addresses.
+
+    So what joins a fact with a log, or a zone with a broker's rack, still does. Raises UserError.
+    """
+    name = Anonymous(pseudonyms).client_id
+    hidden: dict[str, dict[str, Any]] = {}
+    for rule, of_rule in facts.items():
+        hidden[rule] = {**of_rule}
+        for key, value in of_rule.items():
+            if isinstance(value, str):
+                hidden[rule][key] = name(value)
+            elif isinstance(value, dict):
+                names = ((each, text) for names, text in value.items() for each in _members(names))
+                hidden[rule][key] = {name(each): name(text) for each, text in names}
+    return hidden
+
+
+def _members(names: str) -> Iterator[str]:
+    """Yields the addresses of a range, as logs have them; else the name."""
+    try:
+        network = ip_network(names, strict=False) if "/" in names else None
+    except ValueError:
+        network = None
+    if network is None:
+        yield names
+    elif network.num_addresses > _RANGE_MAX:
+        raise UserError(
+            f"{names} in {MANIFEST} has more than {_RANGE_MAX:,} addresses, which --anonymize "
+            "replaces one by one: write smaller ranges, or client ids"
+        )
+    else:
+        yield from map(str, network)
+
+
 def node_entry(entry: Any, number: int) -> NodeEntry:
     """Reads the entry of a node, the one of this number from 1. Raises UserError."""
     node_id = entry.get("node_id") if isinstance(entry, dict) else None
@@ -173,12 +245,14 @@ def node_entry(entry: Any, number: int) -> NodeEntry:
     return found
 
 
-def _converted(entries: Any, type_: type[_Entries], where: str) -> _Entries:
+def _converted(
+    entries: Any, type_: type[_Entries], where: str, way_out: str = "see docs/manifest.md"
+) -> _Entries:
     try:
         return msgspec.convert(entries, type_)
     except msgspec.ValidationError as error:
-        roles = "role is broker, controller or broker,controller"
-        way_out = roles if "$.role" in str(error) else "see docs/manifest.md"
+        if "$.role" in str(error):
+            way_out = "role is broker, controller or broker,controller"
         raise UserError(f"{where} is wrong ({error}): {way_out}") from None
 
 

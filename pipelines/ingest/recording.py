@@ -1,7 +1,7 @@
 """A recording: the request logs of one cluster over one span of time, and what they do not hold.
 
 It is described by ``recording.json`` in its folder (docs/manifest.md), by ``--node ID=PATH``
-options, or by both; then the options win. A rule states what it needs beside ``nodes``.
+options, or by both; then the options win. What a rule needs besides, its folder declares.
 """
 
 import re
@@ -19,14 +19,18 @@ from kip_replay.pipelines.ingest.manifest import (
     ENTRIES,
     MANIFEST,
     Manifest,
+    RuleFacts,
     entries_of,
+    hidden_facts,
     is_id,
     node_entry,
     read_manifest,
     require_name,
+    rule_facts,
     version,
 )
 from kip_replay.pipelines.storage import Place, place_of
+from kip_replay.replay.kafka.request_log import Pseudonyms
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Recording:
-    """Describes a recording: its name, its logs, and what the logs do not hold."""
+    """Describes a recording: its name, its logs, and what the logs do not hold.
+
+    ``facts``: what the manifest has under the keys that rules declare, by rule and key.
+    """
 
     name: str
     timezone: str
@@ -66,8 +73,7 @@ class Recording:
     path: Place | None = None
     kafka_version: str | None = None
     voters: tuple[int, ...] | None = None
-    min_insync_replicas: int | None = None
-    broker_heartbeat_interval_ms: int | None = None
+    facts: RuleFacts = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     since: datetime | None = None
     until: datetime | None = None
@@ -79,6 +85,11 @@ class Recording:
     @property
     def controller_ids(self) -> tuple[int, ...]:
         return tuple(sorted(node.node_id for node in self.nodes if node.is_controller))
+
+    def hidden(self, pseudonyms: Pseudonyms | None) -> "Recording":
+        if pseudonyms is None:
+            return self
+        return replace(self, facts=hidden_facts(self.facts, pseudonyms))
 
 
 @dataclass(frozen=True)
@@ -172,8 +183,7 @@ def load_recording(
         path=folder,
         kafka_version=version(options.kafka_version or manifest.kafka_version),
         voters=voters,
-        min_insync_replicas=manifest.min_insync_replicas,
-        broker_heartbeat_interval_ms=manifest.broker_heartbeat_interval_ms,
+        facts=rule_facts(whole),
         extra={k: v for k, v in whole.items() if k not in ENTRIES},
         since=since,
         until=until,

@@ -43,12 +43,9 @@ class Basis:
         warehouse, self._rules = engine.warehouse, rules
         names = [r.name for r in recordings]
         self.readings = readings_of(warehouse, names)
-        replicas = {r.name: r.min_insync_replicas for r in recordings}
-        intervals = {r.name: r.broker_heartbeat_interval_ms for r in recordings}
         self.settings = Settings(
             voters={r.name: voters_of(r) for r in recordings},
-            default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
-            recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
+            facts={r.name: r.facts for r in recordings},
             steady_phases=steady_phases(engine, names),
             log_gaps=log_gaps(warehouse, names),
             clocks_apart=nodes_apart(warehouse.rows(CLOCK_BOUNDS, names).to_pylist()),

@@ -18,9 +18,6 @@ Variants of ``metadata_write_outcomes``:
 ``lowest_acked_offset``
     the recorded heartbeats; with parameter ``broker_heartbeat_interval_ms``, simulated ones, and
     brokers that learn of commits when they really did.
-``finest_evidence``
-    the recorded heartbeats, but the controller counts what Raft FETCHes show as well, wherever the
-    next heartbeat does not deny it: how much of the cost lies in reports that come every 2 s only.
 ``estimated``
     no protocol: when brokers showed the write to clients, as ``applying`` estimates it. A broker
     that was frozen and fenced for it, which the others do not wait for, shows old metadata
@@ -29,7 +26,7 @@ Variants of ``metadata_write_outcomes``:
     simulated heartbeats, and brokers that learn of commits as ``hwm_parking`` replays it.
 
 In simulated variants ``applied_everywhere_at`` is the model's own (learned, plus each broker's
-delay); with heartbeats and the finest evidence it is the latest moment that these leave.
+delay); with heartbeats it is the latest moment that these leave.
 
 Gaps in the log
 ---------------
@@ -66,7 +63,6 @@ Assumptions, and where they can fail
 from .replay import LowestAckedOffset as LowestAckedOffset
 from .state import Settings as Settings
 from .tables import ESTIMATED as ESTIMATED
-from .tables import FINEST_EVIDENCE as FINEST_EVIDENCE
 from .tables import HEARTBEAT_INTERVAL as HEARTBEAT_INTERVAL
 from .tables import LOWEST_ACKED as LOWEST_ACKED
 from .tables import RULE as RULE

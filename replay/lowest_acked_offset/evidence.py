@@ -19,8 +19,7 @@
     the sender's own log end.
 
 A broker can be slow: a topic of 192 partitions takes seconds to apply. So what a FETCH shows is
-taken back where the next heartbeat denies it, and does not count at all while a heartbeat has shown
-the broker to be later than the grace.
+taken back where the next heartbeat denies it.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -148,24 +147,17 @@ class BrokerEvidence(msgspec.Struct):
     last_seen_us: int = 0
     last_fetch_us: int | None = None
     last_response_us: int = 0
-    is_slow: bool = False
     #: (arrival, offset) of FETCHes that know more, whose time to apply has not begun to run out.
     learned: list[tuple[int, int]] = []
     #: By then it has applied what FETCHes knew up to this offset.
     due_us: int = 0
     due_offset: int = -1
-    #: Until then heartbeats have confirmed or denied it.
-    confirmed_us: int = 0
     #: It works on something up to this offset, and the log does not show how much that is.
     busy_offset: int | None = None
     #: (behind this offset, up to this one, learned when) of what FETCHes show meanwhile: nothing.
     unknown: list[tuple[int, int, int]] = []
 
-    def heartbeat(self, row: Event, replicas: Replicas) -> list[tuple[int, int]]:
-        """Takes a heartbeat, which confirms or denies what has become due since the one before.
-
-        Returns which offsets were applied by when.
-        """
+    def heartbeat(self, row: Event, replicas: Replicas) -> None:
         at, offset = row.received_us, row.offset
         self._see(at)
         bounds = self.bounds[HEARTBEAT]
@@ -173,12 +165,9 @@ class BrokerEvidence(msgspec.Struct):
         bounds.not_applied.add(offset + 1, min(self.last_response_us, at))
         self.reported.add(offset + 1, at)
         self.last_response_us = row.at_us
-        due = self.confirm(at, replicas)
+        self.confirm(at, replicas)
         if self.busy_offset is not None and offset >= self.busy_offset:
             self.busy_offset = None
-        overdue = self.bounds[FETCH_HIGH_WATERMARK].applied.value(at)
-        self.is_slow = overdue is not None and overdue > offset
-        return [*((due_us, min(due_offset, offset)) for due_us, due_offset in due), (at, offset)]
 
     def api_versions(self, row: Event) -> None:
         bounds = self.bounds[API_VERSIONS]
@@ -201,13 +190,13 @@ class BrokerEvidence(msgspec.Struct):
             self.learned.append((at, committed - 1))
         self.last_fetch_us = row.dequeued_us
 
-    def confirm(self, until: int, replicas: Replicas) -> list[tuple[int, int]]:
-        """Returns what FETCHes show and no heartbeat has denied up to a time.
+    def confirm(self, until: int, replicas: Replicas) -> None:
+        """Takes what FETCHes show up to a time.
 
         Not sooner than the grace: only by then it is sure to be known what the controller has
         responded to.
         """
-        applied, since = self.bounds[FETCH_HIGH_WATERMARK].applied, self.confirmed_us
+        applied = self.bounds[FETCH_HIGH_WATERMARK].applied
         while self.learned and self.learned[0][0] + APPLY_GRACE_US <= until:
             at, offset = self.learned.pop(0)
             work_us, unknown_offset = replicas.between(self.due_offset, offset)
@@ -221,11 +210,6 @@ class BrokerEvidence(msgspec.Struct):
             else:
                 self.unknown.append((self.due_offset, offset, at))
             self.due_offset = offset
-        self.confirmed_us = max(since, until)
-        if self.is_slow:
-            return []
-        begin, end = (bisect_right(applied.at, at) for at in (since, self.confirmed_us))
-        return list(zip(applied.at[begin:end], applied.values[begin:end], strict=True))
 
     def is_unknown(self, offset: int) -> bool:
         """Says whether what FETCHes show of an offset depends on work that no line shows."""

@@ -17,7 +17,6 @@ from .state import State
 from .tables import (
     AS_RECORDED,
     ESTIMATED,
-    FINEST_EVIDENCE,
     HEARTBEAT_INTERVAL,
     VISIBLE,
     AppliedOffset,
@@ -121,9 +120,6 @@ class FollowedWrite(NamedTuple):
         rests_us = SIMULATED_ON_US if variant.parameter == HEARTBEAT_INTERVAL else 0
         if not manager.is_warm(responded_us):
             outcome.make_unknown(self.state.uncertain)
-            return
-        if variant.name == FINEST_EVIDENCE and unlearned is not None:
-            outcome.make_unknown(unlearned)
             return
         if self.front.hides(followed, rests_us):
             outcome.make_unknown(reasons.LOG_GAP)

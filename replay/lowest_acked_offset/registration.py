@@ -15,7 +15,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     of_cluster = state.Settings(
         settings.voters[recording],
         settings.option(tables.RULE, tables.HEARTBEAT_INTERVAL),
-        settings.recorded_heartbeat_interval_ms.get(recording),
+        settings.facts_of(tables.RULE, recording).get(tables.HEARTBEAT_INTERVAL),
         settings.option(tables.RULE, "counts_stopping_brokers", False),
         settings.log_gaps.get(recording, ()),
         replica_apply_ms=settings.option(tables.RULE, "replica_apply_ms", REPLICA_APPLY_MS),
@@ -30,7 +30,7 @@ RULE = Rule(
     input_schema=INPUT_SCHEMA,
     tables=tuple(tables.OUTCOMES.values()),
     start=_start,
-    facts=("voters", "recorded_heartbeat_interval_ms", "clocks_apart"),
+    facts=("voters", "clocks_apart"),
     sweeps={tables.HEARTBEAT_INTERVAL: 1},
     switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},

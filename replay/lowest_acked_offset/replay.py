@@ -178,10 +178,8 @@ class LowestAckedOffset:
         response = state.recorded.heartbeat(heartbeat)
         self._emit([heartbeat_outcome(row, response, state.uncertain)])
         broker = state.broker(row.broker_id)
-        for at, offset in broker.evidence.heartbeat(row, state.replicas):
-            state.finest.apply(at, row.broker_id, offset)
+        broker.evidence.heartbeat(row, state.replicas)
         broker.heartbeat(row)
-        state.finest.heartbeat(heartbeat)
         state.estimated.keep_serving(heartbeat._replace(is_fenced=not broker.is_running))
         if state.simulations:
             is_steady = state.heartbeats.heartbeat(row.received_us, heartbeat, row.want_fence)
@@ -197,15 +195,12 @@ class LowestAckedOffset:
         state.recorded.advance(front.until_us)
         certain = (state.recorded, state.uncertain)
         for broker_id, broker in sorted(state.brokers.items()):
-            # What FETCHes show and no heartbeat denied.
             if not front.is_gap:
-                for at, offset in broker.evidence.confirm(final_us, state.replicas):
-                    state.finest.apply(at, broker_id, offset)
+                broker.evidence.confirm(final_us, state.replicas)
             for estimate in broker.estimate(front, state.replicas, certain):
                 self._emit([applied_offset(broker_id, estimate)])
                 if estimate.shown_us is not None:
                     state.estimated.apply(estimate.shown_us, broker_id, estimate.offset)
-        state.finest.advance(final_us)
         state.estimated.advance(final_us)
         self._emit(shown_everywhere(state))
         self._simulate(front)

@@ -21,7 +21,7 @@ from .reasons import (
     UNKNOWN_WORK,
 )
 from .simulation import LEARNED_OF, Informed, Recorded, Simulation
-from .tables import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from .tables import ESTIMATED, HEARTBEAT_INTERVAL, LOWEST_ACKED
 from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding, Offsets, Write
 
 #: How often the replay moves on, in rows of the log.
@@ -49,7 +49,6 @@ class Settings(NamedTuple):
 class State(msgspec.Struct):
     committed: CommittedOffsets
     recorded: BrokerHeartbeatManager
-    finest: Informed
     estimated: Informed
     heartbeats: Recorded
     #: One for each interval.
@@ -81,7 +80,6 @@ class State(msgspec.Struct):
         return cls(
             committed=CommittedOffsets(frozenset(settings.voters)),
             recorded=manager(),
-            finest=Informed(manager(counts_fetches=True)),
             estimated=Informed(manager(counts_fetches=True)),
             heartbeats=Recorded(None if interval_ms is None else interval_ms * 1000),
             simulations=[
@@ -106,7 +104,6 @@ class State(msgspec.Struct):
 
     def managers(self) -> Iterator[tuple[Variant, BrokerHeartbeatManager]]:
         yield Variant(LOWEST_ACKED), self.recorded
-        yield Variant(FINEST_EVIDENCE), self.finest.manager
         yield Variant(ESTIMATED), self.estimated.manager
         for simulation in self.simulations:
             for name, learned in LEARNED_OF.items():
@@ -176,9 +173,6 @@ class State(msgspec.Struct):
             return None
         if variant.name == ESTIMATED:
             return self.unestimated(offsets.high, write.until_us)
-        if variant.name == FINEST_EVIDENCE:
-            evidence = (self.broker(broker_id).evidence for broker_id in self.recorded.brokers)
-            return UNKNOWN_WORK if any(e.is_unknown(offsets.high) for e in evidence) else None
         is_simulated = variant.parameter == HEARTBEAT_INTERVAL
         learned, brokers = LEARNED_OF[variant.name], self.heartbeats.brokers.values()
         return NOT_LEARNED if is_simulated and not any(learned in b.due for b in brokers) else None

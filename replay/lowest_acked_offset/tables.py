@@ -19,7 +19,6 @@ from ..table import REQUEST_ID, Table
 
 RULE = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"
-FINEST_EVIDENCE = "finest_evidence"
 #: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
 ESTIMATED = "estimated"
 HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"

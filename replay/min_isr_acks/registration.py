@@ -15,7 +15,7 @@ from .replay import MinIsrAcks
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording, node_id = str(key["recording"]), int(key["node_id"])
-    default = settings.default_min_insync_replicas.get(recording)
+    default = settings.facts_of(min_isr_acks.RULE, recording).get("min_insync_replicas")
     rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, "min_insync_replicas"))
     gaps = [gap for gap in settings.log_gaps.get(recording, ()) if gap.node_id == node_id]
     of_node = partial(MinIsrAcks, node_id, rules, default, gaps=gaps)
@@ -37,7 +37,7 @@ RULE = Rule(
     input_schema=min_isr_acks.INPUT_SCHEMA,
     tables=(PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES),
     start=_start,
-    facts=("voters", "default_min_insync_replicas", "clocks_apart"),
+    facts=("voters", "clocks_apart"),
     sweeps={"min_insync_replicas": 1},
     comparison=Comparison(
         times_of("replica_id", (Kind.METADATA, Kind.CONFIG)),

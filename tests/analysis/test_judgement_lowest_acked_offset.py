@@ -16,7 +16,6 @@ from kip_replay.replay.log_tables import (
 )
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
-    FINEST_EVIDENCE,
     HEARTBEAT_INTERVAL,
     LOWEST_ACKED,
 )
@@ -103,7 +102,7 @@ def test_claims_that_brokers_deny() -> None:
         # These claim nothing.
         claim("denied", 12, None),
         claim("denied", 13, 20, verdict=Verdict.UNKNOWN.value),
-        claim("denied", 14, 20, variant=FINEST_EVIDENCE),
+        claim("denied", 14, 20, variant=ESTIMATED),
         claim("denied", 16, 20, evidence=ESTIMATED),
         claim("denied", 15, 20, parameter=HEARTBEAT_INTERVAL, parameter_value=500),
     ]

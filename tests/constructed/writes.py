@@ -9,7 +9,6 @@ from constructed import STEADY_S, Row, at, row, rule_steps
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, CLIENT_OBSERVATIONS
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
-    FINEST_EVIDENCE,
     HEARTBEAT_INTERVAL,
     LOWEST_ACKED,
 )
@@ -68,7 +67,6 @@ WRITES = [
     written(STEADY_S[0] - 0.001, 9e6, 9e6),
     written(STEADY_S[1], 9e6, 9e6),
     written(60, 9e6, 9e6, verdict=Verdict.NOT_APPLICABLE.value),
-    written(60, 11.0, 9e6, variant=FINEST_EVIDENCE),
     *(estimated(write) for write in PLAIN),
     # 2000 and 2080 are within 5 % of the recorded 2000.5; the nearer one is meant.
     *swept(500, 0.4),

@@ -13,7 +13,7 @@ from recorded_logs import REPOSITORY
 from kip_replay.jobs._cli import Exit
 from kip_replay.jobs._steps import STEPS
 from kip_replay.jobs.run import PARSER
-from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES
+from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES, RULE_KEYS
 from kip_replay.replay.kafka.request_log.line import Reason
 from kip_replay.replay.tables import LINEAGE, TABLES
 from tools.docs import step_graph
@@ -66,6 +66,8 @@ def test_the_manifest_page_has_the_keys_that_are_read() -> None:
     of_node, _, rest = rest.partition("## How it was made")
     made, _, command_line = rest.partition("## Without a manifest")
     assert keys_of_tables(of_recording) == ENTRIES
+    of_rules = [key for keys in RULE_KEYS.values() for key in keys.items()]
+    assert all(f"| `{n}` | {key.says} | {key.missing} |" in of_recording for n, key in of_rules)
     assert keys_of_tables(of_node) == NODE_ENTRIES
     facts = made.rpartition("\n\n`")[2]
     assert {*re.findall(r"\w+", facts)} == FACTS

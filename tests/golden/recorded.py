@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import truth
 from emitted import rows_of
 from recorded_logs import folder_of
 
@@ -18,7 +19,6 @@ from kip_replay.pipelines.analysis.views import create_views, in_order, read_vie
 from kip_replay.pipelines.engines import NO_INPUTS, Inputs
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.held import account
@@ -69,7 +69,7 @@ def quiet(_: str) -> None:
 def ingested(name: str) -> Recording:
     recording = load_recording(folder_of(name))
     ingest([recording], ENGINE, say=quiet)
-    ingest_client_observations([recording], WAREHOUSE)
+    truth.load(WAREHOUSE, folder_of(name))
     return recording
 
 
@@ -166,7 +166,7 @@ def fed(
     of = STEPS[rule].rule
     settings = Settings(
         voters={"r": VOTERS},
-        recorded_heartbeat_interval_ms={"r": 2_000},
+        facts={"r": {"lowest_acked_offset": {"broker_heartbeat_interval_ms": 2_000}}},
         log_gaps={"r": [*gaps]} if gaps else {},
         options={rule: options},
     )

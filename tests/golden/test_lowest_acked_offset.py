@@ -8,7 +8,7 @@ import operator
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.lowest_acked_offset import ESTIMATED, FINEST_EVIDENCE, LOWEST_ACKED, reasons
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, reasons
 from kip_replay.replay.lowest_acked_offset.events import STAMP_SLACK_US
 from kip_replay.replay.lowest_acked_offset.tables import HEARTBEAT_OUTCOMES
 
@@ -55,17 +55,10 @@ def test_no_broker_shows_what_it_is_claimed_not_to_have_yet(name: str) -> None:
 
 
 @EVERY
-def test_no_write_is_known_before_and_finest_evidence_is_no_later(name: str) -> None:
+def test_no_write_is_known_before_it_is_applied(name: str) -> None:
     early = "least(known_at, known_everywhere_at) < applied_everywhere_at"
     query = f"SELECT count(*) FROM metadata_write_outcomes WHERE {early}"
     assert found(name, RULE, query) == [(0,)]
-    later = f"""
-        SELECT count(*), count(*) FILTER (coarse.applied_everywhere_at IS NOT NULL
-            AND coalesce(fine.applied_everywhere_at > coarse.applied_everywhere_at, TRUE))
-        FROM metadata_write_outcomes AS fine JOIN metadata_write_outcomes AS coarse
-        USING (request_id) WHERE fine.parameter = 'none' AND coarse.parameter = 'none'
-            AND fine.variant = '{FINEST_EVIDENCE}' AND coarse.variant = '{LOWEST_ACKED}'"""
-    assert found(name, RULE, later) == [(sum(WRITES[name].values()), 0)]
 
 
 @EVERY

@@ -5,9 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.manifest import RULE_KEYS, RuleKey, hidden_facts, rule_facts
 from kip_replay.pipelines.ingest.recording import (
     Node,
     RecordingOptions,
@@ -15,6 +17,7 @@ from kip_replay.pipelines.ingest.recording import (
     load_recordings,
     voters_from_text,
 )
+from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 
 NODES = [
     {"node_id": 11, "role": "broker", "log": "b.log"},
@@ -48,16 +51,18 @@ def test_a_manifest_is_read(tmp_path: Path) -> None:
         Node(11, "broker", ("b.log",), "Europe/Berlin"),
     )
     assert (recording.voters, recording.controller_ids) == ((1, 2, 3), (1,))
-    assert (recording.min_insync_replicas, recording.broker_heartbeat_interval_ms) == (2, 2000)
+    assert recording.facts["min_isr_acks"] == {"min_insync_replicas": 2}
+    assert recording.facts["lowest_acked_offset"] == {"broker_heartbeat_interval_ms": 2000}
     assert recording.extra == {"seed": 7}
     assert load_recording(tmp_path / "recording.json") == recording
 
 
 def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
-    left_out = ("kafka_version", "voters", "min_insync_replicas", "broker_heartbeat_interval_ms")
-    recording = load_recording(folder_with(tmp_path / "r", name=None, **dict.fromkeys(left_out)))
+    left_out = ("name", "kafka_version", "voters", "min_insync_replicas")
+    recording = load_recording(folder_with(tmp_path / "r", **dict.fromkeys(left_out)))
     assert recording.name == "r"  # its folder's
-    assert [getattr(recording, name) for name in left_out] == [None] * 4
+    assert (recording.kafka_version, recording.voters) == (None, None)
+    assert recording.facts["min_isr_acks"] == {}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +81,10 @@ def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
         ({"timezone": 1}, r"got `int` - at `\$\.timezone`"),
         ({"voters": "1,2"}, r"Expected `array \| null`, got `str` - at `\$\.voters`"),
         ({"voters": []}, "Expected `array` of length >= 1"),
-        ({"min_insync_replicas": "2"}, r"got `str` - at `\$\.min_insync_replicas`"),
+        (
+            {"min_insync_replicas": "2"},
+            r"got `str` - at `\$\.min_.*`\): it is the brokers' default",
+        ),
         ({"min_insync_replicas": -1}, "Expected `int` >= 0"),
         ({"min_insync_replicas": 2**31}, "Expected `int` <= 2147483647"),
         ({"nodes": [NODES[0] | {"role": "leader"}]}, "value 'leader' .*: role is broker, con"),
@@ -129,6 +137,25 @@ def test_odd_names_and_versions_are_accepted(tmp_path: Path, name: str, version:
 def test_how_a_recording_was_made_is_kept(tmp_path: Path) -> None:
     made = {"facts": {"colour": "blue"}, "notes": "x", "session_slots": 0}
     assert load_recording(folder_with(tmp_path, **made)).extra == made | {"seed": 7}
+
+
+def test_names_of_facts_are_hidden_as_those_of_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a client's zone is found by its address, and is that of the broker's rack."""
+    key = {"type": "texts", "says": "whose zone", "missing": "unknown"}
+    monkeypatch.setitem(RULE_KEYS, "r", {"zones": msgspec.convert(key, RuleKey)})
+    with pytest.raises(UserError, match=r"`int` - at `\$\.zones.*it is whose zone"):
+        rule_facts({"zones": {"reader": 1}})
+    zones = {"10.0.1.0/24": "a", "reader": "b", "broker-1-fetcher-0": "c", "no/range": "d"}
+    facts, pseudonyms = rule_facts({"zones": zones}), Pseudonyms.of_secret(b"k" * 16)
+    hidden, anonymous = hidden_facts(facts, pseudonyms)["r"]["zones"], Anonymous(pseudonyms)
+    assert facts["r"]["zones"] == zones
+    connection = anonymous.connection("10.0.0.1:9092-10.0.1.255:5-6")
+    assert hidden[connection.split("-")[1].partition(":")[0]] == anonymous.name("a")
+    assert hidden[anonymous.client_id("reader")] == anonymous.name("b")
+    assert len(hidden) == 256 + 3
+    assert "broker-1-fetcher-0" in hidden
+    with pytest.raises(UserError, match="has more than 65,536 addresses"):
+        hidden_facts({"r": {"zones": {"10.0.0.0/8": "a"}}}, pseudonyms)
 
 
 def test_a_log_is_no_recording(tmp_path: Path) -> None:

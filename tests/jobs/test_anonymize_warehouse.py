@@ -24,7 +24,6 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.kafka.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
 from kip_replay.replay.log_tables import (
-    CLIENT_OBSERVATIONS,
     INGESTED_FILES,
     PRODUCES,
     REQUESTS,
@@ -90,9 +89,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile") / "small"
     files = {"controller-2.log": logs[0], "broker-11.log.gz": logs[1] + garbage}
     write_recording(folder, files, {2: "controller-2.log", 11: "broker-11.log.gz"})
-    seen = {"op": "create", "topic": "acme-m7-1", "requested_at": 1.5, "responded_at": 2.5}
-    seen = seen | {"visible": {"11": 2.25}}
-    (folder / "client_ops.jsonl").write_text(json.dumps(seen) + "\n")
     return folder
 
 
@@ -129,7 +125,6 @@ def test_equal_names_are_equal_everywhere(anonymous: Warehouse) -> None:
     names = Anonymous(Pseudonyms.of_secret(SECRET))
     topics = _texts_of(anonymous, TOPICS, "topic")
     assert names.topic("acme-m7-1") in topics
-    assert _texts_of(anonymous, CLIENT_OBSERVATIONS, "topic") >= {names.topic("acme-m7-1")}
     assert names.connection("10.77.0.11:9092-laptop-7.acme.example:60438-0-1") in _texts_of(
         anonymous, PRODUCES, "connection"
     )

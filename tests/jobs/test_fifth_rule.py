@@ -1,5 +1,6 @@
 """A rule is one folder on each side: every step finds a fifth one without being told of it."""
 
+import json
 from pathlib import Path
 
 import duckdb
@@ -16,6 +17,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_fifth_rule_is_found_by_every_step(installed: Path, tmp_path: Path) -> None:
     recording, warehouse = plain(tmp_path / "small"), tmp_path / "warehouse"
+    manifest = tmp_path / "small" / "recording.json"
+    stated = {**json.loads(manifest.read_text()), "slow_clients": {"broker-12-fetcher-0": "far"}}
+    manifest.write_text(json.dumps(stated))
     run = ("-m", "kip_replay.jobs.main", "run", str(recording.path), "--warehouse", str(warehouse))
     printed = python(installed, *run)
     assert f"  {NAME}: not enough data. There is too little data for an interval" in printed
@@ -26,6 +30,8 @@ def test_a_fifth_rule_is_found_by_every_step(installed: Path, tmp_path: Path) ->
         return int(rows_found)
 
     assert count("sooner_outcomes") == 2 * count("fetches") > 0
+    far = count("requests", "client_id = 'broker-12-fetcher-0' AND api_name = 'FETCH'")
+    assert count("sooner_outcomes", "variant = 'sooner' AND is_slow") == far > 0
     for table in ("latency_summary", "latency_curves", "prediction_accuracy", "headlines"):
         assert count(table, f"rule = '{NAME}'"), table
     assert count("quality_results", f"suite = '{NAME}' AND success") == 1

@@ -69,9 +69,9 @@ def test_every_table_has_the_same_rows_for_every_reader(
             if first.num_rows:
                 filled.add(table.name)
     assert set(TABLES) - filled == {
-        # Nobody produced, no broker wrote down what it applied, and logs begin with the cluster.
+        # Nobody produced, no truth was loaded, and logs begin with the cluster.
         *("produces", "producer_ids", "produce_ack_outcomes", "produce_closed_loop_outcomes"),
-        *("applied_observations", "lowest_acked_observations"),
+        *("client_observations", "applied_observations", "lowest_acked_observations"),
         *("group_assignments", "held_partitions", "held_sessions", "uncertainties"),
         *("replay_state", "rejected_lines", "log_gaps", "quality_failures"),
     }

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import truth
 
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from live.cluster import Cluster
 
 JOB = (sys.executable, "-m", "kip_replay.jobs.main")
@@ -56,6 +58,7 @@ def record(
 
 def run(warehouse: Path, recordings: Sequence[Path], *options: str) -> str:
     """Runs all of them, and returns what was printed. 3: a check failed, which is looked at."""
+    truth.load(Warehouse(str(warehouse)), *recordings)
     command = [*JOB, "run", *map(str, recordings), "--warehouse", str(warehouse), "--quiet"]
     done = subprocess.run([*command, *options], capture_output=True, text=True)
     if done.returncode not in (0, 3):

@@ -189,7 +189,7 @@ def test_a_recording_is_described_and_every_level_set_back(tmp_path: Path) -> No
     recording = load_recording(tmp_path / "out")
     assert recording.timezone == "UTC"
     assert recording.voters == (2,)
-    assert recording.min_insync_replicas == 2
+    assert recording.facts["min_isr_acks"] == {"min_insync_replicas": 2}
     assert [node.role for node in recording.nodes] == ["broker,controller", "broker"]
     lines = [f.read_bytes().count(b"\n") for f in tmp_path.glob("out/*/kafka-request.log")]
     assert min(lines) >= 2

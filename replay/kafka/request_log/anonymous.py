@@ -42,7 +42,6 @@ _VERSION = re.compile(
     r"unknown|v?\d{1,4}(\.\d{1,4}){0,3}(-(rdkafka-)?v?\d{1,4}(\.\d{1,4}){0,3})?"
     r"(-(SNAPSHOT|ccs|ce|rc\d{1,2}))?"
 )
-_CLIENT_OPERATIONS = frozenset({"create", "delete", "alter"})
 #: ``KafkaPrincipal``: a type and a name.
 _USER = "User:"
 _ANONYMOUS = "User:ANONYMOUS"
@@ -83,7 +82,6 @@ class Anonymous:
             "software_version": self._unless(_VERSION.fullmatch),
             "api_name": self._unless(_API_NAME.fullmatch),
             "source": self._unless(_API_NAME.fullmatch),
-            "operation": self._unless(_CLIENT_OPERATIONS.__contains__),
             "topic": self.topic,
             "topic_id": self.topic,
             "replica_directory_id": self.topic,

@@ -1,5 +1,5 @@
 -- Metadata writes whose response came before every broker had applied them, as recorded.
--- evidence: estimate: when it was; as bounds heartbeats, which come every few seconds, and finest: all that the logs show
+-- evidence: estimate (when it was) or heartbeats (a bound: they come every few seconds)
 -- request_id: key of metadata_writes
 -- api_name: API that wrote
 -- client_id: clientId, null if the client sent none
@@ -10,11 +10,10 @@
 -- read_after_write_ms: what waiting for the lowest acknowledged offset would cost the writer; estimate: for it to be everywhere
 -- reason: why it is not known
 SELECT recording,
-  CASE variant WHEN 'estimated' THEN 'estimate' WHEN 'finest_evidence' THEN 'finest'
-    ELSE 'heartbeats' END AS evidence,
+  CASE variant WHEN 'estimated' THEN 'estimate' ELSE 'heartbeats' END AS evidence,
   request_id, api_name, client_id, responded_at, applied_everywhere_at,
   stale_window_ms, last_broker_id, read_after_write_ms, reason
 FROM metadata_write_outcomes
-WHERE parameter = 'none' AND variant IN ('estimated', 'lowest_acked_offset', 'finest_evidence')
+WHERE parameter = 'none' AND variant IN ('estimated', 'lowest_acked_offset')
   AND verdict <> 'not_applicable'
   AND (applied_everywhere_at IS NULL OR applied_everywhere_at > responded_at)

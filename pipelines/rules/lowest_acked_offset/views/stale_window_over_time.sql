@@ -1,6 +1,6 @@
 -- How long metadata writes were not applied everywhere, and what waiting for that costs, over time.
 -- metric: stale_window (from the response until applied everywhere, today) or read_after_write (from the request until that is known), as in latency_summary
--- variant: evidence: estimated (when it was), lowest_acked_offset (by heartbeats) or finest_evidence (by all that the logs show)
+-- variant: evidence: estimated (when it was) or lowest_acked_offset (by heartbeats)
 -- bucket_at: the bucket begins; the write arrived in it
 -- bucket_s: seconds of the bucket, as in time_buckets
 -- outcomes: metadata writes

@@ -1,12 +1,13 @@
 """one_ms_sooner: what if every response to a FETCH were sent a millisecond sooner?"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
 from kip_replay.replay.outcomes import RECORDED, Variant
 from kip_replay.replay.records import (
     At,
+    Bool,
     Ms,
     Outcome,
     Records,
@@ -19,7 +20,12 @@ from kip_replay.replay.table import REQUEST_ID
 RULE = "one_ms_sooner"
 SOONER = "sooner"
 INPUT_SCHEMA = pa.schema(
-    {"built_us": pa.int64(), "request_id": pa.string(), "dequeued_us": pa.int64()}
+    {
+        "built_us": pa.int64(),
+        "request_id": pa.string(),
+        "dequeued_us": pa.int64(),
+        "client_id": pa.string(),
+    }
 )
 
 
@@ -29,21 +35,29 @@ class Sooner(Outcome, kw_only=True, gc=False):
     request_id: RequiredText = column(REQUEST_ID.comment)
     built_at: At = column("the response was built")
     wait_ms: Ms = column("until the response")
+    is_slow: Bool = column("its client is one of the manifest's slow_clients")
 
 
 SOONER_OUTCOMES = outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
 
 
 class OneMsSooner:
-    """The replay of one node's FETCHes."""
+    """The replay of one node's FETCHes; ``slow_clients`` is what its ``manifest.toml`` declares."""
+
+    def __init__(self, slow_clients: Collection[str] = ()) -> None:
+        self._slow_clients = slow_clients
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         outcomes = Records[Sooner](SOONER_OUTCOMES, RULE)
         for fetch in batch.to_pylist():
             wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
-            for variant, wait in ((RECORDED, wait_ms), (SOONER, max(0.0, wait_ms - 1))):
+            is_slow = fetch["client_id"] in self._slow_clients
+            sooner_ms = max(0.0, wait_ms - (not is_slow))
+            for variant, wait in ((RECORDED, wait_ms), (SOONER, sooner_ms)):
                 sent = {"request_id": fetch["request_id"], "built_at": fetch["built_us"]}
-                outcomes.add(Sooner(variant=Variant(variant), **sent, wait_ms=wait))
+                outcomes.add(
+                    Sooner(variant=Variant(variant), **sent, wait_ms=wait, is_slow=is_slow)
+                )
         return [outcomes.take()]
 
     def finish(self) -> Sequence[pa.RecordBatch]:

@@ -9,5 +9,7 @@ RULE = Rule(
     order=("built_us", "request_id"),
     input_schema=one_ms_sooner.INPUT_SCHEMA,
     tables=(one_ms_sooner.SOONER_OUTCOMES,),
-    start=lambda settings, key, saved: one_ms_sooner.OneMsSooner(),
+    start=lambda settings, key, saved: one_ms_sooner.OneMsSooner(
+        **settings.facts_of(one_ms_sooner.RULE, str(key["recording"]))
+    ),
 )

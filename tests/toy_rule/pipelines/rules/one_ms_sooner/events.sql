@@ -1,4 +1,5 @@
 -- Every FETCH.
-SELECT recording, node_id, request_id, unix_micros(built_at) AS built_us,
-    unix_micros(dequeued_at) AS dequeued_us
-FROM fetches WHERE completed_at > $since_at AND received_at <= $until_at
+SELECT f.recording, f.node_id, f.request_id, unix_micros(f.built_at) AS built_us,
+    unix_micros(f.dequeued_at) AS dequeued_us, r.client_id
+FROM fetches AS f JOIN requests AS r ON r.recording = f.recording AND r.request_id = f.request_id
+WHERE f.completed_at > $since_at AND f.received_at <= $until_at
