@@ -84,6 +84,7 @@ docs: run ## print the pages that code and recordings make: tables, accuracy, th
 	@PYTHONPATH=tests $(BIN)/python -m truth $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.docs > docs/tables.md
+	@$(BIN)/python -m tools.step_graph
 	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.coverage $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md

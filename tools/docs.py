@@ -1,19 +1,13 @@
-"""Prints docs/tables.md from the schema, and the graph of steps into docs/architecture.md.
-
-python -m tools.docs > docs/tables.md
-"""
+"""Prints docs/tables.md from the schema: ``python -m tools.docs > docs/tables.md``."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from kip_replay.jobs._steps import STEPS
-from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
-from tools.printed import DOCS, fill
 
 _HEAD = """# Tables
 
@@ -48,26 +42,5 @@ def _type_name(data_type: pa.DataType) -> str:
     return names.get(str(data_type), str(data_type))
 
 
-def step_graph(steps: Sequence[Step]) -> str:
-    """Draws steps in Mermaid: an arrow from each to those that read what it wrote last.
-
-    Left out is an arrow where others lead the same way.
-    """
-    needs: dict[str, set[str]] = {}
-    for place, step in enumerate(steps):
-        earlier = steps[:place]
-        direct = {other.name for other in earlier if {*step.reads} & {*other.writes}}
-        needs[step.name] = direct.union(*(needs[name] for name in direct))
-    lines = ["```mermaid", "flowchart TD"]
-    for step in steps:
-        tables = len({*step.writes})
-        wrote = f"{tables} table{'s' if tables != 1 else ''}" if tables else "one page"
-        lines.append(f'    {step.name}["{step.name}<br/>{step.kind}, {wrote}"]')
-        behind = set().union(*(needs[name] for name in needs[step.name]))
-        lines += [f"    {name} --> {step.name}" for name in sorted(needs[step.name] - behind)]
-    return "\n".join([*lines, "```"])
-
-
 if __name__ == "__main__":
     sys.stdout.write(table_page())
-    fill(DOCS / "architecture.md", step_graph(STEPS))
