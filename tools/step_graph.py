@@ -1,4 +1,7 @@
-"""Draws the steps into docs/architecture.md, from their declarations: ``python -m tools.step_graph``."""
+"""Draws the steps into docs/architecture.md from their declarations.
+
+python -m tools.step_graph
+"""
 
 from collections.abc import Sequence
 
