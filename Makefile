@@ -30,7 +30,7 @@ help: ## list the targets
 setup: $(STAMP) ## build .venv with everything in it, once (the other targets call it)
 	@:
 
-$(STAMP): setup.cfg setup.py pyproject.toml constraints.txt tools/delta_jars.py tools/delta_jars.sha256 tools/class_archive.py
+$(STAMP): setup.cfg setup.py pyproject.toml constraints.txt tools/delta_jars.py tools/delta_jars.sha256
 	@command -v $(PYTHON) >/dev/null || { echo 'Python 3.11 or later is needed, and $(PYTHON) is not on the PATH.'; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or later is needed, and $(PYTHON) is %d.%d (another: make setup PYTHON=...)." % v[:2])'
 	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
@@ -41,7 +41,6 @@ $(STAMP): setup.cfg setup.py pyproject.toml constraints.txt tools/delta_jars.py 
 	@# mypy does not see through an editable install
 	@mkdir -p .venv/typing/kip_replay && cd .venv/typing/kip_replay && ln -sfn ../../../{__init__.py,jobs,pipelines,replay} .
 	$(call step,fetching the jars of Delta Lake,$(BIN)/python -m tools.delta_jars)
-	$(call step,archiving the classes of Spark,$(BIN)/python -m tools.class_archive)
 	@touch $@
 
 run: setup ## replay the sample recordings into ./warehouse, on Spark

@@ -1,13 +1,10 @@
 """Small tables made by hand as texts read them, and what a rule sums up of them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import pyarrow as pa
-from constructed import Row, arrow_table, phases, written_rows
+from constructed import Row, Tables, engine_on, phases, written_rows
 
 from kip_replay.pipelines.analysis.summaries import (
     BandwidthSummaries,
@@ -16,38 +13,10 @@ from kip_replay.pipelines.analysis.summaries import (
     latency_summaries,
 )
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.pipelines.engines import NO_INPUTS, Inputs
-from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import Gaps
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY
-
-Tables = Mapping[Table, Sequence[Row]]
-
-
-@dataclass(frozen=True)
-class OnTables(Local):
-    """Runs texts on these rows instead of a warehouse's."""
-
-    tables: Inputs = field(default_factory=dict)
-
-    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
-        return super().rows(text, recordings, {**self.tables, **inputs})
-
-    def feed(  # type: ignore[override]
-        self, work: Callable[..., Any], text: Text, recordings: Collection[str], *more: Any
-    ) -> list[Any]:
-        key, order, inputs, *light = more
-        inputs = {**self.tables, **inputs}
-        return super().feed(work, text, recordings, key, order, inputs, *light)
-
-
-def engine_on(tables: Tables) -> OnTables:
-    named = {table.name: arrow_table(table, rows) for table, rows in tables.items()}
-    return OnTables(Warehouse("nowhere"), named)
 
 
 def latencies(steps: SummedRule, tables: Tables, recordings: Sequence[str]) -> list[Row]:

@@ -8,16 +8,12 @@ publishers had run on them. ``lowest-acked-<controller>.txt``: heartbeats, and t
 all that count when it handled them (2^63-1: none does). No replay reads any.
 """
 
-import json
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
+import duckdb
 
 from kip_replay.pipelines.ingest.recording import load_recordings
-from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import (
     APPLIED_OBSERVATIONS,
@@ -25,61 +21,56 @@ from kip_replay.replay.log_tables import (
     LOWEST_ACKED_OBSERVATIONS,
 )
 
-Row = Mapping[str, Any]
+#: A node that is killed cuts its last line.
+_NOTES = """(SELECT *, CAST(regexp_extract(filename, '-(\\d+).txt$', 1) AS INT) AS node_id
+    FROM read_csv($files, delim = ' ', header = false, columns = {columns}, filename = true,
+        ignore_errors = true) WHERE at_us > 1e15)"""
+_MOMENT = "CREATE MACRO moment(us) AS make_timestamp(CAST(floor(us + 0.5) AS BIGINT))"
+#: By table its files, and its rows.
+_ROWS = {
+    CLIENT_OBSERVATIONS: (
+        "client_ops.jsonl",
+        """SELECT op AS operation, topic, CAST(seen.key AS INT) AS broker_id,
+            moment(requested_at * 1e6) AS requested_at, moment(responded_at * 1e6) AS responded_at,
+            moment(seen.value * 1e6) AS visible_at
+        FROM (SELECT *, unnest(map_entries(visible)) AS seen FROM read_ndjson($files, columns = {
+            op: 'VARCHAR', topic: 'VARCHAR', requested_at: 'DOUBLE', responded_at: 'DOUBLE',
+            visible: 'MAP(VARCHAR, DOUBLE)'}))""",
+    ),
+    APPLIED_OBSERVATIONS: (
+        "applied-*.txt",
+        "SELECT node_id AS broker_id, metadata_offset, moment(min(at_us)) AS applied_at FROM "
+        + _NOTES.format(columns="{metadata_offset: 'BIGINT', at_us: 'BIGINT'}")
+        + " GROUP BY ALL",
+    ),
+    LOWEST_ACKED_OBSERVATIONS: (
+        "lowest-acked-*.txt",
+        "SELECT node_id AS controller_id, moment(at_us) AS noted_at, broker_id, metadata_offset, "
+        "nullif(lowest, 9223372036854775807) AS lowest_active_offset FROM "
+        + _NOTES.format(
+            columns="{broker_id: 'INT', metadata_offset: 'BIGINT', lowest: 'BIGINT', "
+            "at_us: 'BIGINT'}"
+        ),
+    ),
+}
 
 
 def load(warehouse: Warehouse, *folders: Path) -> None:
     """Writes what there is beside these recordings."""
     for recording in load_recordings(folders):
-        folder = Path(str(recording.path))
-        rows = {
-            CLIENT_OBSERVATIONS: _seen(folder),
-            APPLIED_OBSERVATIONS: _applied(folder),
-            LOWEST_ACKED_OBSERVATIONS: _lowest_acked(folder),
-        }
-        made: dict[Any, pa.Table] = {}
-        for table, of_table in rows.items():
-            first = {}
-            for row in of_table:
-                whole = {"recording": recording.name, **row}
-                first.setdefault(tuple(whole[name] for name in table.key), whole)
-            made[table] = pa.Table.from_pylist([*first.values()], table.arrow_schema)
-        if any(map(len, made.values())):
-            warehouse.replace("truth", {recording.name: "truth"}, made)
-
-
-def _seen(folder: Path) -> Iterator[Row]:
-    for file in folder.glob("client_ops.jsonl"):
-        for operation in map(json.loads, file.read_text().splitlines()):
-            times = {name: _at(operation.get(name)) for name in ("requested_at", "responded_at")}
-            for broker, seconds in (operation.get("visible") or {}).items():
-                named = {"operation": operation["op"], "topic": operation["topic"]}
-                yield {**named, "broker_id": int(broker), **times, "visible_at": _at(seconds)}
-
-
-def _applied(folder: Path) -> Iterator[Row]:
-    for broker, (offset, us) in _noted(folder, "applied", 2):
-        yield {"broker_id": broker, "metadata_offset": offset, "applied_at": moment(us)}
-
-
-def _lowest_acked(folder: Path) -> Iterator[Row]:
-    for controller, (broker, offset, lowest, us) in _noted(folder, "lowest-acked", 4):
-        row = {"controller_id": controller, "noted_at": moment(us), "broker_id": broker}
-        active = lowest if lowest < 2**63 - 1 else None
-        yield {**row, "metadata_offset": offset, "lowest_active_offset": active}
-
-
-def _noted(folder: Path, what: str, numbers: int) -> Iterator[tuple[int, list[int]]]:
-    """Yields the node and the numbers of each line; a node that is killed cuts its last one."""
-    for file in folder.glob(f"{what}-*.txt"):
-        for line in file.read_text().splitlines(keepends=True):
-            noted = [*map(int, line.split())]
-            if line.endswith("\n") and len(noted) == numbers:
-                yield int(file.stem.rpartition("-")[2]), noted
-
-
-def _at(seconds: float | None) -> Any:
-    return None if seconds is None else moment(int(seconds * 1_000_000 + 0.5))
+        rows = {table: table.arrow_schema.empty_table() for table in _ROWS}
+        with duckdb.connect() as database:
+            database.execute(
+                "CREATE MACRO moment(us) AS make_timestamp(CAST(floor(us + 0.5) AS INT8))"
+            )
+            for table, (names, text) in _ROWS.items():
+                if files := [str(file) for file in Path(str(recording.path)).glob(names)]:
+                    named = f"SELECT '{recording.name}' AS recording, * FROM ({text})"
+                    made = database.sql(named, params={"files": files}).to_arrow_table()
+                    schema = table.arrow_schema
+                    rows[table] = made.select(schema.names).cast(schema)
+        if any(map(len, rows.values())):
+            warehouse.replace("truth", {recording.name: "truth"}, rows)
 
 
 if __name__ == "__main__":

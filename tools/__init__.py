@@ -1,1 +1,1 @@
-"""What only set-up and development need: jars, class archive, printed pages, a cluster."""
+"""What only set-up and development need: jars, printed pages, a cluster."""

@@ -30,8 +30,6 @@ from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import is_uri
 
 SPARK_HOME = Path(pyspark.__file__).parent
-# Made at set-up by tools/class_archive.py; where it is missing, starting takes longer.
-CLASS_ARCHIVE = SPARK_HOME / "spark-classes.jsa"
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
 
@@ -146,9 +144,6 @@ def java_options(settings: Mapping[str, str], is_driver: bool = True) -> str:
         "-XX:-UsePerfData",  # a file for each JVM, in a place of its own
     ]
     options += [f'"-Djava.io.tmpdir={run_folder()}"'] if is_driver else []
-    if CLASS_ARCHIVE.is_file():
-        # auto: an archive of another Java or of other jars is ignored, and -Xlog: without a word.
-        options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds*=off"]
     return " ".join([*options, settings.get("spark.driver.extraJavaOptions", "")])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from constructed import Given, Row, keyed
+from constructed import Row, engine_on, keyed
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Kind, Tolerance, prediction_accuracy
 from kip_replay.pipelines.engines.text import Text
@@ -62,7 +62,7 @@ def judged(
         texts[name] = Text(f"SELECT *, {added} FROM my_{name}".replace("$scale", scale))
     pairs = pairs or [row[:2] for row in wanted]
     rules = {"a rule": Judgement(texts, tolerances)}
-    found = prediction_accuracy(Given({}, more), rules, steady or {}, pairs)
+    found = prediction_accuracy(engine_on({}, more), rules, steady or {}, pairs)
     assert found.schema == PREDICTION_ACCURACY.arrow_schema
     assert {*found.column("rule").to_pylist()} <= {"a rule"}
     return list(found.to_pylist())
@@ -217,5 +217,5 @@ JUDGEMENTS = {steps.name: steps.judgement for steps in RULES}
 
 def test_without_rows_there_are_none() -> None:
     """All rules over empty tables: what an ingest of no such request leaves."""
-    rows = prediction_accuracy(Given({}), JUDGEMENTS, {}, [("a", "a"), ("a", "b")])
+    rows = prediction_accuracy(engine_on({}), JUDGEMENTS, {}, [("a", "a"), ("a", "b")])
     assert (rows.num_rows, rows.schema) == (0, PREDICTION_ACCURACY.arrow_schema)

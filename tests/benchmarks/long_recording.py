@@ -1,18 +1,7 @@
-"""Write a recording of any size from a simulated cluster, seamless: ``cluster`` has the model.
+"""Writes recordings of any size of a simulated cluster, seamless: ``cluster`` has the model."""
 
-    PYTHONPATH=tests python -m benchmarks.long_recording OUT --mb 84
-    PYTHONPATH=tests python -m benchmarks.long_recording OUT --hours 24 --mb 6
-
-With ``--hours``, OUT has a folder for each hour, ``hour-001`` and on, with what each log grew by: a
-growing recording is what appending them in turn makes (``append``). Hours are as long as their size
-takes.
-"""
-
-import argparse
-import dataclasses
 import json
 import shutil
-import sys
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -96,16 +85,19 @@ def _second(at_s: int) -> bytes:
 
 
 def write_recording(
-    folder: Path, size_bytes: int, load: Load | None = None, files: int = 0
+    folder: Path, size_bytes: int, load: Load, files: int = 0
 ) -> tuple[int, int, float]:
     """Writes a recording, rotated into about so many files; its bytes, lines and seconds."""
-    recorder = Recorder(load or Load(), size_bytes // files if files else 0)
+    recorder = Recorder(load, size_bytes // files if files else 0)
     recorder.record(folder, size_bytes)
     return recorder.bytes, recorder.lines, recorder.until_us / SECOND
 
 
 def write_hours(folder: Path, hours: int, hour_bytes: int, load: Load) -> int:
-    """Writes what logs grow by in each hour, into a folder each; returns all their bytes."""
+    """Writes what logs grow by in each hour, into a folder each; returns all their bytes.
+
+    A growing recording is what appending them in turn makes. Hours are as long as their size takes.
+    """
     recorder = Recorder(load)
     for hour in range(1, hours + 1):
         recorder.record(folder / f"hour-{hour:03d}", hour_bytes)
@@ -121,26 +113,3 @@ def append(hour: Path, recording: Path) -> None:
         else:
             with part.open("rb") as new, (recording / part.name).open("ab") as log:
                 shutil.copyfileobj(new, log, 1 << 20)
-
-
-def main() -> int:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("long_recording", None, __doc__, formatter_class=form)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--mb", type=float, default=21, help="of the recording, or of each hour")
-    parser.add_argument("--hours", type=int, help="a folder for each, with what logs grow by")
-    parser.add_argument("--files", type=int, default=0, help="rotate logs, into about so many")
-    options = dataclasses.asdict(Load())
-    for name, default in options.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
-    arguments = parser.parse_args()
-    load, size = Load(**{n: getattr(arguments, n) for n in options}), int(arguments.mb * MB)
-    if arguments.hours:
-        print(write_hours(arguments.out, arguments.hours, size, load), "bytes")
-    else:
-        print(*write_recording(arguments.out, size, load, arguments.files), "bytes, lines, seconds")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -21,7 +21,7 @@ from pyarrow import csv
 from kip_replay.pipelines.analysis.accuracy import Kind, prediction_accuracy
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
-from kip_replay.pipelines.engines import Engine, Inputs
+from kip_replay.pipelines.engines import NO_INPUTS, Inputs
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import NO_PARTS, Text
 from kip_replay.pipelines.rules import RULES
@@ -36,6 +36,7 @@ Row = dict[str, Any]
 Key = tuple[str, ...]
 #: A duration in integer microseconds, or None where it is not known.
 Micros = int | None
+Tables = Mapping[Table, Sequence[Row]]
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 #: The steady phase of every constructed recording, in seconds from BEGIN.
@@ -72,7 +73,7 @@ def arrow_table(table: Table, rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(shuffled, schema=loose)
 
 
-def database(tables: Mapping[Table, Sequence[Row]]) -> duckdb.DuckDBPyConnection:
+def database(tables: Tables) -> duckdb.DuckDBPyConnection:
     """A DuckDB session with these tables; the others are there without rows."""
     by_name = {table.name: rows for table, rows in tables.items()}
     assert by_name.keys() <= TABLES.keys()
@@ -84,7 +85,7 @@ def database(tables: Mapping[Table, Sequence[Row]]) -> duckdb.DuckDBPyConnection
 
 @contextmanager
 def viewed(
-    tables: Mapping[Table, Sequence[Row]], limits: Mapping[str, float] = NO_PARTS
+    tables: Tables, limits: Mapping[str, float] = NO_PARTS
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB session with these tables, and all views on them."""
     with database(tables) as connection:
@@ -94,17 +95,26 @@ def viewed(
 
 
 @dataclass(frozen=True)
-class Given:
-    """An engine whose texts read these tables; the others are there without rows."""
+class OnTables(Local):
+    """Runs texts on these rows instead of a warehouse's."""
 
-    engine: ClassVar[Engine] = Local(Warehouse("nowhere"))
-    tables: Mapping[Table, Sequence[Row]]
-    more: Mapping[str, pa.Table] = field(default_factory=dict)
+    tables: Inputs = field(default_factory=dict)
 
-    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs) -> pa.Table:
-        given = {name: arrow_table(t, self.tables.get(t, ())) for name, t in TABLES.items()}
-        read = {name: table for name, table in given.items() if name in text.names}
-        return self.engine.rows(text, recordings, {**read, **self.more, **inputs})
+    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
+        return super().rows(text, recordings, {**self.tables, **inputs})
+
+    def feed(  # type: ignore[override]
+        self, work: Callable[..., Any], text: Text, recordings: Collection[str], *more: Any
+    ) -> list[Any]:
+        key, order, inputs, *light = more
+        inputs = {**self.tables, **inputs}
+        return super().feed(work, text, recordings, key, order, inputs, *light)
+
+
+def engine_on(tables: Tables, more: Inputs = NO_INPUTS) -> OnTables:
+    """The engine of these tables; the others are there without rows."""
+    named = {table.name: arrow_table(table, rows) for table, rows in tables.items()}
+    return OnTables(Warehouse("nowhere"), {**named, **more})
 
 
 def phases(*recordings: str) -> dict[str, SteadyPhase]:
@@ -119,7 +129,7 @@ def rule_steps(name: str) -> SummedRule:
 
 def accuracy(
     steps: SummedRule,
-    tables: Mapping[Table, Sequence[Row]],
+    tables: Tables,
     recordings: Sequence[str],
     pairs: Iterable[tuple[str, str]],
 ) -> dict[Key, Row]:
@@ -128,7 +138,7 @@ def accuracy(
     Those of two runs of the same thing are left out: they hold no prediction.
     """
     judgements = {steps.name: steps.judgement}
-    rows = prediction_accuracy(Given(tables), judgements, phases(*recordings), [*pairs])
+    rows = prediction_accuracy(engine_on(tables), judgements, phases(*recordings), [*pairs])
     assert rows.schema == PREDICTION_ACCURACY.arrow_schema
     found = [r for r in rows.to_pylist() if r["kind"] != Kind.TWO_RUNS]
     assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)

@@ -17,7 +17,7 @@ _CACHE = _HERE.parents[1] / ".venv" / "kafka"
 def class_path(version: str, artifact: str = "kafka_2.13") -> str:
     """The jars of an artifact of Kafka and of all that it needs."""
     kept = _CACHE / f"{artifact}-{version}.classpath"
-    if not kept.exists() or not all(map(_is_there, kept.read_text().split(":"))):
+    if not kept.exists() or not all(Path(jar).exists() for jar in kept.read_text().split(":")):
         kept.parent.mkdir(parents=True, exist_ok=True)
         pins = [f"-Dkafka.version={version}", f"-Dartifact={artifact}"]
         goal = ["dependency:build-classpath", f"-Dmdep.outputFile={kept}"]
@@ -29,7 +29,3 @@ def class_path(version: str, artifact: str = "kafka_2.13") -> str:
     # Kafka 3 logs by log4j 1, and slf4j takes the first of several.
     other = "log4j-slf4j-impl" if version.startswith("3.") else "reload4j"
     return ":".join(jar for jar in kept.read_text().split(":") if other not in jar)
-
-
-def _is_there(jar: str) -> bool:
-    return Path(jar).exists()

@@ -10,6 +10,7 @@ of request and response with the four of their length, client id, and the PORT.
 """
 
 import asyncio
+import struct
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -17,32 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-_READ_BYTES = 1 << 16
-#: Of a frame: its length, api key, version, correlation id, length of the client id, client id.
-_HEAD_BYTES = 14
-
-
-class Frames:
-    """Cuts a stream of bytes into frames, of which it keeps the heads alone."""
-
-    def __init__(self, heard: Callable[[bytes, int], None]) -> None:
-        self._heard, self._head, self._left = heard, bytearray(), 0
-
-    def feed(self, data: bytes) -> None:
-        while data:
-            if not self._left:  # the head is not whole yet
-                wanted = 4 - len(self._head)
-                self._head += data[:wanted]
-                data = data[wanted:]
-                if len(self._head) == 4:
-                    self._size = self._left = int.from_bytes(self._head)
-                continue
-            taken, data = data[: self._left], data[self._left :]
-            self._left -= len(taken)
-            self._head += taken[: 300 - len(self._head)]
-            if not self._left:
-                self._heard(bytes(self._head), self._size + 4)
-                self._head.clear()
+#: Of a request's frame: its length, api key, version, correlation id, length of the client id.
+_HEAD = struct.Struct(">iHHIh")
 
 
 class Connection:
@@ -53,18 +30,17 @@ class Connection:
         self._under_way: deque[tuple[int, int, int, int]] = deque()
         self.client = ""
 
-    def requested(self, head: bytes, size: int) -> None:
-        api, version = int.from_bytes(head[4:6]), int.from_bytes(head[6:8])
-        length = int.from_bytes(head[12:14], signed=True)
-        self.client = head[_HEAD_BYTES : _HEAD_BYTES + max(length, 0)].decode(errors="replace")
-        self._under_way.append((int.from_bytes(head[8:12]), api, version, size))
+    def requested(self, frame: bytes) -> None:
+        _, api, version, correlation_id, length = _HEAD.unpack_from(frame)
+        self.client = frame[_HEAD.size : _HEAD.size + max(length, 0)].decode(errors="replace")
+        self._under_way.append((correlation_id, api, version, len(frame)))
 
-    def responded(self, head: bytes, size: int) -> None:
-        correlation_id = int.from_bytes(head[4:8])
+    def responded(self, frame: bytes) -> None:
+        correlation_id = int.from_bytes(frame[4:8])
         while self._under_way:  # a broker responds in order, and to acks=0 not at all
             sent, api, version, request_size = self._under_way.popleft()
             if sent == correlation_id:
-                row = (api, version, sent, request_size, size, self.client, self._port)
+                row = (api, version, sent, request_size, len(frame), self.client, self._port)
                 print(*row, sep="\t", file=self._frames)
                 return
 
@@ -72,9 +48,12 @@ class Connection:
         return next((s for name, s in self._delays.items() if self.client.startswith(name)), 0.0)
 
     async def pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        heard: Callable[[bytes], None],
     ) -> None:
-        """Forwards what comes, each piece after the delay of its moment, none before another."""
+        """Forwards frames, each after the delay of its moment, none before another."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(1000)
 
@@ -86,10 +65,11 @@ class Connection:
                 await writer.drain()
 
         forwarding = asyncio.create_task(forward())
-        with suppress(ConnectionError):
-            while data := await reader.read(_READ_BYTES):
-                frames.feed(data)
-                await queue.put((loop.time() + self.delay_s(), data))
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while length := await reader.readexactly(4):
+                frame = length + await reader.readexactly(int.from_bytes(length))
+                heard(frame)
+                await queue.put((loop.time() + self.delay_s(), frame))
         await queue.put((0.0, b""))
         with suppress(ConnectionError):
             await forwarding
@@ -108,8 +88,8 @@ async def serve(frames: TextIO, targets: list[str]) -> None:
                 return
             of = Connection(delays, frames, proxied)
             await asyncio.gather(
-                of.pump(reader, up_writer, Frames(of.requested)),
-                of.pump(up_reader, writer, Frames(of.responded)),
+                of.pump(reader, up_writer, of.requested),
+                of.pump(up_reader, writer, of.responded),
             )
 
         return connected

@@ -12,7 +12,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,33 +167,26 @@ def _operation(admin: AdminClient, kind: str, topic: str, partitions: int) -> No
 
 def _visible(cluster: Cluster, topic: str) -> dict[int, float | None]:
     """When a client of each broker first saw the topic, in seconds since the epoch."""
-    seen: dict[int, float | None] = {}
-    threads = [
-        threading.Thread(target=_look, args=(broker, topic, seen)) for broker in cluster.brokers
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return seen
+    with ThreadPoolExecutor() as pool:
+        seen = pool.map(partial(_look, topic), cluster.brokers)
+        return {broker.node_id: at for broker, at in zip(cluster.brokers, seen, strict=True)}
 
 
-def _look(broker: Node, topic: str, seen: dict[int, float | None]) -> None:
-    seen[broker.node_id] = None
+def _look(topic: str, broker: Node) -> float | None:
     wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     request.API_VERSION = _VERSION
-    try:
-        with socket.create_connection(("127.0.0.1", broker.client), timeout=3) as connection:
-            until = time.time() + 3
-            while time.time() < until:
-                request.with_header(correlation_id=1, client_id=f"look-{broker.node_id}")
-                connection.sendall(request.encode(version=_VERSION, header=True, framed=True))
-                read = connection.makefile("rb").read
-                body = read(int.from_bytes(read(4)))[5:]
-                if not MetadataResponse.decode(body, version=_VERSION).topics[0].error_code:
-                    seen[broker.node_id] = time.time()
-                    return
-                time.sleep(0.005)
-    except OSError:
-        return  # the broker is down or frozen: nobody saw it there
+    with (
+        suppress(OSError),  # the broker is down or frozen: nobody saw it there
+        socket.create_connection(("127.0.0.1", broker.client), timeout=3) as connection,
+    ):
+        until = time.time() + 3
+        while time.time() < until:
+            request.with_header(correlation_id=1, client_id=f"look-{broker.node_id}")
+            connection.sendall(request.encode(version=_VERSION, header=True, framed=True))
+            read = connection.makefile("rb").read
+            body = read(int.from_bytes(read(4)))[5:]
+            if not MetadataResponse.decode(body, version=_VERSION).topics[0].error_code:
+                return time.time()
+            time.sleep(0.005)
+    return None
