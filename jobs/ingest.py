@@ -15,9 +15,8 @@ from kip_replay.jobs._parser import KEY_VARIABLE as KEY_VARIABLE
 from kip_replay.jobs._steps import expect_stages
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
+from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Pseudonyms

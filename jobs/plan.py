@@ -8,17 +8,20 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._estimate import expected_bytes, expected_s, machine_scale
 from kip_replay.jobs._text import in_columns, size_text
-from kip_replay.pipelines.analysis.needs import Answerable, answerable
+from kip_replay.pipelines.analysis.needs import answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
+from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions
 from kip_replay.pipelines.storage import Place, is_uri, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 
@@ -45,39 +48,34 @@ _add("--write-manifest", action="store_true", help=f"write the draft, if there i
 _APIS = 8
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A recording; ``draft`` is a manifest for a folder that has none, with ``notes`` on it."""
-
-    found: Overview
-    rules: list[Answerable]
-    draft: dict[str, Any] | None = None
-    notes: Sequence[str] = ()
+Record = dict[str, Any]
 
 
 def work(job: Job) -> Exit:
     given = job.arguments
-    gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
     places = [] if given.node else map(place_of, given.recordings)
     folders = [place for place in places if _is_without_manifest(place)]
-    plans = job.of_each(lambda folder: _drafted(folder, gap_minutes_max, job), folders)
+    drafts = job.of_each(partial(_drafted, options=job.options()), folders)
+    recordings = []
     if len(folders) < len(given.recordings) or given.node or not folders:
-        for recording in job.recordings(but=folders):
-            found = overview(recording, gap_minutes_max)
-            if not (recording.voters or recording.controller_ids):
-                found.refused.append(f"{recording.name} does not say who votes: add 'voters'")
-            plans.append(Plan(found, answerable(found)))
-    whole = _whole(plans, job.warehouse_path)
+        recordings = job.recordings(but=folders)
+    gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
+    looks = [(overview(of, gap_minutes_max), notes) for of, notes in drafts]
+    looks += [(overview(of, gap_minutes_max), None) for of in recordings]
+    plans = [_record(seen, notes) for seen, notes in looks]
+    whole: Record = {"recordings": plans, **_expected([seen for seen, _ in looks], job)}
     if given.write_manifest:
-        whole["written"] = [str(file) for file in _written(plans, job)]
+        whole["written"] = []
+        for (recording, _), plan in zip(drafts, plans, strict=False):
+            file = (recording.path or Path()) / MANIFEST
+            if not job.is_stdin(str(file)):  # which has no folder
+                file.write_text(manifest_text(plan["manifest_draft"]), encoding="utf-8")
+                whole["written"].append(str(file))
     if given.format == "json":
-        text = json.dumps({"recordings": [_as_json(plan) for plan in plans], **whole}, indent=2)
-        lines = text.splitlines()
+        say(*json.dumps(whole, indent=2).splitlines())
     else:
-        lines = [line for plan in plans for line in _lines(plan)] + [*_ending(plans, whole, job)]
-    for line in lines:
-        say(line)
-    return Exit.WRONG_USAGE if any(plan.found.refused for plan in plans) else Exit.DONE
+        say(*(line for plan in plans for line in _lines(plan)), *_ending(whole, job))
+    return Exit.WRONG_USAGE if any(plan["refused"] for plan in plans) else Exit.DONE
 
 
 def _is_without_manifest(place: Place) -> bool:
@@ -86,36 +84,57 @@ def _is_without_manifest(place: Place) -> bool:
     return place.is_dir() and not ((place / MANIFEST).is_file() or recordings_below(place))
 
 
-def _drafted(place: Place, gap_minutes_max: float, job: Job) -> Plan:
-    options = job.options()
+def _drafted(place: Place, options: RecordingOptions) -> tuple[Recording, list[str]]:
     recording, notes = drafted(place, options.timezone or "UTC")
     since, until = options.span(recording.timezone)
-    recording = replace(recording, since=since, until=until)
-    found = overview(recording, gap_minutes_max)
-    return Plan(found, answerable(found), manifest_of(found), notes)
+    return replace(recording, since=since, until=until), notes
 
 
-def _written(plans: Sequence[Plan], job: Job) -> Iterator[Place]:
-    """Writes the drafts, each into its folder, which standard input has none of."""
-    for plan in plans:
-        folder = plan.found.recording.path
-        if plan.draft is not None and folder is not None and not job.is_stdin(str(folder)):
-            (folder / MANIFEST).write_text(manifest_text(plan.draft), encoding="utf-8")
-            yield folder / MANIFEST
+def _record(seen: Overview, notes: Sequence[str] | None) -> Record:
+    """Builds what is printed of a recording; with ``notes`` on it, a manifest is drafted."""
+    recording, refused = seen.recording, [*seen.refused]
+    if notes is None and not (recording.voters or recording.controller_ids):
+        refused.append(f"{recording.name} does not say who votes: add 'voters'")
+    return {
+        "name": recording.name,
+        "nodes": [_node_record(node) for node in seen.nodes],
+        "of_all_brokers": [_at(us) for us in seen.of_brokers] if seen.of_brokers else None,
+        "kafka_versions": seen.kafka_versions,
+        "rules": [vars(rule) for rule in answerable(seen)],
+        "refused": refused,
+        "problems": seen.problems,
+        "manifest_draft": None if notes is None else manifest_of(seen),
+        "to_do": [*(notes or ())],
+    }
 
 
-def _whole(plans: Sequence[Plan], warehouse: str) -> dict[str, Any]:
-    """Plans one run on all of them."""
-    log_bytes = sum(plan.found.log_bytes for plan in plans)
-    rules = [rule.rule for rule in plans[0].rules] if plans else []
-    parsed = (sum(getattr(p.found, of) for p in plans) for of in ("sample_bytes", "parse_s"))
+def _node_record(node: NodeOverview) -> Record:
+    excerpts = [look.excerpts for look in node.looks]
+    first, last = node.span or (None, None)
+    return {
+        "node_id": node.node.node_id,
+        "role": node.role or None,
+        "files": len(excerpts),
+        "disk_bytes": sum(of.disk_bytes for of in excerpts),
+        "log_bytes": node.log_bytes,
+        "lines": sum(of.lines for of in excerpts),
+        "from": _at(first) if first else None,
+        "until": _at(last) if last and node.is_end_seen else None,
+        "requests_in_sample": {f"{n} v{v}": count for (n, v), count in node.apis.most_common()},
+    }
+
+
+def _expected(looks: Sequence[Overview], job: Job) -> Record:
+    """Estimates one run on all of them."""
+    log_bytes = sum(seen.log_bytes for seen in looks)
+    scale = machine_scale(sum(s.sample_bytes for s in looks), sum(s.parse_s for s in looks))
     free = None
-    if not is_uri(warehouse):
-        place = Path(warehouse).absolute()
+    if not is_uri(job.warehouse_path):
+        place = Path(job.warehouse_path).absolute()
         there = next(folder for folder in (place, *place.parents) if folder.exists())
         free = shutil.disk_usage(there).free
     return {
-        "seconds": round(machine_scale(*parsed) * sum(expected_s(log_bytes, rules).values())),
+        "seconds": round(scale * sum(expected_s(log_bytes, ["all"]).values())),
         "warehouse_bytes": expected_bytes(log_bytes),
         "free_bytes": free,
     }
@@ -124,40 +143,40 @@ def _whole(plans: Sequence[Plan], warehouse: str) -> dict[str, Any]:
 # --- text
 
 
-def _lines(plan: Plan) -> Iterator[str]:
-    found = plan.found
-    nodes, files = found.nodes, sum(node.files for node in found.nodes)
+def _lines(plan: Record) -> Iterator[str]:
+    nodes = plan["nodes"]
+    files, disk_bytes, log_bytes, lines = (
+        sum(node[name] for node in nodes) for name in ("files", "disk_bytes", "log_bytes", "lines")
+    )
     yield (
-        f"{found.recording.name}: {len(nodes)} nodes, {files} files, "
-        f"{size_text(sum(node.disk_bytes for node in nodes))} on disk, "
-        f"{size_text(found.log_bytes)} of log, about {sum(n.lines for n in nodes):,} lines"
+        f"{plan['name']}: {len(nodes)} nodes, {files} files, {size_text(disk_bytes)} on disk, "
+        f"{size_text(log_bytes)} of log, about {lines:,} lines"
     )
     head = ("node", "role", "files", "log", "lines", "log an hour", "from (UTC)", "until")
-    rows = [head, *(_row(node) for node in nodes)]
-    yield from (f"  {line}" for line in in_columns(rows, right={0, 2, 3, 4, 5}))
-    if found.of_brokers:
-        first, last = found.of_brokers
-        seconds = (last - first) / 1e6
-        yield f"  all brokers logged from {_at(first)} to {_at(last)}, {seconds:,.0f} s"
-    apis = sum((node.apis for node in nodes), Counter[tuple[str, int]]())
-    named = ", ".join(f"{name} v{version}" for (name, version), _ in apis.most_common(_APIS))
-    versions = ", ".join(found.kafka_versions) or "of a version that the samples do not show"
+    rows = in_columns([head, *map(_row, nodes)], right={0, 2, 3, 4, 5})
+    yield from (f"  {line}" for line in rows)
+    if plan["of_all_brokers"]:
+        first, last = plan["of_all_brokers"]
+        yield f"  all brokers logged from {first} to {last}, {_seconds(first, last):,.0f} s"
+    apis = sum((Counter(node["requests_in_sample"]) for node in nodes), Counter[str]())
+    named = ", ".join(name for name, _ in apis.most_common(_APIS))
+    versions = ", ".join(plan["kafka_versions"]) or "of a version that the samples do not show"
     yield from _fitted(f"  Kafka {versions}; most frequent: {named or 'no request'}")
     yield "rules"
-    width = max(len(rule.rule) for rule in plan.rules)
-    for rule in plan.rules:
-        verdict = "not from what the samples show" if rule.missing else "can be answered"
-        yield f"  {rule.rule:{width}}  {verdict}"
-        helpful = (f"better with more: {text}" for text in rule.helpful)
-        for text in (*rule.missing, *helpful, *(f"before the logs: {text}" for text in rule.open)):
+    width = max(len(rule["rule"]) for rule in plan["rules"])
+    for rule in plan["rules"]:
+        verdict = "not from what the samples show" if rule["missing"] else "can be answered"
+        yield f"  {rule['rule']:{width}}  {verdict}"
+        more = {"missing": "", "helpful": "better with more: ", "open": "before the logs: "}
+        for text in (begin + text for name, begin in more.items() for text in rule[name]):
             yield from _fitted(f"    {text}")
-    yield "problems" if found.refused or found.problems else "problems: none in the samples"
-    for text in (*(f"a run stops: {text}" for text in found.refused), *found.problems):
+    yield "problems" if plan["refused"] or plan["problems"] else "problems: none in the samples"
+    for text in (*(f"a run stops: {text}" for text in plan["refused"]), *plan["problems"]):
         yield from _fitted(f"  {text}")
-    if plan.draft is not None:
+    if plan["manifest_draft"]:
         yield f"{MANIFEST}: there is none; this is one to start from"
-        yield from (f"  {line}" for line in manifest_text(plan.draft).splitlines())
-        for note in plan.notes:
+        yield from (f"  {line}" for line in manifest_text(plan["manifest_draft"]).splitlines())
+        for note in plan["to_do"]:
             yield from _fitted(f"  to do: {note}")
 
 
@@ -170,22 +189,22 @@ def _fitted(line: str) -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _row(node: NodeOverview) -> tuple[str, ...]:
-    first, last, hourly = "?", "?", "?"
-    if node.span:
-        first = _at(node.span[0])
-    if node.span and node.is_end_seen:
-        last, span_us = _at(node.span[1]), node.span[1] - node.span[0]
-        hourly = size_text(round(node.log_bytes * 3600e6 / span_us)) if span_us > 0 else "?"
-    sizes = str(node.files), size_text(node.log_bytes), f"{node.lines:,}"
-    return (str(node.node.node_id), node.role or "?", *sizes, hourly, first, last)
+def _row(node: Record) -> tuple[str, ...]:
+    first, last, hourly = node["from"] or "?", node["until"] or "?", "?"
+    if node["until"] and (seconds := _seconds(first, last)) > 0:
+        hourly = size_text(round(node["log_bytes"] * 3600 / seconds))
+    sizes = str(node["files"]), size_text(node["log_bytes"]), f"{node['lines']:,}"
+    return (str(node["node_id"]), node["role"] or "?", *sizes, hourly, first, last)
 
 
-def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[str]:
-    cores = os.cpu_count() or 1
+def _seconds(first: str, last: str) -> float:
+    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
+
+
+def _ending(whole: Record, job: Job) -> Iterator[str]:
     yield (
-        f"a run takes about {_duration(whole['seconds'])} here ({cores} cores), and up to "
-        f"{size_text(whole['warehouse_bytes'])} in {job.warehouse_path}"
+        f"a run takes about {_duration(whole['seconds'])} here ({os.cpu_count() or 1} cores), and "
+        f"up to {size_text(whole['warehouse_bytes'])} in {job.warehouse_path}"
     )
     free = whole["free_bytes"]
     if free is not None and free < 2 * whole["warehouse_bytes"]:
@@ -194,15 +213,16 @@ def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[
     if job.arguments.write_manifest:
         why = "standard input has no folder" if is_stdin else f"there is a {MANIFEST}"
         yield f"written: {', '.join(whole['written']) or f'nothing, {why}'}"
-    if any(plan.found.refused for plan in plans):
+    if any(plan["refused"] for plan in whole["recordings"]):
         yield f"next: correct what a run stops at, then {_again(job, 'plan')}"
     elif is_stdin:
         yield "next: write the log into a folder, and kip-replay plan FOLDER --write-manifest"
-    elif any(plan.draft is not None for plan in plans) and not job.arguments.write_manifest:
+    elif whole.get("written"):
+        yield f"next: correct {MANIFEST} as stated above, and {_again(job, 'run')}"
+    elif any(plan["manifest_draft"] for plan in whole["recordings"]):
         yield f"next: {_again(job, 'plan')} --write-manifest, correct the file, and run"
     else:
-        first = f"correct {MANIFEST} as stated above, and " if whole.get("written") else ""
-        yield f"next: {first}{_again(job, 'run')}"
+        yield f"next: {_again(job, 'run')}"
 
 
 def _again(job: Job, name: str) -> str:
@@ -229,37 +249,6 @@ def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{max(5 * round(seconds / 5), 5)} s"
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
-
-
-# --- JSON
-
-
-def _as_json(plan: Plan) -> dict[str, Any]:
-    found = plan.found
-    return {
-        "name": found.recording.name,
-        "nodes": [
-            {
-                "node_id": node.node.node_id,
-                "role": node.role or None,
-                "files": node.files,
-                "disk_bytes": node.disk_bytes,
-                "log_bytes": node.log_bytes,
-                "lines": node.lines,
-                "from": _at(node.span[0]) if node.span else None,
-                "until": _at(node.span[1]) if node.span and node.is_end_seen else None,
-                "requests_in_sample": {f"{n} v{v}": c for (n, v), c in node.apis.most_common()},
-            }
-            for node in found.nodes
-        ],
-        "of_all_brokers": [_at(us) for us in found.of_brokers] if found.of_brokers else None,
-        "kafka_versions": found.kafka_versions,
-        "rules": [vars(rule) for rule in plan.rules],
-        "refused": found.refused,
-        "problems": found.problems,
-        "manifest_draft": plan.draft,
-        "to_do": [*plan.notes],
-    }
 
 
 main = command(PARSER, work, __name__)

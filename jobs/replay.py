@@ -3,8 +3,7 @@
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import expect_stages, replay_as_configured, replay_options
-from kip_replay.pipelines.ingest.log_files import find_log_files
-from kip_replay.pipelines.ingest.sample import log_bytes_of
+from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
 from kip_replay.pipelines.replaying.basis import voters_of
 
 PARSER = JobParser(

@@ -20,8 +20,7 @@ from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
-from kip_replay.pipelines.ingest.log_files import find_log_files
-from kip_replay.pipelines.ingest.sample import log_bytes_of
+from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.step import LinesRead
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.basis import voters_of

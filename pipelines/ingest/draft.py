@@ -2,24 +2,24 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.log_bytes import WITHIN, LogBytes, members
+from kip_replay.pipelines.ingest.excerpts import look_at
+from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
+from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.unread import what_they_are
 from kip_replay.pipelines.storage import Place, name_within
-from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
 from kip_replay.replay.kafka.request_log.layouts.labels import Labels, labels
-from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
 
-#: So much of a file is looked through for a request, and so much of it for labels.
-_SEARCHED_BYTES, _HEAD_BYTES = 64 << 20, 4 << 20
+#: So much of a file is looked through, and a compressed one to its end up to so much.
+_EXCERPT_BYTES = 1 << 20, 4 << 20
 #: Rotated and compressed siblings of a log have its name up to here.
 _STEM = re.compile(r"(?P<stem>.*?\.log)\b.*")
 #: The last number of a name: ``broker-11``, ``kafka-0``.
@@ -35,50 +35,52 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
     ``place`` may be a single log, or an archive. Raises UserError where there is no request log.
     """
     folder = place if place.is_dir() else place.parent
-    logs: dict[tuple[int, Labels | None], set[str]] = {}
+    name = folder.resolve().name
+    logs: dict[tuple[int, Labels], set[str]] = {}
     unclear, others = [], []
-    for path, name in _files(place, folder):
+    for path, source_file in _files(place, folder):
         try:
-            head = _request_head(path)
-        except OSError as error:
-            others.append(f"{name} cannot be read ({error})")
+            file = LogFile(name, 0, timezone, source_file, path)
+            seen, excerpts = look_at(file, *_EXCERPT_BYTES)
+        except UserError as error:
+            others.append(str(error))
             continue
-        if isinstance(head, str):
-            others.append(f"{name} {head}")
+        if not seen.has_requests:
+            what = f"holds {what_they_are(seen.others)}" if seen.end else "is empty"
+            others.append(f"{source_file} {what}")
             continue
-        match = _STEM.fullmatch(Path(name).name)
-        log = str(Path(name).with_name(f"{match['stem']}*")) if match else name
-        found = labels(head, Framing().of_head(head))
-        if len(found.values) > 1:
-            for value in found.values:
-                one = Labels(found.path, (value,))
-                if (node_id := _number(value)) is None:
+        match = _STEM.fullmatch(Path(source_file).name)
+        log = str(Path(source_file).with_name(f"{match['stem']}*")) if match else source_file
+        label_path, values = labels(b"".join(excerpts.parts), seen.framing)
+        numbers = {value: _number(value) for value in values}
+        if len(values) > 1:
+            for value, node_id in numbers.items():
+                if node_id is None:
                     unclear.append(f"{value!r} in {log} does not show which node it is: correct it")
                 else:
-                    logs.setdefault((node_id, one), set()).add(log)
+                    logs.setdefault((node_id, Labels(label_path, (value,))), set()).add(log)
             continue
-        node_id = _node_id(Path(name))
+        of_names = (_node_id(Path(source_file)), *numbers.values())
+        node_id = next((number for number in of_names if number is not None), None)
         if node_id is None:
-            node_id = next((n for value in found.values if (n := _number(value)) is not None), None)
-        if node_id is None:
-            node_id = 0
             unclear.append(f"{log} does not show which node it is of, 0 is assumed: correct it")
-        logs.setdefault((node_id, None), set()).add(log)
+        logs.setdefault((node_id or 0, Labels((), ())), set()).add(log)
     if not logs:
         what = "; ".join(others[:3]) or "it has no files"
         raise UserError(f"there is no request log in {place}: {what}")
     nodes = tuple(
-        Node(i, None, tuple(sorted(of)), timezone, node_by=by and (by.path, by.values[0]))
-        for (i, by), of in sorted(logs.items(), key=lambda item: item[0][0])
+        Node(i, None, tuple(sorted(of)), timezone, node_by=(path, values[0]) if values else None)
+        for (i, (path, values)), of in sorted(logs.items())
     )
-    twice = sorted({n.node_id for n in nodes if sum(n.node_id == m.node_id for m in nodes) > 1})
+    counts = Counter(node.node_id for node in nodes)
+    twice = [node_id for node_id, count in counts.items() if count > 1]
     unclear += [f"node {node_id} is drafted more than once: correct 'nodes'" for node_id in twice]
     unclear.append("'voters' are taken for all controllers: write those of the quorum")
     unclear.append(f"'timezone' is taken to be {timezone}: write the zone of the brokers' clocks")
     several = [str(node.node_id) for node in nodes if len(node.log) > 1]
     if several:
         unclear.append(f"node {', '.join(several)} has logs of more than one name: is it one node?")
-    return Recording(folder.resolve().name, timezone, nodes, folder), list(dict.fromkeys(unclear))
+    return Recording(name, timezone, nodes, folder), list(dict.fromkeys(unclear))
 
 
 def manifest_of(found: Overview) -> dict[str, Any]:
@@ -131,22 +133,6 @@ def _files(place: Place, folder: Place) -> Iterator[tuple[str, str]]:
             yield str(path), name
         for member in inside or ():
             yield f"{path}{WITHIN}{member}", f"{name}{WITHIN}{member}"
-
-
-def _request_head(path: str) -> bytes | str:
-    """Reads a file from its first request on, else says what it is instead."""
-    before = b""
-    chunks = LogBytes(path, 0, _SEARCHED_BYTES).chunks()
-    for chunk in chunks:
-        if marker_in(before[-100:] + chunk):
-            return b"".join([before[:_HEAD_BYTES], chunk, *islice(chunks, _HEAD_BYTES >> 20)])
-        before = before + chunk if len(before) < _HEAD_BYTES else before[-_HEAD_BYTES:] + chunk
-    if not before:
-        return "is empty"
-    if b"\0" in before[:1000]:
-        return "is binary"
-    lines = LineReader("UTC", Framing().of_head(before)).read(before[:_HEAD_BYTES].splitlines(), 1)
-    return f"holds {what_they_are(lines.others)}"
 
 
 def _node_id(name: Path) -> int | None:

@@ -6,7 +6,7 @@ never opened: a FIFO has no end, and reading a device or ``/proc`` can do more t
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
+from kip_replay.pipelines.ingest.log_bytes import WITHIN, is_compressed, members, unpacked_size
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.storage import Place, joined, name_within, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.replay.kafka.request_log.layouts import Framing, NodeBy
 
 #: Files looked at by as many threads: a store takes its time for each.
-AT_ONCE = 32
+_AT_ONCE = 32
 #: What the kernel makes up as it is read, also where it looks like a regular file.
 _OF_THE_KERNEL = (Path("/proc"), Path("/sys"))
 #: What a folder stands for: Kafka's own name first, else whatever looks like a log.
@@ -53,7 +53,7 @@ class LogFile:
     listed: "OnDisk | None" = field(default=None, compare=False)
 
     def framing(self, head: bytes) -> Framing:
-        since, until = (self._stamp(at) for at in (self.since, self.until))
+        since, until = (self.stamp(at) if at else None for at in (self.since, self.until))
         return Framing(None, self.line_field, self.node_by, since, until).of_head(head)
 
     @property
@@ -62,9 +62,8 @@ class LogFile:
         given = (self.node_by, self.since, self.until)
         return repr(given).encode() if any(given) else b""
 
-    def _stamp(self, at: datetime | None) -> bytes | None:
-        if at is None:
-            return None
+    def stamp(self, at: datetime) -> bytes:
+        """Returns what the node would have written at a time."""
         local = at.astimezone(ZoneInfo(self.timezone)) - timedelta(
             milliseconds=self.clock_offset_ms
         )
@@ -74,16 +73,22 @@ class LogFile:
 def find_log_files(*recordings: Recording) -> list[LogFile]:
     """The recordings' files, by node and name. Raises UserError where one is missing or shared."""
     files = [f for recording in recordings for n in recording.nodes for f in files_of(n, recording)]
+    for text in shared(files):
+        raise UserError(text)
+    return files
+
+
+def shared(files: Iterable[LogFile]) -> Iterator[str]:
+    """Yields a sentence for each file that is given to two nodes."""
     owners: dict[tuple[str, str], int] = {}
     for file in files:
         owner = owners.setdefault((file.recording, file.path), file.node_id)
         if owner != file.node_id and file.node_by is None:
-            raise UserError(
+            yield (
                 f"{file.source_file} of recording {file.recording!r} is given as the log of node "
                 f"{owner} and of node {file.node_id}: correct the manifest's 'log' or --node, or, "
                 "if it holds the lines of both, say with 'node_by' what tells them apart"
             )
-    return files
 
 
 def files_of(node: Node, recording: Recording) -> list[LogFile]:
@@ -117,7 +122,7 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
             _require_readable(path.resolve(), who)
         names = [_name_within(path, base, archive) for path in matches]
         look = partial(_in_archive, pattern=pattern, who=who)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
             for path, inside in zip(matches, pool.map(look, matches, names), strict=True):
                 found.update(dict.fromkeys(inside.items(), path))
     ahead_ms = node.clock_offset_ms
@@ -230,6 +235,18 @@ def on_disk(file: LogFile) -> OnDisk:
 def _on_disk(place: Place) -> OnDisk:
     found = place.stat()
     return OnDisk(found.st_size, moment(found.st_mtime_ns // 1000))
+
+
+def log_bytes_of(files: Iterable[LogFile]) -> int:
+    """Uncompressed bytes, about."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return sum(pool.map(_log_bytes, files))
+
+
+def _log_bytes(file: LogFile) -> int:
+    size = on_disk(file).bytes
+    with readable(file):
+        return unpacked_size(file.path) if size and is_compressed(file.path) else size
 
 
 @contextmanager

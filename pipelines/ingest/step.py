@@ -46,7 +46,6 @@ from kip_replay.pipelines.ingest.line_accounting import (
     contents_read,
     file_key,
     file_of,
-    read_spans,
 )
 from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
 from kip_replay.pipelines.ingest.overlaps import Span, overlaps
@@ -55,16 +54,16 @@ from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_task
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, span_of, without_repeated
 from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
-from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey_of
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.survey_checks import (
     check_clock_offsets,
-    check_recording,
     notes_of,
+    refusals,
     rewritten,
     warnings_of,
 )
 from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
-from kip_replay.pipelines.ingest.whose_log import same_contents, wrong_logs
+from kip_replay.pipelines.ingest.whose_log import wrong_logs
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -207,18 +206,14 @@ class _Ingest:
     def _check(self, recording: Recording, surveys: Sequence[Survey]) -> None:
         """Raises UserError where a recording's files do not look like one whole recording."""
         ingested = [row for row in self.ingested if row["recording"] == recording.name]
-        gap_minutes_max = self.settings.node_gap_minutes_max
-        known = read_spans(ingested)
-        check_recording(recording, surveys, gap_minutes_max, known, self.settings.final)
-        hashes = [(file_of(s.file), s.content_hash) for s in surveys if s.has_requests]
-        hashes += [(file_key(row), row["content_hash"]) for row in ingested if row["requests"]]
-        if copies := same_contents(recording, hashes):
-            raise UserError(copies[0])
+        gap_minutes_max, final = self.settings.node_gap_minutes_max, self.settings.final
+        for text in refusals(recording, surveys, gap_minutes_max, ingested, final):
+            raise UserError(text)
 
     def _surveyed(self, files: Sequence[LogFile]) -> list[Survey]:
         """A survey of each file, in their order: on the driver's cores, or on all where large."""
         known = contents_read(self.ingested)
-        one = partial(survey_of, settings=self.settings, known=known, pseudonyms=self.pseudonyms)
+        one = partial(survey, settings=self.settings, known=known, pseudonyms=self.pseudonyms)
         progress.stage("survey")
         total = sum(self.files[file].bytes for file in files)
         progress.done(0, total)
@@ -374,7 +369,7 @@ def _slack_us(surveys: Sequence[Survey], ingested: Rows) -> dict[Node, int]:
     """By how much the time of a line can differ from that of its copy, by node."""
     slack: dict[Node, int] = {}
     zones: dict[Node, set[str]] = defaultdict(set)
-    for row in (*ingested, *(vars(survey.file) for survey in surveys)):
+    for row in (*ingested, *(vars(s.file) for s in surveys)):
         zones[row["recording"], row["node_id"]].add(row["timezone"])
     for of_file in surveys:
         node = (of_file.file.recording, of_file.file.node_id)

@@ -2,7 +2,8 @@
 
 A survey reads the file once, in chunks: its content hash, its number of lines (so that line
 accounting can be checked against an independent count), its first and last stamp, the line at which
-an ambiguous hour of autumn begins again, and ranges of whole lines that can be parsed apart.
+an ambiguous hour of autumn begins again, and ranges of whole lines that can be parsed apart. For a
+plan, ``excerpts`` of it are surveyed in the same way.
 
 What has been read of a node is known by its *content*: uncompressed length and hash, whatever the
 file was called. The longest known content that a file begins with is not parsed again: one that
@@ -100,16 +101,20 @@ class Survey:
 def survey(
     file: LogFile,
     settings: SurveySettings = SurveySettings(),
-    known: Collection[Content] = (),
+    known: Mapping[tuple[str, int], Collection[Content]] | None = None,
     pseudonyms: Pseudonyms | None = None,
+    log: LogBytes | None = None,
 ) -> Survey:
     """Reads the file a chunk at a time: once, or once more where an hour may occur twice in it.
 
-    ``known`` is what has been read of the node. With ``pseudonyms``, contents are hashed with its
-    key: of a short log a guess could be confirmed otherwise. Raises UserError.
+    ``known`` is what has been read of each node. With ``pseudonyms``, contents are hashed with its
+    key: of a short log a guess could be confirmed otherwise. ``log``: what to read instead of all.
+    Raises UserError.
     """
+    of_node = (known or {}).get((file.recording, file.node_id), ())
     with readable(file):
-        found = _read(file, settings, known, pseudonyms)
+        log = log or LogBytes(file.path, ratio_max=settings.gzip_ratio_max)
+        found = _read(file, log, settings, of_node, pseudonyms)
         bytes_seen, damage = found.splits.bytes_seen, found.log.damage
         first_stamp, last_stamp, others = _ends(found)
         second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp)
@@ -118,7 +123,7 @@ def survey(
         end = bytes_seen if is_read else found.splits.line_start
         if not settings.final and (open_from := found.open_from) is not None:
             end = open_from
-            found = _read(file, settings, known, pseudonyms, end)
+            found = _read(file, replace(log, end=end), settings, of_node, pseudonyms)
         contents, splits = found.contents, found.splits
         first_byte = contents.longest
         end = max(end, first_byte)
@@ -138,7 +143,7 @@ def survey(
             last_stamp=last_stamp,
             second_pass_line=second_pass_line,
             fold_is_known=fold_is_known,
-            damage=_where(damage, end, splits.lines(0, end) + 1) if damage else None,
+            damage=_where(damage, end, splits) if damage else None,
             is_unsure=damage is not None and damage.is_unsure,
             ranges=splits.ranges(first_byte, end),
             framing=found.framing,
@@ -146,30 +151,19 @@ def survey(
         )
 
 
-def survey_of(
-    file: LogFile,
-    settings: SurveySettings,
-    known: Mapping[tuple[str, int], Collection[Content]],
-    pseudonyms: Pseudonyms | None,
-) -> Survey:
-    """``survey``, given what has been read of each node."""
-    return survey(file, settings, known.get((file.recording, file.node_id), ()), pseudonyms)
-
-
 def _read(
     file: LogFile,
+    log: LogBytes,
     settings: SurveySettings,
     known: Collection[Content],
     pseudonyms: Pseudonyms | None,
-    end: int | None = None,
 ) -> FileReading:
-    log = LogBytes(file.path, 0, end, settings.gzip_ratio_max)
     splits = Splits(settings.range_bytes, {content.bytes for content in known})
     return FileReading(file, log, Contents(known, pseudonyms, file.part), splits).done()
 
 
-def _where(damage: Damage, end: int, line_number: int) -> str:
-    state = "sound"
+def _where(damage: Damage, end: int, splits: Splits) -> str:
+    state, line_number = "sound", splits.lines(0, end) + 1
     if damage.is_unsure:
         state = "read, though what unpacks from byte 0 on may be altered,"
     return (
@@ -216,11 +210,10 @@ def _fold(
 
 
 def _requests(whole: FileReading) -> Iterator[tuple[int, bytes]]:
-    chunks = LogBytes(whole.file.path, 0, whole.splits.bytes_seen).chunks()
     reader = LineReader(whole.file.timezone, whole.framing)
     number = 1
     # A line too long to parse is too long for its stamp to matter.
-    for lines in line_batches(chunks, RANGE_BYTES, RANGE_BYTES, 1 << 15):
+    for lines in line_batches(replace(whole.log).chunks(), RANGE_BYTES, RANGE_BYTES, 1 << 15):
         read = reader.read(lines, number)
         number += len(lines)
         yield from (

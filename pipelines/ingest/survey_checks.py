@@ -5,14 +5,15 @@ numbers that look real. So nodes must have logged at the same time.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_of
+from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_of, read_spans
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, span_us
 from kip_replay.pipelines.ingest.unread import what_they_are
+from kip_replay.pipelines.ingest.whose_log import same_contents
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 
 Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
@@ -24,32 +25,36 @@ _OUT_OF_ORDER_US = 1_000_000
 _OFFSETS_MINUTES = sorted(range(-26 * 60, 26 * 60 + 1, 30), key=abs)
 
 
-def check_recording(
+def refusals(
     recording: Recording,
     surveys: Sequence[Survey],
     gap_minutes_max: float,
-    known: Mapping[int, Span] | None = None,
+    ingested: Sequence[Mapping[str, Any]] = (),
     final: bool = True,
-) -> None:
-    """Raises UserError if a log is none of requests, or of another time than the others.
+) -> Iterator[str]:
+    """Yields what a run stops at: a log without requests, of another time, or that of two nodes.
 
-    ``known``: what has been read of nodes before. A log that was rotated a moment ago is empty, so
-    that one without a whole line is no error for a node that is known, or unless it is ``final``.
-    Nor is one without a byte where another node has logged: there may have been nothing to log.
+    ``ingested``: what has been read of the recording before. A log that was rotated a moment ago is
+    empty, so that one without a whole line is no error for a node that is known, or unless it is
+    ``final``. Nor is one without a byte where another node has logged: there may have been nothing.
     """
-    node_ids = sorted({survey.file.node_id for survey in surveys})
-    nodes = {i: [survey for survey in surveys if survey.file.node_id == i] for i in node_ids}
-    known = known or {}
+    nodes: dict[int, list[Survey]] = {}
+    for survey in sorted(surveys, key=lambda survey: survey.file.node_id):
+        nodes.setdefault(survey.file.node_id, []).append(survey)
+    known = read_spans(ingested)
     is_logged = bool(known) or any(survey.has_requests for survey in surveys)
     for node_id, files in nodes.items():
         may_follow = node_id in known or not (final or any(file.end for file in files))
         may_follow |= is_logged and not any(f.end + f.left_bytes or f.damage for f in files)
         if not may_follow and not any(file.has_requests for file in files):
-            raise UserError(_without_requests(recording, node_id, files))
+            yield _without_requests(recording, node_id, files)
     spans = {node_id: span for node_id, files in nodes.items() if (span := span_us(files))}
     for node_id, span in known.items():
         spans[node_id] = _hull([span, spans.get(node_id, span)])
-    check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
+    yield from _apart(recording, spans, round(gap_minutes_max * _MINUTE_US))
+    hashes = [(file_of(s.file), s.content_hash) for s in surveys if s.has_requests]
+    hashes += [(file_key(row), row["content_hash"]) for row in ingested if row["requests"]]
+    yield from same_contents(recording, hashes)
 
 
 def check_clock_offsets(
@@ -140,8 +145,8 @@ def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey
     )
 
 
-def check_spans(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> None:
-    """Raises UserError if nodes lie apart: a wrong zone, most often. ``spans`` by node id."""
+def _apart(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> Iterator[str]:
+    """Yields a sentence if nodes lie apart: a wrong zone, most often. ``spans`` by node id."""
     groups = _groups(spans, gap_max_us)
     if len(groups) < 2:
         return
@@ -160,7 +165,7 @@ def check_spans(recording: Recording, spans: Mapping[int, Span], gap_max_us: int
     zones = " and ".join(
         sorted({node.timezone for node in recording.nodes if node.node_id in group})
     )
-    raise UserError(
+    yield (
         f"{who} of recording {recording.name!r} logged from {shown_span(here)} UTC (read as "
         f"{zones}) but the other nodes from {shown_span(there)} UTC: {hint}"
     )

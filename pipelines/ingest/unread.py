@@ -38,25 +38,34 @@ def unread_sentence(line: Unread) -> str:
     return f"{line.source_file} line {line.line_number:,} ({line.reason}): {why}{begin}"
 
 
+def none_read(
+    recording: str, total: Counts, lines: Sequence[str], loggers: Mapping[str, int]
+) -> str | None:
+    """Says why not one of a recording's lines was read as a request; None where one was.
+
+    ``lines`` are sentences on some that could not be, ``loggers`` those of all others.
+    """
+    if total.requests + total.repeated or not (total.lines or total.outside):
+        return None
+    if total.outside:
+        return (
+            f"none of the {total.outside:,} requests of recording {recording!r} was completed "
+            "in that time: correct --from and --until, or the time zone"
+        )
+    return (
+        f"of {total.lines:,} lines of recording {recording!r} none can be read as a request, "
+        f"so nothing was written: {'; '.join(lines) or f'they are {what_they_are(loggers)}'}"
+    )
+
+
 def require_requests(
     parsed: Sequence[Parsed], counts: Mapping[FileKey, Counts], known: Collection[str]
 ) -> None:
     """Raises UserError for a recording not ``known`` of whose lines not one is a request."""
     for recording in sorted({name for name, _, _ in counts}.difference(known)):
         total = sum((c for (name, *_), c in counts.items() if name == recording), Counts())
-        if total.requests + total.repeated or not (total.lines or total.outside):
-            continue
-        if total.outside:
-            raise UserError(
-                f"none of the {total.outside:,} requests of recording {recording!r} was completed "
-                "in that time: correct --from and --until, or the time zone"
-            )
         loggers = Counter[str]()
         for of in parsed:
-            mine = {logger: n for (name, logger), n in of.loggers.items() if name == recording}
-            loggers.update(mine)
-        found = "; ".join(unread_lines(parsed, recording)) or f"they are {what_they_are(loggers)}"
-        raise UserError(
-            f"of {total.lines:,} lines of recording {recording!r} none can be read as a request, "
-            f"so nothing was written: {found}"
-        )
+            loggers.update({name: n for (r, name), n in of.loggers.items() if r == recording})
+        if text := none_read(recording, total, unread_lines(parsed, recording), loggers):
+            raise UserError(text)

@@ -16,12 +16,12 @@ from kip_replay.pipelines.ingest.line_accounting import FileKey
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import Node, Recording
 
-_TOPIC_FETCH, _METADATA_FETCH = "successful topic FETCH", "successful metadata FETCH"
+TOPIC_FETCH, METADATA_FETCH = "successful topic FETCH", "successful metadata FETCH"
 #: APIs (requestApiKeyName) that only controllers, and only brokers, respond to.
-OF_CONTROLLERS = {_METADATA_FETCH, "ALLOCATE_PRODUCER_IDS", "ALTER_PARTITION", "BEGIN_QUORUM_EPOCH"}
+OF_CONTROLLERS = {METADATA_FETCH, "ALLOCATE_PRODUCER_IDS", "ALTER_PARTITION", "BEGIN_QUORUM_EPOCH"}
 OF_CONTROLLERS |= {"BROKER_HEARTBEAT", "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION"}
 OF_CONTROLLERS |= {"ENVELOPE", "FETCH_SNAPSHOT", "VOTE"}
-OF_BROKERS = {_TOPIC_FETCH, "FIND_COORDINATOR", "HEARTBEAT", "INIT_PRODUCER_ID", "JOIN_GROUP"}
+OF_BROKERS = {TOPIC_FETCH, "FIND_COORDINATOR", "HEARTBEAT", "INIT_PRODUCER_ID", "JOIN_GROUP"}
 OF_BROKERS |= {"LIST_OFFSETS", "METADATA", "OFFSET_COMMIT", "PRODUCE"}
 _TO_VOTERS = pa.array(["BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "VOTE"])
 _ROLES = {"broker": (OF_BROKERS, OF_CONTROLLERS), "controller": (OF_CONTROLLERS, OF_BROKERS)}
@@ -46,7 +46,7 @@ def senders_of(lines: pa.RecordBatch) -> Senders:
     voter = pc.if_else(pc.is_in(api, _TO_VOTERS), client, None)
     voter = pc.struct_field(pc.extract_regex(voter, r"^raft-client-(?P<id>\d{1,9})$"), "id")
     columns = {name: lines.column(name) for name in ("recording", "node_id")}
-    columns["api"] = pc.coalesce(pc.if_else(fetched, _METADATA_FETCH, _TOPIC_FETCH), api, "")
+    columns["api"] = pc.coalesce(pc.if_else(fetched, METADATA_FETCH, TOPIC_FETCH), api, "")
     columns["sender"] = pc.coalesce(pc.struct_field(fetch, "replica_id"), voter.cast("int32"), -1)
     rows = pa.table(columns).filter(pa.array(is_ok)).group_by([*columns])
     counts = rows.aggregate([([], "count_all")]).select([*columns, "count_all"]).to_pylist()

@@ -175,7 +175,7 @@ def test_files_are_known_again_by_keyed_hashes(tmp_path: Path) -> None:
     file = LogFile("r", 11, "UTC", "a.log", str(log))
     raw, hidden = survey(file), survey(file, pseudonyms=PSEUDONYMS)
     assert raw.content_hash != hidden.content_hash
-    known = [Content(hidden.end, hidden.content_hash)]
+    known = {("r", 11): [Content(hidden.end, hidden.content_hash)]}
     assert survey(file, known=known, pseudonyms=PSEUDONYMS).is_known
     assert not survey(file, known=known).is_known
 

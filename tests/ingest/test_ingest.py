@@ -463,7 +463,7 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
         return replace(of_file, lines=of_file.lines + 1)
 
     warehouse = Warehouse(tmp_path / "warehouse")
-    monkeypatch.setattr(step, "survey_of", one_more)
+    monkeypatch.setattr(step, "survey", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* and 40 when"):
         ingest([ingested.recordings["plain"]], Local(warehouse), say=quiet)
     assert not any(warehouse.files(table) for table in LOG_TABLES)

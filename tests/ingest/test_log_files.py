@@ -5,7 +5,9 @@ import hashlib
 import os
 import random
 import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,8 @@ from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, span_us, survey
-from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey_checks import notes_of, refusals, warnings_of
 from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts import LongLine
 
@@ -302,7 +304,7 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     path.write_bytes(now)
     file = LogFile("r", 1, "UTC", path.name, str(path))
     known = {content(before), content(b"other\n"), content(LINES[0])}
-    return survey(file, SurveySettings(100, final), known)
+    return survey(file, SurveySettings(100, final), {("r", 1): known})
 
 
 def test_half_a_last_line_is_left_unless_the_file_is_final(tmp_path: Path) -> None:
@@ -359,7 +361,7 @@ def test_pieces_are_the_whole(
     for end in [*ends, len(whole)]:
         path.write_bytes(whole[:end])
         is_last = final and end == len(whole)
-        found = survey(file, SurveySettings(50, is_last), known)
+        found = survey(file, SurveySettings(50, is_last), {("r", 1): known})
         rows = lines_of(found)
         assert sum(physical for _, physical in read_of(found)) == found.lines
         assert not (found.is_known and rows)
@@ -403,7 +405,7 @@ def check(
     tmp_path: Path,
     logs: dict[int, bytes],
     zones: dict[int, str] | None = None,
-    known: dict[int, tuple[int, int]] | None = None,
+    ingested: Sequence[Mapping[str, Any]] = (),
     final: bool = True,
 ) -> list[str]:
     nodes, surveys = [], []
@@ -413,44 +415,56 @@ def check(
         nodes.append(Node(node_id, None, (path.name,), zone))
         file = LogFile("r", node_id, zone, path.name, str(path))
         surveys.append(survey(file, SurveySettings(final=final)))
-    check_recording(Recording("r", "UTC", tuple(nodes), tmp_path), surveys, 10, known, final)
-    return notes_of(surveys)
+    recording = Recording("r", "UTC", tuple(nodes), tmp_path)
+    return [*refusals(recording, surveys, 10, ingested, final), *notes_of(surveys)]
 
 
-def test_a_node_in_the_wrong_zone_is_named_with_its_likely_offset(tmp_path: Path) -> None:
-    same = line("20:00:00") + line("20:10:00")
-    check(tmp_path, {1: same, 2: line("20:19:00")})
-    check(tmp_path, {1: line("20:00:00")})
-    message = (
-        r"node 2 of recording 'r' logged from 2026-11-20 19:00 to .* 19:10 UTC "
-        r"\(read as Europe/Berlin\) but the other nodes from .* 20:00 to .* 20:10 UTC: its stamps "
-        r"look 1 h off, set nodes\[\]\.timezone of node 2"
-    )
-    with pytest.raises(UserError, match=message):
-        check(tmp_path, {1: same, 2: same, 3: same}, {2: "Europe/Berlin"})
-    zones = dict.fromkeys((2, 3), "Asia/Kolkata")
-    with pytest.raises(UserError, match=r"node 2, 3 .* look 5\.5 h off"):
-        check(tmp_path, dict.fromkeys((1, 2, 3, 4, 5), same), zones)
+WRONG_ZONE = (
+    "node 2 of recording 'r' logged from 2026-11-20 19:00 to 2026-11-20 19:10 UTC (read as "
+    "Europe/Berlin) but the other nodes from 2026-11-20 20:00 to 2026-11-20 20:10 UTC: its stamps "
+    "look 1 h off, set nodes[].timezone of node 2"
+)
+SAME = line("20:00:00") + line("20:10:00")
+ONE, OTHER_DAY = line("20:00:00"), line("20:00:00").replace(b"-11-", b"-12-")
 
 
-def test_logs_of_another_day_are_no_matter_of_zones(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="are these logs of another day"):
-        check(tmp_path, {1: line("20:00:00"), 2: line("20:00:00").replace(b"-11-", b"-12-")})
-
-
-def test_a_log_without_a_request_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"node 2 .* \(2\.log\) ends in the middle of its gzip"):
-        check(tmp_path, {1: line("20:00:00"), 2: gzip.compress(line("20:00:00"))[:9]})
+@pytest.mark.parametrize(
+    ("logs", "zones", "sentence"),
+    [
+        ({1: SAME, 2: line("20:19:00")}, {}, None),
+        ({1: ONE}, {}, None),
+        ({1: SAME, 2: SAME[:-1], 3: SAME + b"x"}, {2: "Europe/Berlin"}, WRONG_ZONE),
+        (
+            {1: SAME, 2: SAME + b"2", 3: SAME + b"3", 4: SAME + b"4", 5: SAME + b"5"},
+            dict.fromkeys((2, 3), "Asia/Kolkata"),
+            "look 5.5 h off",
+        ),
+        ({1: ONE, 2: OTHER_DAY}, {}, "are these logs of another day"),
+        ({1: ONE, 2: gzip.compress(ONE)[:9]}, {}, "(2.log) ends in the middle of its gzip"),
+        (
+            {1: SAME, 2: b"hello\n"},
+            {},
+            "(2.log) holds lines of other loggers",
+        ),
+    ],
+)
+def test_what_does_not_look_like_one_recording_is_refused(
+    tmp_path: Path, logs: dict[int, bytes], zones: dict[int, str], sentence: str | None
+) -> None:
+    texts = check(tmp_path, logs, zones)
+    assert sentence in texts[0] if sentence else texts == []
 
 
 def test_a_log_that_was_rotated_a_moment_ago_stops_nothing(tmp_path: Path) -> None:
     one = b"".join(line(f"20:00:0{second}") for second in range(5))
     logs = {1: one, 2: b""}
-    at_us = span_us([survey_of(tmp_path / "0.log", logs[1])])
-    assert at_us is not None
-    assert check(tmp_path, logs, final=False)[-1] == "empty: 2.log"
-    assert check(tmp_path, logs, known={2: at_us}) == check(tmp_path, logs) == ["empty: 2.log"]
-    begun = check(tmp_path, {1: line("20:00:00"), 2: line("20:00:00")[:30]}, final=False)
-    assert begun[-1].startswith("2.log ")
-    with pytest.raises(UserError, match=r"node 2 .* holds lines of other loggers"):
-        check(tmp_path, {1: one, 2: b"hello\n"}, final=False)
+    at = datetime(2026, 11, 20, 20, tzinfo=UTC)
+    read = {"recording": "r", "node_id": 2, "source_file": "2.log", "requests": 1}
+    read |= {"content_hash": "", "first_received_at": at, "last_completed_at": at}
+    empty = ["empty: 2.log"]
+    assert check(tmp_path, logs, final=False) == check(tmp_path, logs, ingested=[read]) == empty
+    assert check(tmp_path, logs) == empty
+    (begun,) = check(tmp_path, {1: line("20:00:00"), 2: line("20:00:00")[:30]}, final=False)
+    assert begun.startswith("2.log ")
+    refused = check(tmp_path, {1: one, 2: b"hello\n"}, final=False)
+    assert "holds lines of other loggers" in refused[0]

@@ -1,0 +1,102 @@
+"""Surveys a few places of a log file, so that a first look takes seconds whatever its size."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_compressed, unpacked_size
+from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
+from kip_replay.pipelines.ingest.survey import Survey, survey
+
+#: METADATA, configs and groups tell what held when a log began: looked for this many times as far.
+_TELLING, _FURTHER = re.compile(rb'requestApiKey\\*":(3|8|14|15|32|69),'), 8
+
+
+@dataclass
+class Excerpts(LogBytes):
+    """Whole lines at the head, the middle and the tail of a file, of a small one all of it.
+
+    A compressed one has to be unpacked from its start: of one that is larger, on disk, than
+    ``unpacked_bytes_max``, the end is not seen. ``log_bytes`` and ``lines`` are about those of the
+    file, unpacked; ``parts`` are what was read.
+    """
+
+    excerpt_bytes: int = 1 << 20
+    unpacked_bytes_max: int = 1 << 26
+    disk_bytes: int = 0
+    log_bytes: int = 0
+    lines: int = 0
+    is_end_seen: bool = True
+    parts: list[bytes] = field(default_factory=list)
+
+    def chunks(self) -> Iterator[bytes]:
+        self.parts = [part for part in self._parts() if part]
+        yield from self.parts
+
+    def _parts(self) -> Iterator[bytes]:
+        is_packed = self.disk_bytes > 0 and is_compressed(self.path)
+        self.log_bytes = size = unpacked_size(self.path) if is_packed else self.disk_bytes
+        part = self.excerpt_bytes
+        middle_at = (size - part) // 2
+        head_bytes = size if size <= 3 * part else min(_FURTHER * part, middle_at)
+        if is_packed:
+            self.is_end_seen = self.disk_bytes <= self.unpacked_bytes_max
+            head, middle, tail = self._unpacked_parts(head_bytes)
+        else:
+            further = (
+                [(middle_at, middle_at + part), (size - part, size)] if head_bytes < size else []
+            )
+            spans = [(0, head_bytes), *further, (size, size), (size, size)]
+            head, middle, tail = (b"".join(LogBytes(self.path, *s).chunks()) for s in spans[:3])
+        # Lines are short where a log begins.
+        densities = [text.count(b"\n") / len(text) for text in (head, middle, tail) if text]
+        self.lines = round(self.log_bytes * sum(densities) / max(len(densities), 1))
+        if self.is_end_seen and not middle and not tail:
+            self.lines += bool(head) and not head.endswith(b"\n")
+            yield head
+            return
+        begin = head.find(b"\n", part - 1) + 1 or head.rfind(b"\n") + 1
+        yield head[:begin]
+        more = head[begin : head.rfind(b"\n") + 1].splitlines(keepends=True)
+        yield b"".join(line for line in more if _TELLING.search(line, 0, 2000))
+        yield middle[middle.find(b"\n") + 1 : middle.rfind(b"\n") + 1]
+        yield tail[tail.find(b"\n") + 1 :]
+
+    def _unpacked_parts(self, head_bytes: int) -> tuple[bytes, bytes, bytes]:
+        log, part, bytes_seen = LogBytes(self.path), self.excerpt_bytes, 0
+        head, middle, tail = b"", b"", b""
+        for chunk in log.chunks():
+            bytes_seen += len(chunk)
+            if len(head) < head_bytes:
+                head += chunk
+            elif not self.is_end_seen:
+                break
+            elif not middle and bytes_seen > self.log_bytes // 2:
+                middle = chunk[:part]
+            else:
+                tail = (tail + chunk)[-part:]
+        self.damage = log.damage
+        if self.is_end_seen:
+            self.log_bytes = bytes_seen
+        return head, middle, tail
+
+
+class Look(NamedTuple):
+    """A file as far as it was looked at."""
+
+    survey: Survey
+    excerpts: Excerpts
+
+
+def look_at(file: LogFile, excerpt_bytes: int, unpacked_bytes_max: int) -> Look:
+    """Surveys excerpts; the last stamp is when the file was modified if its end was not seen.
+
+    Raises UserError.
+    """
+    excerpts = Excerpts(file.path, 0, None, None, excerpt_bytes, unpacked_bytes_max)
+    excerpts.disk_bytes, modified_at = on_disk(file)
+    of_file = survey(file, log=excerpts)
+    if of_file.first_stamp and not excerpts.is_end_seen:
+        of_file = replace(of_file, last_stamp=file.stamp(modified_at))
+    return Look(of_file, excerpts)
