@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node, Times, has_step
-from kip_replay.pipelines.ingest.overlaps import Span
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_together, together
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
@@ -29,6 +28,8 @@ from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
 from kip_replay.replay.table import Table
 
+#: First and last microsecond (UTC, since 1970) of something, both included.
+Span = tuple[int, int]
 TABLES_OF_LINES = STRUCTS | LISTS
 #: The column that names a line, in the tables that have it under another name.
 _LINE_ID = "request_id"

@@ -1,7 +1,8 @@
 """Drops lines that were read before from files that are written but not yet committed.
 
-Only where spans of time overlap (``overlaps``) are lines looked at: texts compare their ids, in
-this run and with what the warehouse holds, and tasks write the files anew that have repeated lines.
+Copies of a line have one time. So only where spans of time overlap, which mostly they do at their
+ends alone, are lines looked at: texts compare their ids, in this run and with what the warehouse
+holds, and tasks write the files anew that have repeated lines.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
 
 On a connection, a correlation id names one request: a line with connection, id and time of another,
@@ -22,8 +23,7 @@ from kip_replay.pipelines.engines import Engine, Inputs, ParquetFiles
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
-from kip_replay.pipelines.ingest.overlaps import Span
-from kip_replay.pipelines.ingest.parse_task import Parsed
+from kip_replay.pipelines.ingest.parse_task import Parsed, Span
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
@@ -33,6 +33,34 @@ from kip_replay.replay.table import INT, LONG, TEXT, Table
 from kip_replay.replay.tables import TABLES
 
 _FOLDER = Path(__file__).parent
+#: More spans than these become one: each line is held against all of its node's.
+_SPANS_MAX = 200
+
+
+def overlaps(
+    readings: Sequence[Mapping[Node, Sequence[Span]]], slack_us: Mapping[Node, int]
+) -> dict[Node, list[Span]]:
+    """Finds the spans in which lines of a node may have been read twice, none for most nodes.
+
+    No reading has a line twice: what a task has read, or what the warehouse holds. ``slack_us``: by
+    how much the times of two readings of one line can differ.
+    """
+    shared: dict[Node, list[Span]] = {}
+    for node in dict.fromkeys(node for reading in readings for node in reading):
+        slack, ends = slack_us.get(node, 0), dict[int, int]()
+        whole = ((*span, number) for number, of in enumerate(readings) for span in of.get(node, ()))
+        for first, last, number in sorted(whole):
+            reached = max(
+                (end for at, end in ends.items() if at != number), default=first - slack - 1
+            )
+            if first <= reached + slack:
+                both = first, min(last, reached)
+                shared.setdefault(node, []).append((min(both) - slack, max(both) + slack))
+            ends[number] = max(last, ends.get(number, last))
+        if len(shared.get(node, ())) > _SPANS_MAX:
+            firsts, lasts = zip(*shared[node], strict=True)
+            shared[node] = [(min(firsts), max(lasts))]
+    return shared
 
 
 def without_repeated(

@@ -11,7 +11,7 @@ Theory of operation
    these are deleted and it ends.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
    Where spans of time overlap, lines are compared, and files that have repeated ones written anew
-   (``overlaps``, ``repeated_lines``). Of copies in one run the least (source_file, line_number) is
+   (``repeated_lines``). Of copies in one run the least (source_file, line_number) is
    kept; one that an earlier run kept stays.
 4. Files are committed, each table in one transaction (``warehouse.commits``): first what hangs on a
    request, then ``requests``, last ``ingested_files``, which says that the files are in.
@@ -48,11 +48,15 @@ from kip_replay.pipelines.ingest.line_accounting import (
     file_of,
 )
 from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
-from kip_replay.pipelines.ingest.overlaps import Span, overlaps
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined
-from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, parse_task, tasks_of
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.repeated_lines import kept_files, span_of, without_repeated
+from kip_replay.pipelines.ingest.repeated_lines import (
+    kept_files,
+    overlaps,
+    span_of,
+    without_repeated,
+)
 from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.survey_checks import (
