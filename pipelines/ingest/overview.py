@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import ceil
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.excerpts import Look, look_at
@@ -54,7 +52,7 @@ _UNPACKED_BYTES = 64 << 20
 _BY_KAFKA = OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
 #: Of lines that were looked at. A log with more is hardly a request log.
 _REJECTED_SHARE = 0.01
-#: A broker whose log lacks more of the span of all is worth a word.
+#: A broker whose log begins later or ends earlier than all others is worth a word.
 _OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
 #: Brokers replicate all the time: nothing for so long is no pause.
 _BETWEEN_FILES_US = 120_000_000
@@ -101,7 +99,8 @@ class NodeOverview:
 class Overview:
     """A recording in excerpts: ``rows`` are of ``PARSED_LINE``, of all nodes.
 
-    ``refused`` are sentences that a run would stop with, ``problems`` those it would work with.
+    ``refused`` are sentences that a run would stop with, ``problems`` those it would work with, of
+    which ``unread`` say of ``lines`` why they cannot be read.
     ``parse_s``: CPU seconds that this machine took for ``rows``, which were ``sample_bytes``.
     """
 
@@ -110,6 +109,8 @@ class Overview:
     rows: pa.Table = field(default_factory=PARSED_LINE.empty_table)
     refused: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    lines: Counts = Counts()
+    unread: list[str] = field(default_factory=list)
     brokers_seen: set[int] = field(default_factory=set)
     metadata_replicas_seen: set[int] = field(default_factory=set)
     sample_bytes: int = 0
@@ -139,15 +140,16 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
         mine = [look for look in looks if look.survey.file.node_id == node.node_id]
         seen.nodes.append(NodeOverview(node, mine))
     surveys = [look.survey for look in looks]
-    senders = _parse(seen, looks)
+    senders = sum((_parse(seen, node) for node in seen.nodes), Senders())
     _look_into_rows(seen, senders)
     seen.refused += refusals(recording, surveys, node_gap_minutes_max)
+    if not seen.refused and (text := none_read(recording.name, seen.lines, seen.unread, {})):
+        seen.refused.append(text)
     seen.refused += wrong_logs(recording, senders)
     seen.problems += [*warnings_of(surveys), *notes_of(surveys)]
-    for of_node in seen.nodes:
-        seen.problems += [*_between_files(of_node), *_other_role(of_node)]
-    if not seen.refused and all(of_node.is_end_seen for of_node in seen.nodes):
-        seen.problems += _not_together(seen, span_us(surveys))
+    if (span := span_us(surveys)) and not seen.refused:
+        seen.problems += (text for node in seen.nodes for text in _gaps(node, span))
+    seen.problems += (text for node in seen.nodes for text in _other_role(node))
     seen.problems += _of_cluster(seen)
     return seen
 
@@ -184,46 +186,35 @@ def _looks(files: Sequence[LogFile], refused: list[str]) -> list[Look]:
     return [seen for seen in looks if not isinstance(seen, str)]
 
 
-def _parse(seen: Overview, looks: Sequence[Look]) -> Senders:
-    """Parses the excerpts, and says of lines that are no requests what they are."""
-    batches, senders, total, others = [], Senders(), Counts(), Counter[str]()
-    unread: dict[str, Unread] = {}
-    for survey, excerpts in looks:
-        lines, file = Lines(), survey.file
+def _parse(seen: Overview, node: NodeOverview) -> Senders:
+    """Parses the excerpts of a node's files; what cannot be read is a problem."""
+    parser = LineParser(seen.recording.name, node.node.node_id, node.node.timezone)
+    batches = []
+    for survey, excerpts in node.looks:
+        lines = Lines()
         for part in excerpts.parts:
-            reader = LineReader(file.timezone, survey.framing)
+            reader = LineReader(node.node.timezone, survey.framing)
             lines.add(reader.read([line for line in part.splitlines() if line], 1))
-        others += lines.others
-        parser = LineParser(file.recording, file.node_id, file.timezone)
+        seen.lines += Counts(other=lines.others.total(), outside=lines.outside)
         begin = time.thread_time()
-        rows = parser.parse_batch(lines, file.source_file)
+        batches.append(parser.parse_batch(lines, survey.file.source_file))
         seen.parse_s += time.thread_time() - begin
         seen.sample_bytes += sum(map(len, lines.lines))
-        batches.append(rows)
-        senders += senders_of(rows)
-        rejected = rows.filter(rows.column("rejected").is_valid())
-        total += Counts(
-            requests=len(rows) - len(rejected),
-            rejected=len(rejected),
-            other=lines.others.total(),
-            outside=lines.outside,
+    rows = pa.Table.from_batches(batches, PARSED_LINE)
+    seen.rows = pa.concat_tables([seen.rows, rows])
+    rejected = rows.filter(rows.column("rejected").is_valid())
+    seen.lines += Counts(requests=len(rows) - len(rejected), rejected=len(rejected))
+    if len(rejected) > _REJECTED_SHARE * len(rows):
+        unread = [*map(Unread.of, rejected.to_pylist())]
+        first = {line.reason: line for line in reversed(unread)}
+        reasons = Counter(line.reason for line in unread).most_common(3)
+        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
+        seen.problems.append(
+            f"node {node.node.node_id}: of {len(rows):,} lines looked at cannot be read: {counted}"
         )
-        reasons = pc.struct_field(rejected.column("rejected"), "reason")
-        for reason in reasons.unique().to_pylist():
-            first = rejected.slice(reasons.index(reason).as_py(), 1).to_pylist()[0]
-            unread.setdefault(reason, Unread.of(first))
-        if len(rejected) > _REJECTED_SHARE * len(rows):
-            counted = Counter(reasons.to_pylist()).most_common(3)
-            named = ", ".join(f"{count:,} {reason}" for reason, count in counted)
-            seen.problems.append(
-                f"{file.source_file}: of {len(rows):,} lines looked at cannot be read: {named}"
-            )
-    sentences = [unread_sentence(line) for line in unread.values()]
-    seen.problems += sentences if seen.problems else []
-    if text := none_read(seen.recording.name, total, sentences, others):
-        seen.refused.append(text)
-    seen.rows = pa.Table.from_batches(batches, PARSED_LINE)
-    return senders
+        seen.unread += [unread_sentence(first[reason]) for reason, _ in reasons]
+        seen.problems += seen.unread[-len(reasons) :]
+    return sum(map(senders_of, batches), Senders())
 
 
 def _look_into_rows(seen: Overview, senders: Senders) -> None:
@@ -253,7 +244,7 @@ def _of_cluster(seen: Overview) -> Iterator[str]:
             f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
             "time without an upgrade?"
         )
-    idle = {each.node.node_id for each in seen.nodes if each.looks and not each.log_bytes}
+    idle = {n.node.node_id for n in seen.nodes if n.looks and not n.log_bytes}
     named = seen.brokers_seen | seen.metadata_replicas_seen | {*(seen.recording.voters or ())}
     if silent := sorted(named - {*seen.recording.node_ids} | seen.brokers_seen & idle):
         yield (
@@ -262,34 +253,26 @@ def _of_cluster(seen: Overview) -> Iterator[str]:
         )
 
 
-def _other_role(each: NodeOverview) -> Iterator[str]:
-    stated, shown = each.node.role, each.shown_role
+def _other_role(node: NodeOverview) -> Iterator[str]:
+    stated, shown = node.node.role, node.shown_role
     if stated and not {*shown.split(",")} <= {*stated.split(","), ""}:
         yield (
-            f"node {each.node.node_id} is a {stated} in recording.json, and its log shows requests "
+            f"node {node.node.node_id} is a {stated} in recording.json, and its log shows requests "
             f"that only a {shown.replace(',', ' and a ')} responds to"
         )
 
 
-def _between_files(each: NodeOverview) -> Iterator[str]:
-    if "broker" in each.role:  # a controller that is not active has nothing to log
-        spans = sorted(span for look in each.looks if (span := span_us([look.survey])))
-        for before, after in pairwise(spans):
-            if after[0] - before[1] > _BETWEEN_FILES_US:
-                yield (
-                    f"node {each.node.node_id}: no file has {shown_span((before[1], after[0]))} "
-                    "UTC: is a rotated one missing?"
-                )
-
-
-def _not_together(seen: Overview, whole: Span | None) -> Iterator[str]:
-    """Yields a sentence per broker whose log lacks much of the time that others have."""
-    whole_us = whole[1] - whole[0] if whole else 0
-    for each in seen.nodes:
-        if (span := each.span) and "broker" in each.role:
-            lacking_us = whole_us - (span[1] - span[0])
-            if lacking_us > max(_OUTSIDE_SHARE * whole_us, _OUTSIDE_US):
-                yield (
-                    f"node {each.node.node_id} logged only from {shown_span(span)} UTC: was it "
-                    "down, its logger off, or is a rotated file missing?"
-                )
+def _gaps(node: NodeOverview, whole: Span) -> Iterator[str]:
+    """Yields when a broker logged nothing, between its files or while others did."""
+    spans = sorted(span for look in node.looks if (span := span_us([look.survey])))
+    if "broker" not in node.role or not node.is_end_seen or not spans:
+        return  # a controller that is not active has nothing to log
+    at_ends_us = max(_OUTSIDE_SHARE * (whole[1] - whole[0]), _OUTSIDE_US)
+    limits = [at_ends_us, *[_BETWEEN_FILES_US] * (len(spans) - 1), at_ends_us]
+    edges = [whole[0], *(us for span in spans for us in span), whole[1]]
+    for begin, end, limit_us in zip(edges[::2], edges[1::2], limits, strict=True):
+        if end - begin > limit_us:
+            yield (
+                f"node {node.node.node_id}: no file has {shown_span((begin, end))} UTC: was it "
+                "down, its logger off, or is a rotated file missing?"
+            )
