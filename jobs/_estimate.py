@@ -14,8 +14,8 @@ STAGES: Mapping[str, tuple[float, float]] = {
     "decide": (0.3, 0.002),
     "report": (1.1, 0.015),
 }
-#: Of the warehouse, for each byte of uncompressed log: no recording has needed more.
-_TABLE_BYTES = 0.5
+#: Of the tables on disk, for each byte of uncompressed log: no recording has needed more.
+TABLE_BYTES = 0.5
 #: The same machine parses a byte of a line in this many seconds.
 _BYTE_S = 2.3e-8
 _TIMED_BYTES_MIN = 4 << 20
@@ -29,11 +29,6 @@ def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
         named = [f"replay {rule}" for rule in rules] if name == "replay" else [name]
         expected |= dict.fromkeys(named, seconds / max(len(named), 1))
     return expected
-
-
-def expected_bytes(log_bytes: int) -> int:
-    """Estimates what the tables of such logs take on disk, at most."""
-    return int(_TABLE_BYTES * log_bytes)
 
 
 def machine_scale(size: int, seconds: float) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._estimate import expected_bytes, expected_s, machine_scale
+from kip_replay.jobs._estimate import TABLE_BYTES, expected_s, machine_scale
 from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.analysis.needs import answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
@@ -135,7 +135,7 @@ def _expected(looks: Sequence[Overview], job: Job) -> Record:
         free = shutil.disk_usage(there).free
     return {
         "seconds": round(scale * sum(expected_s(log_bytes, ["all"]).values())),
-        "warehouse_bytes": expected_bytes(log_bytes),
+        "warehouse_bytes": int(TABLE_BYTES * log_bytes),
         "free_bytes": free,
     }
 

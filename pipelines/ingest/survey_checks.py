@@ -54,7 +54,7 @@ def refusals(
     yield from _apart(recording, spans, round(gap_minutes_max * _MINUTE_US))
     hashes = [(file_of(s.file), s.content_hash) for s in surveys if s.has_requests]
     hashes += [(file_key(row), row["content_hash"]) for row in ingested if row["requests"]]
-    yield from same_contents(recording, hashes)
+    yield from same_contents(hashes)
 
 
 def check_clock_offsets(

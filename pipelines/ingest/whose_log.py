@@ -6,8 +6,7 @@ only controllers. Where none of this decides, no warning is printed.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from itertools import product
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,23 +52,23 @@ def senders_of(lines: pa.RecordBatch) -> Senders:
     return Counter({(*key,): count for *key, count in map(dict.values, counts)})
 
 
-def wrong_logs(recording: Recording, senders: Senders) -> list[str]:
-    """Says which nodes were given a log that is not theirs, what shows it, and whose it may be."""
-    sent: dict[Node, _Sent] = {node: Counter() for node in recording.nodes}
-    for node, ((name, node_id, api, sender), count) in product(sent, senders.items()):
-        if (name, node_id) == (recording.name, node.node_id):
-            sent[node][api, sender] = count
-    proofs = {node: proof for node in sent if (proof := _proof_against(node, sent[node]))}
-    sentences = []
+def wrong_logs(recording: Recording, senders: Senders) -> Iterator[str]:
+    """Yields which nodes were given a log that is not theirs, what shows it, and whose it is."""
+    sent: dict[tuple[str, int], _Sent] = {}
+    for (name, node_id, api, sender), count in senders.items():
+        sent.setdefault((name, node_id), Counter())[api, sender] = count
+    of_node = {
+        node: sent.get((recording.name, node.node_id), Counter()) for node in recording.nodes
+    }
+    proofs = {node: proof for node, own in of_node.items() if (proof := _proof_against(node, own))}
     for node, proof in proofs.items():
-        others = [n for n in sent if n != node and not _proof_against(n, sent[node])]
+        others = [n for n in of_node if n != node and not _proof_against(n, of_node[node])]
         others = [n for n in others if n in proofs] or others
         whose = " or ".join(f"node {n.node_id}" for n in others) or "another node"
-        sentences.append(
+        yield (
             f"the log given for node {node.node_id} of recording {recording.name!r} "
             f"({', '.join(node.log)}) is that of {whose}: it has {proof}; {_WAY_OUT}"
         )
-    return sentences
 
 
 def _proof_against(node: Node, sent: _Sent) -> str | None:
@@ -87,13 +86,13 @@ def _proof_against(node: Node, sent: _Sent) -> str | None:
     return None
 
 
-def same_contents(recording: Recording, contents: Iterable[tuple[FileKey, Hashable]]) -> list[str]:
-    """Says which nodes were given copies of one file."""
-    first: dict[Hashable, FileKey] = {}
-    pairs = [(first.setdefault((file[0], content), file), file) for file, content in contents]
-    return [
-        f"the logs given for node {one} and node {other} of recording {name!r} ({file}, {copy}) "
-        f"have the same content: {_WAY_OUT}"
-        for (name, one, file), (_, other, copy) in pairs
-        if one != other and name == recording.name
-    ]
+def same_contents(contents: Iterable[tuple[FileKey, str]]) -> Iterator[str]:
+    """Yields which nodes of a recording were given copies of one file."""
+    first: dict[str, FileKey] = {}
+    for (name, node_id, file), content in contents:
+        _, other, copied = first.setdefault(content, (name, node_id, file))
+        if other != node_id:
+            yield (
+                f"the logs given for node {other} and node {node_id} of recording {name!r} "
+                f"({copied}, {file}) have the same content: {_WAY_OUT}"
+            )

@@ -6,6 +6,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from kip_replay.jobs import plan
 from kip_replay.pipelines.ingest.excerpts import look_at
 from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.pipelines.ingest.survey import span_us
 
 Capsys = pytest.CaptureFixture[str]
 Planned = Callable[..., dict[str, Any]]
@@ -88,29 +88,65 @@ def test_what_began_before_the_logs_and_is_not_in_them_is_counted(
         assert [text.split(" that ")[0] for rule in rules for text in rule["open"]] == counted
 
 
-def test_what_is_missing_is_named_with_how_to_get_it(planned: Planned, tmp_path: Path) -> None:
-    write_recording(tmp_path / "r", {"b.log": BROKER}, {11: "b.log"}, voters=[1, 2, 3])
-    found = planned(tmp_path / "r")
-    assert {"hwm_parking", "lowest_acked_offset"} <= lacking(found)
-    rules = {rule["rule"]: rule for rule in found["recordings"][0]["rules"]}
-    assert (
-        "since no controller has a log: log requests on every controller"
-        in (rules["hwm_parking"]["missing"][0])
-    )
-    assert any("no log of node 1, 2, 3" in text for text in found["recordings"][0]["problems"])
-
-
 SERVER_LOG = b"[2026-11-20 20:35:58,000] INFO x (kafka.server.KafkaServer)\n"
+BOTH = {2: "c.log*", 11: "b.log*"}
+HALF = BROKER + BROKER[:300] + b"\n" + SERVER_LOG * 50
+#: An hour later.
+LATER = re.sub(rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m[1]) + 1), BROKER)
+
+
+@pytest.mark.parametrize(
+    ("files", "logs", "problems"),
+    [
+        ({"b.log": BROKER}, {11: "b.log"}, ["no log of node 1, 2, 3, 12, 13, or an empty one, "]),
+        (
+            {
+                "c.log.gz": gzip.compress(CONTROLLER)[:-20],
+                "b.log": HALF,
+                "3.log": b"",
+                "13.gz": b"",
+            },
+            BOTH | {3: "3.log", 13: "13.gz"},
+            [
+                "c.log.gz of recording 'r' ends in the middle of its gzip",
+                "node 11: of 24 lines looked at cannot be read: 1 truncated",
+                "b.log line 24 (truncated): It ends within its JSON",
+                "empty: 3.log, 13.gz",
+                "no log of node 1, 12, 13, or an empty one, which",
+            ],
+        ),
+        (
+            {"c.log": CONTROLLER, "b.log.1": BROKER, "b.log": LATER},
+            BOTH,
+            ["node 11: no file has 2026-11-20"],
+        ),
+    ],
+    ids=["no controller", "damage", "a rotated file"],
+)
+def test_what_a_run_would_work_with_is_a_problem(
+    planned: Planned,
+    tmp_path: Path,
+    files: dict[str, bytes],
+    logs: dict[int, str | list[str]],
+    problems: list[str],
+) -> None:
+    write_recording(tmp_path / "r", files, logs, voters=[1, 2, 3])
+    plan_of_all = planned(tmp_path / "r")
+    (one,) = plan_of_all["recordings"]
+    assert plan_of_all["status"] == 0
+    for problem in problems:
+        assert any(problem in text for text in one["problems"]), one["problems"]
+    rules = {rule["rule"]: rule for rule in one["rules"]}
+    if 2 not in logs:
+        assert {"hwm_parking", "lowest_acked_offset"} <= lacking(plan_of_all)
+        why = "since no controller has a log: log requests on every controller"
+        assert why in rules["hwm_parking"]["missing"][0]
 
 
 @pytest.mark.parametrize(
     ("files", "entries", "sentence"),
     [
-        (
-            {"b.log": b"", "c.log": b""},
-            {},
-            "log of node 2 of recording 'r' (c.log) is empty: set kafka",
-        ),
+        ({"b.log": b"", "c.log": b""}, {}, "log of node 2 of recording 'r' (c.log) is empty: set"),
         ({"b.log": SERVER_LOG}, {}, "(kafka.server.KafkaServer (1)) and none of kafka.request"),
         ({}, {}, "node 11 of recording 'r' has no log"),
         ({"b.log": BROKER}, {"timezone": "Asia/Tokyo"}, "its stamps look"),
@@ -134,38 +170,9 @@ def test_what_a_run_stops_at(
         for name in part.keys() & {name for name, value in entries.items() if value is None}:
             del part[name]
     (folder / "recording.json").write_text(json.dumps(manifest))
-    found = planned(folder)
-    assert found["status"] == 2
-    assert sentence in found["recordings"][0]["refused"][0]
-
-
-def test_damage_rejected_lines_and_empty_logs_are_problems(
-    planned: Planned, tmp_path: Path
-) -> None:
-    log = BROKER + BROKER[:300] + b"\n" + SERVER_LOG * 50
-    files = {"c.log.gz": gzip.compress(CONTROLLER)[:-20], "b.log": log, "3.log": b"", "13.gz": b""}
-    logs = {2: "c.log.gz", 3: "3.log", 11: "b.log", 13: "13.gz"}
-    write_recording(tmp_path / "r", files, logs)
-    found = planned(tmp_path / "r")
-    problems = found["recordings"][0]["problems"]
-    assert found["status"] == 0
-    assert any(
-        "c.log.gz of recording 'r' ends in the middle of its gzip" in text for text in problems
-    )
-    assert "node 11: of 24 lines looked at cannot be read: 1 truncated" in problems
-    assert "empty: 3.log, 13.gz" in problems
-    assert any("no log of node 1, 12, 13, or an empty one, which" in text for text in problems)
-
-
-def test_a_rotated_file_that_is_missing_is_named(planned: Planned, tmp_path: Path) -> None:
-    later = re.sub(
-        rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m[1]) + 1), BROKER
-    )
-    assert later != BROKER
-    files = {"c.log": CONTROLLER, "b.log.1": BROKER, "b.log": later}
-    write_recording(tmp_path / "r", files, {2: "c.log", 11: "b.log*"})
-    problems = planned(tmp_path / "r")["recordings"][0]["problems"]
-    assert [text for text in problems if text.startswith("node 11: no file has 2026-11-20")]
+    plan_of_all = planned(folder)
+    assert plan_of_all["status"] == 2
+    assert sentence in plan_of_all["recordings"][0]["refused"][0]
 
 
 def test_a_large_log_is_read_in_three_places(planned: Planned, tmp_path: Path) -> None:
@@ -185,18 +192,15 @@ def test_a_large_log_is_read_in_three_places(planned: Planned, tmp_path: Path) -
 
 def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
     plain(tmp_path / "r")
-    (tmp_path / "r" / "broker-11.log").write_bytes(gzip.compress(BROKER * 200))
+    log = tmp_path / "r" / "broker-11.log"
+    log.write_bytes(gzip.compress(BROKER * 200))
     file = find_log_files(load_recording(tmp_path / "r"))[1]
     whole, head = (look_at(file, len(BROKER), size) for size in (1 << 30, 1))
     assert head.excerpts.log_bytes == whole.excerpts.log_bytes == 200 * len(BROKER)
     assert (whole.excerpts.is_end_seen, head.excerpts.is_end_seen) == (True, False)
-    (first, last), (head_first, head_last) = (
-        span_us([whole.survey]) or (),
-        span_us([head.survey]) or (),
-    )
-    assert head_first == first
-    modified_us = (tmp_path / "r" / "broker-11.log").stat().st_mtime_ns // 1000
-    assert head_last == modified_us // 1000 * 1000 > last
+    assert head.survey.first_stamp == whole.survey.first_stamp
+    modified_at = datetime.fromtimestamp(log.stat().st_mtime, UTC)
+    assert head.survey.last_stamp == file.stamp(modified_at) > (whole.survey.last_stamp or b"")
 
 
 def test_a_compressed_log_is_as_large_for_a_run_as_for_its_plan(tmp_path: Path) -> None:
