@@ -120,7 +120,7 @@ def _node_record(node: NodeOverview) -> Record:
         "lines": sum(of.lines for of in excerpts),
         "from": _at(first) if first else None,
         "until": _at(last) if last and node.is_end_seen else None,
-        "requests_in_sample": {f"{n} v{v}": count for (n, v), count in node.apis.most_common()},
+        "requests_in_sample": node.apis,
     }
 
 

@@ -65,16 +65,12 @@ _REQUESTS = """
 
 @dataclass
 class NodeOverview:
-    """A node in excerpts. ``shown_role`` is what its APIs show, ``apis`` counts its requests.
-
-    ``kafka_versions``: of the brokers and controllers that sent it requests.
-    """
+    """A node in excerpts. ``shown_role`` is what its APIs show; ``apis`` with their requests."""
 
     node: Node
     looks: Sequence[Look]
     shown_role: str = ""
-    apis: Counter[tuple[str, int]] = field(default_factory=Counter)
-    kafka_versions: set[str] = field(default_factory=set)
+    apis: dict[str, int] = field(default_factory=dict)
 
     @property
     def role(self) -> str:
@@ -101,7 +97,8 @@ class Overview:
 
     ``refused`` are sentences that a run would stop with, ``problems`` those it would work with, of
     which ``unread`` say of ``lines`` why they cannot be read.
-    ``parse_s``: CPU seconds that this machine took for ``rows``, which were ``sample_bytes``.
+    ``kafka_versions``: of the brokers and controllers that sent requests. ``parse_s``: CPU seconds
+    that this machine took for ``rows``, which were ``sample_bytes``.
     """
 
     recording: Recording
@@ -111,6 +108,7 @@ class Overview:
     problems: list[str] = field(default_factory=list)
     lines: Counts = Counts()
     unread: list[str] = field(default_factory=list)
+    kafka_versions: list[str] = field(default_factory=list)
     brokers_seen: set[int] = field(default_factory=set)
     metadata_replicas_seen: set[int] = field(default_factory=set)
     sample_bytes: int = 0
@@ -126,10 +124,6 @@ class Overview:
         spans = [span for node in self.nodes if "broker" in node.role and (span := node.span)]
         first, last = (max(s[0] for s in spans), min(s[1] for s in spans)) if spans else (1, 0)
         return (first, last) if first <= last else None
-
-    @property
-    def kafka_versions(self) -> list[str]:
-        return sorted({version for node in self.nodes for version in node.kafka_versions})
 
 
 def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
@@ -219,13 +213,14 @@ def _parse(seen: Overview, node: NodeOverview) -> Senders:
 
 def _look_into_rows(seen: Overview, senders: Senders) -> None:
     """Notes who sent requests and in which versions."""
-    nodes = {node.node.node_id: node for node in seen.nodes}
+    nodes, versions = {node.node.node_id: node for node in seen.nodes}, set[str]()
     with duckdb.connect() as database:
         database.register("sample", seen.rows)
         for node_id, api, version, count, of_kafka, beating in database.sql(_REQUESTS).fetchall():
-            nodes[node_id].apis[api, version] = count
-            nodes[node_id].kafka_versions.update(of_kafka or () if api in _BY_KAFKA else ())
+            nodes[node_id].apis[f"{api} v{version}"] = count
+            versions.update(of_kafka if api in _BY_KAFKA and of_kafka else ())
             seen.brokers_seen.update(id for id in beating if id is not None)
+    seen.kafka_versions = sorted(versions)
     sent = {(api, sender) for (_, _, api, sender) in senders if sender >= 0}
     seen.brokers_seen |= {sender for api, sender in sent if api == TOPIC_FETCH}
     seen.metadata_replicas_seen |= {sender for api, sender in sent if api == METADATA_FETCH}

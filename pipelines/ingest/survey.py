@@ -44,8 +44,6 @@ from kip_replay.replay.kafka.request_log.line import LOGGER, Unreadable
 from kip_replay.replay.kafka.request_log.local_time import parse_local
 
 RANGE_BYTES = 8 << 20
-#: Above this span of days a file is read for its fold at once instead of searching the calendar.
-_CALENDAR_DAYS_MAX = 800
 #: No first or last stamp is further from those beside it, but where a digit was altered.
 _FAR = timedelta(days=2)
 #: No zone sets its clock back by more.
@@ -203,7 +201,8 @@ def _fold(
     file: LogFile, whole: FileReading, first: bytes | None, last: bytes | None
 ) -> tuple[int | None, bool]:
     """First line of the second pass, and whether the file shows it."""
-    if not whole.has_requests or not _may_be_ambiguous(file.timezone, first, last):
+    is_known = first and last and not has_ambiguous_hour(file.timezone, first, last)
+    if is_known or not whole.has_requests:
         return None, True
     in_place = ((of.line_number, of.stamp) for of in _in_place(_stamps(_requests(whole))))
     return fold_boundary(in_place, file.timezone)
@@ -221,14 +220,6 @@ def _requests(whole: FileReading) -> Iterator[tuple[int, bytes]]:
             for at, (number, line) in enumerate(zip(read.numbers, read.lines, strict=True))
             if at not in read.rejections
         )
-
-
-def _may_be_ambiguous(timezone: str, first: bytes | None, last: bytes | None) -> bool:
-    if first is None or last is None:
-        return True
-    if abs(parse_local(last) - parse_local(first)).days > _CALENDAR_DAYS_MAX:
-        return True
-    return has_ambiguous_hour(timezone, first, last)
 
 
 class _Stamp(NamedTuple):
