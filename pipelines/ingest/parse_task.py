@@ -42,7 +42,8 @@ _LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
 class ParseTask:
     """Ranges to be parsed by one task, in the order of files and lines; ``files`` takes the rows.
 
-    With ``pseudonyms``, no name and no line leaves it as it is.
+    With ``pseudonyms``, no name and no line leaves it as it is. ``repeated``: ids of lines that are
+    read elsewhere too, where they stay.
     """
 
     number: int
@@ -50,6 +51,7 @@ class ParseTask:
     ranges: tuple[ParsedRange, ...]
     line_bytes_max: int
     pseudonyms: Pseudonyms | None = None
+    repeated: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -119,7 +121,7 @@ def _parsed(task: ParseTask) -> Parsed:
         part = parts[0]
         node = (part.file.recording, part.file.node_id)
         for lines, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
-            kept = _without_repeated(lines, seen.setdefault(node, set()))
+            kept = _without_repeated(lines, seen.setdefault(node, {*task.repeated}))
             for source_file, of_file in read.items():
                 file = (part.file.recording, part.file.node_id, source_file)
                 others = of_file.others.total()

@@ -1,8 +1,8 @@
-"""Drops lines that were read before from files that are written but not yet committed.
+"""Drops lines that were read before, by parsing once more what has some of them.
 
 Copies of a line have one time. So only where spans of time overlap, which mostly they do at their
 ends alone, are lines looked at: texts compare their ids, in this run and with what the warehouse
-holds, and tasks write the files anew that have repeated lines.
+holds, and tasks that have repeated lines parse once more without them.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
 
 On a connection, a correlation id names one request: a line with connection, id and time of another,
@@ -10,27 +10,24 @@ and that differs all the same, is no copy. A log was altered, and the run is ref
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kip_replay.pipelines.engines import Engine, Inputs, ParquetFiles
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
-from kip_replay.pipelines.ingest.parse_task import Parsed, Span
-from kip_replay.pipelines.storage import filesystem_of
+from kip_replay.pipelines.ingest.line_accounting import Node
+from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, parse_task
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
+from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
 from kip_replay.replay.table import INT, LONG, TEXT, Table
-from kip_replay.replay.tables import TABLES
 
 _FOLDER = Path(__file__).parent
 #: More spans than these become one: each line is held against all of its node's.
@@ -65,35 +62,44 @@ def overlaps(
 
 def without_repeated(
     engine: Engine,
+    tasks: Mapping[int, ParseTask],
     parsed: Sequence[Parsed],
     spans: Mapping[Node, Sequence[Span]],
-    file_name: str,
     done: Mapping[str, int],
-) -> tuple[list[DataFile], list[dict[FileKey, Counts]]]:
-    """The files to commit, and what that changes in line accounting.
+) -> list[Parsed]:
+    """Returns what tasks have parsed, by those that have repeated lines once more without them.
 
     ``spans``: where requests of a node can be repeated; rejected lines, which have no time, can be
-    anywhere. ``file_name`` begins the names of this run's files. Raises UserError where a log was
-    altered.
+    anywhere. Raises UserError where a log was altered.
     """
-    files: dict[tuple[str, int], list[DataFile]] = {}
-    for of in parsed:
-        for file in of.files:
-            files.setdefault((file.recording, of.task), []).append(file)
     parts = {"candidate_lines": _FOLDER / "candidate_lines.sql"}
     altered, copies = (
         Text.read(_FOLDER / name, parts) for name in ("altered_lines.sql", "repeated_lines.sql")
     )
-    counts: list[dict[FileKey, Counts]] = []
-    for recording in sorted({recording for recording, _ in files}):
-        inputs = _inputs(engine.warehouse, recording, files, spans, done)
+    whole = {of.task: of for of in parsed}
+    for recording in sorted({file.recording for of in parsed for file in of.files}):
+        inputs = _inputs(engine.warehouse, recording, parsed, spans, done)
         _require_unaltered(recording, engine.rows(altered, [], inputs))
-        mine = {task: of for (name, task), of in files.items() if name == recording}
-        drop = partial(_drop, recording, engine.warehouse.path, mine, file_name)
-        for task, written, changed in chain(*engine.feed(drop, copies, [], ["task"], (), inputs)):
-            files[recording, task] = written
-            counts.append(changed)
-    return [file for of in files.values() for file in of], counts
+        mine = {
+            number: replace(task, ranges=ranges, files=replace(task.files))
+            for number, task in tasks.items()
+            if (ranges := tuple(r for r in task.ranges if r.file.recording == recording))
+        }
+        parse = partial(_parse_again, mine)
+        for again in chain(*engine.feed(parse, copies, [], ["task"], (), inputs)):
+            before = whole[again.task]
+            others = [file for file in before.files if file.recording != recording]
+            counts = before.counts | again.counts
+            whole[again.task] = replace(before, files=others + again.files, counts=counts)
+    return [*whole.values()]
+
+
+def _parse_again(tasks: Mapping[int, ParseTask], batches: Iterator[pa.RecordBatch]) -> list[Parsed]:
+    """Parses each task that has repeated lines, with what the text has of it."""
+    repeated: dict[int, set[str]] = {}
+    for number, line_id in (row.values() for batch in batches for row in batch.to_pylist()):
+        repeated.setdefault(number, set()).add(line_id)
+    return [parse_task(replace(tasks[n], repeated=frozenset(of))) for n, of in repeated.items()]
 
 
 def kept_files(
@@ -113,12 +119,12 @@ def kept_files(
 def _inputs(
     warehouse: Warehouse,
     recording: str,
-    files: Mapping[tuple[str, int], Sequence[DataFile]],
+    parsed: Sequence[Parsed],
     spans: Mapping[Node, Sequence[Span]],
     done: Mapping[str, int],
 ) -> Inputs:
     """Returns what the texts read: files of this run and of earlier ones, and the spans."""
-    here = [(f, task) for (name, task), of in files.items() if name == recording for f in of]
+    here = [(f, of.task) for of in parsed for f in of.files if f.recording == recording]
     within = [span for (name, _), of in spans.items() if name == recording for span in of]
     inputs: dict[str, pa.Table | ParquetFiles] = {}
     for table in (REQUESTS, REJECTED_LINES):
@@ -171,55 +177,3 @@ def _require_unaltered(recording: str, pairs: pa.Table) -> None:
             "its recording another name, or take what was read out of the warehouse with "
             "kip-replay recordings delete"
         )
-
-
-# --- files without them
-
-
-def _drop(
-    recording: str,
-    root: str,
-    files: Mapping[int, Sequence[DataFile]],
-    file_name: str,
-    batches: Iterator[pa.RecordBatch],
-) -> list[tuple[int, list[DataFile], dict[FileKey, Counts]]]:
-    """For each task of which lines are dropped: its number, its files without them, the counts."""
-    lines = [*batches]
-    if not lines:
-        return []
-    copies, dropped = pa.Table.from_batches(lines), []
-    for task in copies.column("task").unique().to_pylist():
-        of_task = copies.filter(pc.equal(copies.column("task"), task))
-        gone, name = of_task.column("line_id").combine_chunks(), f"{file_name}-{task:05d}"
-        written = _without(root, files[task], gone, TableFiles(root, name))
-        dropped.append((task, written, _changed(recording, of_task)))
-    return dropped
-
-
-def _changed(recording: str, copies: pa.Table) -> dict[FileKey, Counts]:
-    changed: dict[FileKey, Counts] = {}
-    keys = ["node_id", "source_file", "is_rejected"]
-    for row in copies.group_by(keys).aggregate([([], "count_all")]).to_pylist():
-        file, count = (recording, row["node_id"], row["source_file"]), row["count_all"]
-        were = {"rejected" if row["is_rejected"] else "requests": -count}
-        changed[file] = changed.get(file, Counts()) + Counts(**were, repeated=count)
-    return changed
-
-
-def _without(
-    root: str, files: Sequence[DataFile], gone: pa.Array, written: TableFiles
-) -> list[DataFile]:
-    """The files of a task without the lines; those that have none of them stay as they are."""
-    left: list[DataFile] = []
-    for file in files:
-        table = TABLES[file.table]
-        line_id = next(column for column in table.key if column in ("request_id", "line_id"))
-        filesystem, path = filesystem_of(f"{root}/{table.name}/{file.path}")
-        parquet = pq.ParquetFile(path, page_checksum_verification=True, filesystem=filesystem)
-        if not pc.any(pc.is_in(parquet.read([line_id]).column(line_id), gone)).as_py():
-            left.append(file)
-            continue
-        for batch in parquet.iter_batches():
-            kept = batch.filter(pc.invert(pc.is_in(batch.column(line_id), gone)))
-            written.write(table, kept, file.recording)
-    return [*left, *written.closed()]

@@ -4,5 +4,4 @@ WITH numbered AS (
         PARTITION BY line_id ORDER BY run, source_file, line_number) AS copy
     FROM candidate_lines
 )
-SELECT line_id, node_id, source_file, line_number, is_rejected, task
-FROM numbered WHERE run = 1 AND copy > 1
+SELECT task, line_id FROM numbered WHERE run = 1 AND copy > 1

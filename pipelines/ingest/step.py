@@ -10,9 +10,9 @@ Theory of operation
    Where lines show that a log is another node's (``whose_log``), or none is a request (``unread``),
    these are deleted and it ends.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
-   Where spans of time overlap, lines are compared, and files that have repeated ones written anew
-   (``repeated_lines``). Of copies in one run the least (source_file, line_number) is
-   kept; one that an earlier run kept stays.
+   Where spans of time overlap, lines are compared, and tasks that have repeated ones parse once
+   more without them (``repeated_lines``). Of copies in one run the least (source_file,
+   line_number) is kept; one that an earlier run kept stays.
 4. Files are committed, each table in one transaction (``warehouse.commits``): first what hangs on a
    request, then ``requests``, last ``ingested_files``, which says that the files are in.
 
@@ -258,17 +258,14 @@ class _Ingest:
         progress.done(0, sum(s.bytes_read for s in surveys))
         parsed = self.engine.run(parse_task, tasks)
         strays = {} if self.settings.accept_stray_stamps else _strays(warehouse, surveys, parsed)
-        again = {
-            of.task: of
-            for of in self.engine.run(parse_task, rejecting(tasks, strays, _unsound(parsed)))
-        }
+        sounder = rejecting(tasks, strays, _unsound(parsed))
+        again = {of.task: of for of in self.engine.run(parse_task, sounder)}
         parsed = [again.get(of.task, of) for of in parsed]
         counts = balanced(surveys, [of.counts for of in parsed])
         spans = overlaps(
             [*(of.spans for of in parsed), _earlier_spans(warehouse, surveys, done)],
             _slack_us(surveys, self.ingested),
         )
-        files = [file for of in parsed for file in of.files]
         try:
             senders = sum((of.senders for of in parsed), Counter())
             for wrong in (text for r in self.recordings for text in wrong_logs(r, senders)):
@@ -276,17 +273,16 @@ class _Ingest:
             known = {row["recording"] for row in self.ingested if row["requests"]}
             require_requests(parsed, counts, known)
         except UserError:
-            for file in files:
+            for file in (file for of in parsed for file in of.files):
                 filesystem, place = filesystem_of(f"{warehouse.path}/{file.table}/{file.path}")
                 filesystem.delete_file(place)
             raise
         if spans or any(count.rejected for count in counts.values()):
-            files, changed = without_repeated(
-                self.engine, parsed, spans, writing.files().name, done
-            )
-            counts = balanced(surveys, [counts, *changed])
+            numbered = {task.number: task for task in (*tasks, *sounder)}
+            parsed = without_repeated(self.engine, numbered, parsed, spans, done)
+            counts = balanced(surveys, [of.counts for of in parsed])
         added = _ingested_files(writing, surveys, self.files, counts, _times(parsed))
-        _commit(writing, files, added, done)
+        _commit(writing, [file for of in parsed for file in of.files], added, done)
         warnings = [text for name in done for text in stray_warnings(strays, name)]
         if newer := sum((of.newer_versions for of in parsed), Counter()):
             warnings.append(newer_versions_warning(newer))
