@@ -60,10 +60,8 @@ from kip_replay.pipelines.ingest.repeated_lines import (
 from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.survey_checks import (
-    check_clock_offsets,
     notes_of,
     refusals,
-    rewritten,
     warnings_of,
 )
 from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
@@ -146,7 +144,6 @@ def ingest(
     names = [recording.name for recording in recordings]
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP.name)
     ingested = rows.to_pylist()
-    check_clock_offsets(recordings, ingested)
     return _Ingest(recordings, engine, settings, say, pseudonyms, files, ingested, done).run()
 
 
@@ -177,7 +174,7 @@ class _Ingest:
         surveys = self._surveyed([file for file in self.files if file not in unchanged])
         for recording in self.recordings:
             self._check(recording, [s for s in surveys if s.file.recording == recording.name])
-        for warning in (*warnings_of(surveys), *rewritten(surveys, self.ingested)):
+        for warning in warnings_of(surveys, self.ingested):
             self.say(f"warning: {warning}")
         noted = {(*file_key(row), row["content_hash"]) for row in self.ingested}
         fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s, noted)]

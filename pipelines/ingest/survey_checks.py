@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_of, read_spans
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, span_us
@@ -32,12 +31,22 @@ def refusals(
     ingested: Sequence[Mapping[str, Any]] = (),
     final: bool = True,
 ) -> Iterator[str]:
-    """Yields what a run stops at: a log without requests, of another time, or that of two nodes.
+    """Yields what a run stops at: a clock that was corrected, a log without requests, of another
+    time, or that of two nodes.
 
     ``ingested``: what has been read of the recording before. A log that was rotated a moment ago is
     empty, so that one without a whole line is no error for a node that is known, or unless it is
     ``final``. Nor is one without a byte where another node has logged: there may have been nothing.
     """
+    for node in recording.nodes:
+        read = {row["clock_offset_ms"] or 0 for row in ingested if row["node_id"] == node.node_id}
+        for before in read - {node.clock_offset_ms}:
+            yield (
+                f"node {node.node_id} of recording {recording.name!r} was read with "
+                f"clock_offset_ms {before}, and recording.json now has {node.clock_offset_ms}: "
+                f"delete what was read (kip-replay recordings delete {recording.name} with this "
+                "--warehouse) and run again, or give the recording another name"
+            )
     nodes: dict[int, list[Survey]] = {}
     for survey in sorted(surveys, key=lambda survey: survey.file.node_id):
         nodes.setdefault(survey.file.node_id, []).append(survey)
@@ -57,61 +66,35 @@ def refusals(
     yield from same_contents(hashes)
 
 
-def check_clock_offsets(
-    recordings: Sequence[Recording], ingested: Sequence[Mapping[str, Any]]
-) -> None:
-    """Raises UserError where a node's stamps were read before with another offset of its clock."""
-    read = {
-        (row["recording"], row["node_id"]): int(row["clock_offset_ms"] or 0) for row in ingested
-    }
-    for recording in recordings:
-        for node in recording.nodes:
-            before = read.get((recording.name, node.node_id), node.clock_offset_ms)
-            if before != node.clock_offset_ms:
-                raise UserError(
-                    f"node {node.node_id} of recording {recording.name!r} was read with "
-                    f"clock_offset_ms {before}, and recording.json now has {node.clock_offset_ms}: "
-                    f"delete what was read (kip-replay recordings delete {recording.name} with "
-                    "this --warehouse) and run again, or give the recording another name"
-                )
+def warnings_of(
+    surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[str]:
+    """Yields a sentence per file of which not everything can be relied upon.
 
-
-def warnings_of(surveys: Sequence[Survey]) -> list[str]:
-    """A sentence per file of which not everything can be relied upon."""
-    warnings = []
-    for survey in surveys:
-        name = f"{survey.file.source_file} of recording {survey.file.recording!r}"
-        if survey.damage:
-            warnings.append(
-                f"{name} {survey.damage}: the lines before are read, what follows is lost"
-            )
-        if not survey.fold_is_known:
-            warnings.append(
-                f"{name} holds stamps of an hour that occurs twice in {survey.file.timezone} and "
-                "does not show which of the two it is: the first is assumed"
-            )
-    return warnings
-
-
-def rewritten(surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence per file that is neither what was read under its name (``ingested``), grown, nor
-    its successor, which begins where that one ended."""
+    One that is neither what was read under its name (``ingested``), grown, nor its successor, which
+    begins where that one ended, was replaced.
+    """
     last_us: dict[FileKey, int] = {}
     for row in ingested:
         if row["last_completed_at"] is not None and row["disk_bytes"] is not None:
             last = microseconds(row["last_completed_at"])
             last_us[file_key(row)] = max(last, last_us.get(file_key(row), last))
-    warnings = []
     for survey in surveys:
+        name = f"{survey.file.source_file} of recording {survey.file.recording!r}"
+        if survey.damage:
+            yield f"{name} {survey.damage}: the lines before are read, what follows is lost"
+        if not survey.fold_is_known:
+            yield (
+                f"{name} holds stamps of an hour that occurs twice in {survey.file.timezone} and "
+                "does not show which of the two it is: the first is assumed"
+            )
         span = None if survey.first_byte else span_us([survey])
         read_us = last_us.get(file_of(survey.file))
         if span is not None and read_us is not None and span[0] < read_us - _OUT_OF_ORDER_US:
-            warnings.append(
-                f"{survey.file.source_file} of recording {survey.file.recording!r} no longer "
-                "begins with what was read of it, though it is of the same time: lines that were "
-                "read stay, and only those that are new are added"
+            yield (
+                f"{name} no longer begins with what was read of it, though it is of the same time: "
+                "lines that were read stay, and only those that are new are added"
             )
-    return warnings
 
 
 def notes_of(surveys: Sequence[Survey]) -> list[str]:
@@ -132,15 +115,15 @@ def some(names: Iterable[str], most: int = 3) -> str:
 
 
 def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:
-    names = ", ".join(file.file.source_file for file in files[:3]) + (", ..." * (len(files) > 3))
-    damage = next((file.damage for file in files if file.damage), None)
-    if damage:
-        return f"the log of node {node_id} of recording {recording.name!r} ({names}) {damage}"
+    names = some(file.file.source_file for file in files)
     others: Counter[str] = sum((Counter(file.others) for file in files), Counter())
-    is_empty = not any(file.end + file.left_bytes for file in files)
+    wrong = "is empty"
+    if damages := [file.damage for file in files if file.damage]:
+        wrong = damages[0]
+    elif any(file.end + file.left_bytes for file in files):
+        wrong = f"holds {what_they_are(others)}"
     return (
-        f"the log of node {node_id} of recording {recording.name!r} ({names}) "
-        f"{'is empty' if is_empty else f'holds {what_they_are(others)}'}: set "
+        f"the log of node {node_id} of recording {recording.name!r} ({names}) {wrong}: set "
         "kafka.request.logger to DEBUG on that node, or correct its 'log' in the manifest or --node"
     )
 

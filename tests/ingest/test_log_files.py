@@ -460,7 +460,12 @@ def test_a_log_that_was_rotated_a_moment_ago_stops_nothing(tmp_path: Path) -> No
     logs = {1: one, 2: b""}
     at = datetime(2026, 11, 20, 20, tzinfo=UTC)
     read = {"recording": "r", "node_id": 2, "source_file": "2.log", "requests": 1}
-    read |= {"content_hash": "", "first_received_at": at, "last_completed_at": at}
+    read |= {
+        "content_hash": "",
+        "first_received_at": at,
+        "last_completed_at": at,
+        "clock_offset_ms": 0,
+    }
     empty = ["empty: 2.log"]
     assert check(tmp_path, logs, final=False) == check(tmp_path, logs, ingested=[read]) == empty
     assert check(tmp_path, logs) == empty
