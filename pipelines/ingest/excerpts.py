@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_compressed, unpacked_size
 from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
 from kip_replay.pipelines.ingest.survey import Survey, survey
+from kip_replay.pipelines.warehouse.data_files import microseconds
 
 #: METADATA, configs and groups tell what held when a log began: looked for this many times as far.
 _TELLING, _FURTHER = re.compile(rb'requestApiKey\\*":(3|8|14|15|32|69),'), 8
@@ -90,13 +91,13 @@ class Look(NamedTuple):
 
 
 def look_at(file: LogFile, excerpt_bytes: int, unpacked_bytes_max: int) -> Look:
-    """Surveys excerpts; the last stamp is when the file was modified if its end was not seen.
+    """Surveys excerpts; the last time is when the file was modified if its end was not seen.
 
     Raises UserError.
     """
     excerpts = Excerpts(file.path, 0, None, None, excerpt_bytes, unpacked_bytes_max)
     excerpts.disk_bytes, modified_at = on_disk(file)
     of_file = survey(file, log=excerpts)
-    if of_file.first_stamp and not excerpts.is_end_seen:
-        of_file = replace(of_file, last_stamp=file.stamp(modified_at))
+    if of_file.first_us and not excerpts.is_end_seen:
+        of_file = replace(of_file, last_us=microseconds(modified_at))
     return Look(of_file, excerpts)

@@ -53,7 +53,7 @@ class LogFile:
     listed: "OnDisk | None" = field(default=None, compare=False)
 
     def framing(self, head: bytes) -> Framing:
-        since, until = (self.stamp(at) if at else None for at in (self.since, self.until))
+        since, until = (self._stamp(at) for at in (self.since, self.until))
         return Framing(None, self.line_field, self.node_by, since, until).of_head(head)
 
     @property
@@ -62,8 +62,9 @@ class LogFile:
         given = (self.node_by, self.since, self.until)
         return repr(given).encode() if any(given) else b""
 
-    def stamp(self, at: datetime) -> bytes:
-        """Returns what the node would have written at a time."""
+    def _stamp(self, at: datetime | None) -> bytes | None:
+        if at is None:
+            return None
         local = at.astimezone(ZoneInfo(self.timezone)) - timedelta(
             milliseconds=self.clock_offset_ms
         )

@@ -61,7 +61,7 @@ class SurveySettings:
 
 @dataclass(frozen=True)
 class Survey:
-    """Holds what a pass over a file has learned. Bytes are uncompressed, stamps as logged.
+    """Holds what a pass over a file has learned. Bytes are uncompressed, times UTC microseconds.
 
     To be read are the bytes [first_byte, end): ``lines`` lines, in ``ranges``; what is before is
     known, what comes after is half a line. ``content_hash`` is of the bytes [0, end).
@@ -81,8 +81,8 @@ class Survey:
     lines: int
     is_known: bool
     has_requests: bool
-    first_stamp: bytes | None
-    last_stamp: bytes | None
+    first_us: int | None
+    last_us: int | None
     second_pass_line: int | None
     fold_is_known: bool
     damage: str | None
@@ -137,8 +137,8 @@ def survey(
             lines=splits.lines(first_byte, end),
             is_known=contents.is_known(end),
             has_requests=found.has_requests,
-            first_stamp=first_stamp,
-            last_stamp=last_stamp,
+            first_us=_time_us(file, first_stamp, second_pass_line == 1),
+            last_us=_time_us(file, last_stamp, bool(second_pass_line)),
             second_pass_line=second_pass_line,
             fold_is_known=fold_is_known,
             damage=_where(damage, end, splits) if damage else None,
@@ -188,6 +188,13 @@ def _ends(found: FileReading) -> tuple[bytes | None, bytes | None, Mapping[str, 
     stamps = [_near(_stamps(enumerate(lines))) for lines in ends]
     first_stamp, last_stamp = (s and min(max(s, since or s), until or s) for s in stamps)
     return first_stamp, last_stamp, first.others
+
+
+def _time_us(file: LogFile, stamp: bytes | None, is_second_pass: bool) -> int | None:
+    local_time = LocalTime(file.timezone, file.clock_offset_ms)
+    with suppress(Unreadable):
+        return local_time.microseconds(stamp, is_second_pass) if stamp else None
+    return None
 
 
 def _near(stamps: Iterable[_Stamp]) -> bytes | None:
@@ -250,14 +257,6 @@ def _in_place(stamps: Iterable[_Stamp]) -> Iterator[_Stamp]:
 
 
 def span_us(surveys: Iterable[Survey]) -> tuple[int, int] | None:
-    """First and last stamp of some files of one zone, UTC microseconds since 1970."""
-    times: list[int] = []
-    for of_file in surveys:
-        local_time = LocalTime(of_file.file.timezone, of_file.file.clock_offset_ms)
-        second_from = of_file.second_pass_line
-        stamps = (of_file.first_stamp, second_from == 1), (of_file.last_stamp, bool(second_from))
-        for stamp, is_second_pass in stamps:
-            with suppress(Unreadable):
-                if stamp is not None:
-                    times.append(local_time.microseconds(stamp, is_second_pass))
+    """Spans the stamps of some files, in UTC microseconds since 1970."""
+    times = [us for of_file in surveys for us in (of_file.first_us, of_file.last_us) if us]
     return (min(times), max(times)) if times else None
