@@ -53,11 +53,15 @@ class Manifest(msgspec.Struct):
 
 
 class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A key that a rule's ``manifest.toml`` declares; ``missing`` says what holds without it."""
+    """A key that a rule's ``manifest.toml`` declares; ``missing`` says what holds without it.
+
+    ``config``: of a count, the brokers' config that ``kip-replay record`` writes there.
+    """
 
     type: Literal["count", "text", "texts"]
     says: _Text
     missing: _Text
+    config: _Text | None = None
 
     def value(self, name: str, manifest: Mapping[str, Any]) -> Any:
         entry = msgspec.defstruct("Entry", [(name, _TYPES[self.type] | None, None)])

@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.manifest import RULE_KEYS
 from kip_replay.pipelines.record.cluster import BROKER, TOPIC, Cluster, Node
 
 _MIN_ISR = "min.insync.replicas"
 #: Configs of brokers that rules or reports read, by what a manifest calls them.
 BROKER_CONFIGS = {
-    _MIN_ISR: "min_insync_replicas",
-    "broker.heartbeat.interval.ms": "broker_heartbeat_interval_ms",
+    **{key.config: n for keys in RULE_KEYS.values() for n, key in keys.items() if key.config},
     "broker.session.timeout.ms": "broker_session_timeout_ms",
     "max.incremental.fetch.session.cache.slots": "session_slots",
     "replica.lag.time.max.ms": "replica_lag_time_max_ms",
