@@ -1,10 +1,11 @@
 """Finds this project's own files."""
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from kip_replay.pipelines.rule_files import read_table
 
 #: The folder of the packages: the clone, or kip_replay where it is installed.
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,8 +23,7 @@ def of_rules(pattern: str) -> list[Path]:
 @cache
 def stated_by_rules(name: str) -> Mapping[str, Mapping[str, Any]]:
     """Reads each rule's TOML file of that name, by the rule's name."""
-    files = {file.parent.name: file.read_text("utf-8") for file in of_rules(name)}
-    return {rule: tomllib.loads(text) for rule, text in files.items()}
+    return {file.parent.name: read_table(file) for file in of_rules(name)}
 
 
 def rule_pages() -> Mapping[str, Mapping[str, Any]]:

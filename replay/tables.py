@@ -163,7 +163,7 @@ rests_on []text   limits with their settings, and self-checks
 QUALITY_RESULTS = table(f"""
 quality_results: What is expected of the tables, and whether it is so
 {RECORDING_COLUMN}
-suite        text* suite of the expectation: bronze, outcomes, summaries, ...
+suite        text* suite of the expectation: keys, log, outcomes, summaries, a rule
 table_name   text* table that it is of
 expectation  text* its name in the suite
 column_name  text  column that it is of, if of one

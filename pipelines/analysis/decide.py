@@ -23,6 +23,7 @@ from kip_replay.pipelines.analysis.summarize import (
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.rule_files import require_facts
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_growing, recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -178,7 +179,9 @@ def _facts(
 ) -> dict[str, Row]:
     """Counts in the recent part of each recording, by its name."""
     text = rule.text("facts", **limits)
-    rows = recent.rows(text, recordings).to_pylist()
+    table = recent.rows(text, recordings)
+    require_facts(rule.name, table.column_names)
+    rows = table.to_pylist()
     since = recent.warehouse.recent
     for row in rows:
         if moment := since.get(row["recording"]):

@@ -1,21 +1,16 @@
 """Finds the rules that samples of a recording can answer, and what the others lack.
 
-Each rule states in its ``needs.toml`` what a log must show. One without such a file is not listed.
-``of`` is the role of the nodes whose logs are looked at, ``shows`` a condition in DuckDB's SQL on a
-parsed line (replay/kafka/request_log/parsed_line.py). ``stated``: the key of its ``manifest.toml``
-that makes up for it. ``helps``: the rule is replayed without, and less is known. ``open``, without
-these: a query whose rows are sentences on what began before the logs and is in none of the samples.
+Each rule states in its ``needs.toml`` (``rule_files.Need``) what a log must show. One without such
+a file is not listed.
 """
 
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import duckdb
 
 from kip_replay.pipelines.folders import of_rules
 from kip_replay.pipelines.ingest.overview import Overview
+from kip_replay.pipelines.rule_files import Need, Needs, read_toml
 
 
 @dataclass
@@ -34,27 +29,25 @@ def answerable(found: Overview) -> list[Answerable]:
         database.register("sample", found.rows)
         for file in of_rules("needs.toml"):
             rule = Answerable(file.parent.name)
-            for need in tomllib.loads(file.read_text(encoding="utf-8"))["needs"]:
-                if query := need.get("open"):
-                    rule.open += [text for (text,) in database.execute(query).fetchall()]
-                elif need.get("stated") in found.recording.facts.get(rule.rule, ()):
+            for need in read_toml(file, Needs).needs:
+                if need.open:
+                    rule.open += [text for (text,) in database.execute(need.open).fetchall()]
+                elif need.stated in found.recording.facts.get(rule.rule, ()):
                     continue  # the manifest has it
                 elif lack := _lack(need, database, found):
-                    (rule.helpful if need.get("helps") else rule.missing).append(lack)
+                    (rule.helpful if need.helps else rule.missing).append(lack)
             rules.append(rule)
     return rules
 
 
-def _lack(
-    need: Mapping[str, Any], database: duckdb.DuckDBPyConnection, found: Overview
-) -> str | None:
+def _lack(need: Need, database: duckdb.DuckDBPyConnection, found: Overview) -> str | None:
     """A sentence on what is not there, None where it is."""
-    roles = need["of"].split(",")
+    roles = need.of.split(",")
     nodes = [each.node.node_id for each in found.nodes if {*each.role.split(",")} & {*roles}]
-    query = f"SELECT count(*) FROM sample WHERE node_id IN (SELECT unnest(?)) AND ({need['shows']})"
+    query = f"SELECT count(*) FROM sample WHERE node_id IN (SELECT unnest(?)) AND ({need.shows})"
     row = database.execute(query, [nodes]).fetchone()
     if row and row[0]:
         return None
     ids = ", ".join(map(str, sorted(nodes)))
     where = f"in samples of node {ids}" if nodes else f"since no {roles[0]} has a log"
-    return f"no {need['what']} {where}: {need['how']}"
+    return f"no {need.what} {where}: {need.how}"

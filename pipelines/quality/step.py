@@ -12,8 +12,8 @@ old files too. A failure stays in the results until all is checked, by ``kip-rep
 the recording is closed.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -21,18 +21,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines import Engine
-from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.printable import json_object
+from kip_replay.pipelines.quality.counts import validated
+from kip_replay.pipelines.quality.results import Outcome, Result
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
-from kip_replay.pipelines.quality.texts import Failing, counting, failing, first_rows
-from kip_replay.pipelines.quality.words import Outcome, Result
 from kip_replay.pipelines.storage import is_uri
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -49,9 +46,6 @@ STEP = Step(
 )
 #: A row of longer ago in a new file has not all of the log checked with it.
 _BACK_MAX = timedelta(days=1)
-Rows = Callable[[str], pa.Table]
-#: Of a recording and an expectation: how many rows fail, and the first of them.
-Found = dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -71,13 +65,6 @@ def check(
     """Checks recordings that were summed up, and keeps the results. Raises UserError."""
     warehouse = engine.warehouse
     expectations = load_suites([*map(Path, settings.more_suites)])
-    # Without Great Expectations, a run leaves out what only it can validate.
-    has_gx = all(map(find_spec, ("great_expectations", "sqlalchemy")))
-    others = [] if has_gx else [each for each in expectations if failing(each) is None]
-    if others and anew:
-        raise others[0].error("it needs pip install 'kip-replay[quality]'")
-    expectations = [each for each in expectations if each not in others]
-    left_out = f"{len(others)} expectations of yours" if others else ""
     wanted = _wanted(warehouse, recordings, expectations, settings.kept_rows)
     due = STEP.due(warehouse, wanted)
     stale = [*recordings] if anew else [*due]
@@ -94,16 +81,16 @@ def check(
         if changed:
             _keep(warehouse, fresh, {name: wanted[name] for name in changed})
         results = [*(each for each in results if each not in there), *fresh]
-    page = None
+    outcome = Outcome(tuple(recordings), results, warehouse.path)
     # An object store has no place for pages.
-    if anew and settings.data_docs and not is_uri(warehouse.path):
-        left_out = "data docs"
-        if has_gx:
-            # Importing Great Expectations takes seconds.
-            from kip_replay.pipelines.quality.project import write_project
+    if not anew or not settings.data_docs or is_uri(warehouse.path):
+        return outcome
+    if not find_spec("great_expectations"):
+        return replace(outcome, left_out="data docs")
+    # Importing Great Expectations takes seconds.
+    from kip_replay.pipelines.quality.project import write_project
 
-            page, left_out = write_project(warehouse.path, recordings, expectations), ""
-    return Outcome(tuple(recordings), results, warehouse.path, page, left_out)
+    return replace(outcome, data_docs=write_project(outcome))
 
 
 def _begins(
@@ -149,68 +136,6 @@ def _of_recent(
         of_whole = validated(engine, [name], failed, kept_rows) if failed else []
         results |= {each.key: each for each in (*of_part, *of_whole)}
     return [*results.values()]
-
-
-def validated(
-    engine: Engine, recordings: Sequence[str], expectations: Sequence[Expectation], kept_rows: int
-) -> list[Result]:
-    """A result for each recording and expectation. Raises UserError for a wrong expectation."""
-    as_sql = {each: failing(each) for each in expectations}
-    others = [each for each, text in as_sql.items() if text is None]
-    found: Found = {}
-
-    def rows(query: str) -> pa.Table:
-        return engine.rows(Text(query), recordings)
-
-    sizes, counts = _counted(rows, as_sql)
-    for (name, each), count in counts.items():
-        text = first_rows(each, name, kept_rows)
-        try:
-            found[name, each.expectation] = count, rows(text).to_pylist()
-        except (duckdb.Error, ValueError) as error:
-            raise each.expectation.error(error) from None
-    if others:
-        from kip_replay.pipelines.quality.project import failing_rows
-
-        found |= failing_rows(engine.warehouse.path, recordings, others, kept_rows)
-    return [
-        _result(name, each, sizes[each.table, name], *found.get((name, each), (0, [])))
-        for name in recordings
-        for each in expectations
-    ]
-
-
-def _counted(
-    rows: Rows, as_sql: Mapping[Expectation, Failing | None]
-) -> tuple[dict[tuple[str, str], int], dict[tuple[str, Failing], int]]:
-    """Rows of each table and recording, and of each recording those that fail, where any do."""
-    sizes: dict[tuple[str, str], int] = Counter()
-    counts = {}
-    tables: dict[str, list[Failing]] = {each.table: [] for each in as_sql}
-    for each in filter(None, as_sql.values()):
-        tables[each.expectation.table].append(each)
-    for table, of_table in tables.items():
-        of_table.sort(key=lambda each: each.condition is None)
-        for part in _counted_in(rows, table, of_table):
-            for number, count in enumerate(part["counts"], start=part["first"]):
-                if number < 0:
-                    sizes[table, part["recording"]] = count
-                elif count:
-                    counts[part["recording"], of_table[number]] = count
-    return sizes, counts
-
-
-def _counted_in(rows: Rows, table: str, expected: Sequence[Failing]) -> list[dict[str, Any]]:
-    """The counts of a table. Raises UserError that names an expectation whose SQL is wrong."""
-    try:
-        counted: list[dict[str, Any]] = rows(counting(table, expected)).to_pylist()
-    except (duckdb.Error, ValueError) as error:
-        if len(expected) == 1:
-            raise expected[0].expectation.error(error) from None
-        for each in expected:
-            _counted_in(rows, table, [each])
-        raise
-    return counted
 
 
 def _wanted(
@@ -268,31 +193,3 @@ def _kept(warehouse: Warehouse, recordings: Sequence[str]) -> list[Result]:
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(row[name] for name in QUALITY_RESULTS.key)
-
-
-def _result(
-    recording: str,
-    expectation: Expectation,
-    rows_checked: int,
-    failing_rows: int,
-    first: Sequence[Mapping[str, Any]],
-) -> Result:
-    return Result(
-        recording=recording,
-        suite=expectation.suite,
-        table_name=expectation.table,
-        expectation=expectation.name,
-        column_name=next(iter(expectation.columns), None),
-        severity=expectation.severity.value,
-        success=failing_rows == 0,
-        observed=f"{failing_rows} failing, {rows_checked} in the table",
-        failing_rows=failing_rows,
-        rows_checked=rows_checked,
-        says=expectation.says,
-        kept=tuple(sorted(map(_text, first))),
-    )
-
-
-def _text(row: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in row.items() if name != "recording"}
-    return json_object([*shown], [*shown.values()])

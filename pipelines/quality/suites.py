@@ -1,50 +1,60 @@
 """Suites as data: what is expected of the tables, read from TOML files.
 
-A suite is a file of conf/quality, a rule's ``quality.toml``, or a file of the user's. Its entries
-are Great Expectations' own expectations, by type and arguments (docs/quality.md).
+A suite is a file of conf/quality, a rule's ``quality.toml``, or a file of the user's
+(docs/quality.md). What a table's declaration says, that no two rows have the same key, is stated in
+no file: that is the suite ``keys``.
 """
 
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+from kip_replay.pipelines import rule_files
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.rule_files import Severity, Suite, read_toml
 from kip_replay.pipelines.rules import RULES
+from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
+from kip_replay.replay.tables import (
+    DECISIONS,
+    HEADLINES,
+    LATENCY_CURVES,
+    LATENCY_HISTOGRAMS,
+    LINEAGE,
+    QUALITY_FAILURES,
+    QUALITY_RESULTS,
+    REPLAY_STATE,
+    TABLES,
+)
 
-SQL = "unexpected_rows_expectation"
-UNIQUE = "expect_compound_columns_to_be_unique"
+#: Written behind the check, or for bookkeeping; points of curves and what clients saw.
+_KEYS_NOT_CHECKED = {
+    *(HEADLINES, DECISIONS, LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS, REPLAY_STATE),
+    *(LATENCY_CURVES, LATENCY_HISTOGRAMS, *OBSERVATIONS),
+}
 
-
-class Severity(StrEnum):
-    """Grades rows that fail; the words are Great Expectations'."""
-
-    INFO = "info"
-    """Worth knowing; nothing is wrong."""
-    WARNING = "warning"
-    """Figures may be off where the rows are."""
-    CRITICAL = "critical"
-    """What the tables say of that recording is not to be relied on: exit status 3."""
+#: Columns that say where in the logs a row is from.
+_WHERE = ("node_id", "source_file", "line_number")
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One expectation of one table: Great Expectations' ``type`` with its ``arguments``.
+    """One expectation of one table: ``query`` selects the rows that fail.
 
-    ``of_all``: it compares what only the whole of a recording has, such as sums with rows.
+    ``recording`` is among their columns. ``condition``: on one row of the table, where that is
+    enough to say that it fails. ``columns``: of the table, that a condition names.
     """
 
     suite: str
     table: str
     name: str
-    type: str
-    severity: Severity
-    arguments: Mapping[str, Any] = field(hash=False)
+    query: str
+    condition: str | None = None
+    columns: tuple[str, ...] = ()
+    severity: Severity = Severity.CRITICAL
     description: str | None = None
     of_all: bool = False
 
@@ -54,11 +64,7 @@ class Expectation:
 
     @property
     def says(self) -> str:
-        return self.description or self.name.replace("_", " ")
-
-    @property
-    def columns(self) -> list[str]:
-        return _columns(self.arguments)
+        return self.description or self.name
 
     def error(self, message: object) -> UserError:
         """That it cannot be validated, with the first line of why."""
@@ -75,7 +81,7 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
     """
     suites = {file.stem: file for file in sorted((conf_dir() / "quality").glob("*.toml"))}
     suites |= {file.parent.name: file for file in of_rules("quality.toml")}
-    found = {each.place: each for name, file in suites.items() for each in _suite(name, file)}
+    files = [*suites.items()]
     for folder in more:
         theirs = sorted(folder.glob("*.toml"))
         if not theirs:
@@ -83,65 +89,56 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
                 f"there are no suites in {folder}: name a folder with *.toml files, such as "
                 "conf/quality, in quality.more_suites"
             )
-        found |= {each.place: each for file in theirs for each in _suite(file.stem, file)}
-    return [*found.values()]
+        files += [(file.stem, file) for file in theirs]
+    expectations = [_unique(table) for table in TABLES.values() if table not in _KEYS_NOT_CHECKED]
+    for name, file in files:
+        for entry in read_toml(file, Suite).expectation:
+            try:
+                expectations += _of_tables(name, entry)
+            except (KeyError, ValueError, IndexError) as error:
+                raise UserError(f"{file} cannot be read: {error}: see docs/quality.md") from None
+    return [*{expectation.place: expectation for expectation in expectations}.values()]
 
 
-def _suite(name: str, file: Path) -> list[Expectation]:
-    try:
-        entries = tomllib.loads(file.read_text(encoding="utf-8")).get("expectation", [])
-    except (OSError, ValueError) as error:
-        raise UserError(f"the suite {file} cannot be read ({error}): see docs/quality.md") from None
-    found: list[Expectation] = []
-    for number, entry in enumerate(entries, start=1):
-        try:
-            found += _of_tables(name, entry)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(
-                f"expectation {number} of {file} is wrong ({error}): see docs/quality.md"
-            ) from None
-    return found
+def _unique(table: Table) -> Expectation:
+    key = _names(table.key)
+    query = f"SELECT {key}, count(*) AS copies FROM {table.name} GROUP BY {key} HAVING count(*) > 1"
+    says = "no two rows have the same key"
+    return Expectation("keys", table.name, "key_is_unique", query, description=says)
 
 
-def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
-    """An expectation for each column, or pair of columns, of each table that has them."""
-    arguments = dict(entry)
-    kind = arguments.pop("type", SQL)
-    name, description = arguments.pop("name", ""), arguments.pop("description", None)
-    severity = Severity(arguments.pop("severity", Severity.CRITICAL))
-    of_all = arguments.pop("of_all", False)
-    domains: list[dict[str, Any]] = [{"column": name} for name in arguments.pop("columns", [])]
-    domains += [
-        {"column_A": a, "column_B": b, "ignore_row_if": "either_value_is_missing"}
-        for a, b in arguments.pop("pairs", [])
-    ]
-    tables = [*_tables(arguments.pop("tables", None), arguments.pop("outcomes_with", None))]
-    for domain in domains or [{}]:
-        given = arguments | domain
-        named = _columns(given)
-        having = [table for table in tables if {*named} <= table.names]
-        if tables and not having:
-            of = " or ".join(table.name for table in tables)
-            raise ValueError(f"{of} has no column {' or '.join(named)}")
-        words = name or " ".join([kind.removeprefix("expect_"), *named])
-        for table in having:
-            its = {"column_list": [*table.key]} | given if kind == UNIQUE else given
-            yield Expectation(suite, table.name, words, kind, severity, its, description, of_all)
+def _of_tables(suite: str, entry: rule_files.Expectation) -> Iterator[Expectation]:
+    """An expectation for each table, of each condition."""
+    expectation = partial(
+        Expectation,
+        suite,
+        severity=entry.severity,
+        description=entry.description,
+        of_all=entry.of_all,
+    )
+    for table in _tables(entry):
+        if entry.name and entry.unexpected_rows_query:
+            query = entry.unexpected_rows_query.format(batch=table.name)
+            yield expectation(table.name, entry.name, query)
+        for holds in entry.holds:
+            condition = f"NOT ({holds})" + (f" AND ({entry.where})" if entry.where else "")
+            columns = tuple(word for word in re.findall(r"\w+", holds) if word in table.names)
+            where_it_is = [name for name in _WHERE if name in table.names]
+            shown = _names(dict.fromkeys((*table.key, *where_it_is, *columns)))
+            query = f"SELECT {shown} FROM {table.name} WHERE {condition}"
+            name = entry.name or " ".join(holds.split())
+            yield expectation(table.name, name, query, condition, columns)
 
 
-def _columns(arguments: Mapping[str, Any]) -> list[str]:
-    names = ("column", "column_A", "column_B")
-    return [arguments[name] for name in names if name in arguments]
-
-
-def _tables(names: Sequence[str] | None, columns: Sequence[str] | None) -> Iterator[Table]:
-    """Tables by name, or every rule's outcome tables that have some columns."""
-    if (names is None) == (columns is None):
-        raise ValueError("it needs one of tables and outcomes_with")
-    for name in names or ():
+def _tables(entry: rule_files.Expectation) -> Iterator[Table]:
+    for name in entry.tables or ():
         if name not in TABLES:
             raise ValueError(f"there is no table {name!r}; docs/tables.md lists them")
         yield TABLES[name]
-    if columns is not None:
+    if entry.outcomes_with is not None:
         outcomes = (table for rule in RULES for table in rule.outcomes)
-        yield from (each for each in outcomes if {*columns} <= {*each.arrow_schema.names})
+        yield from (table for table in outcomes if {*entry.outcomes_with} <= table.names)
+
+
+def _names(columns: Iterable[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)

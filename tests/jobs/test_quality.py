@@ -52,7 +52,7 @@ def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
     assert f"data docs: {page}" in printed
     text = page.read_text()
     assert ", ".join(BOTH) in text
-    assert {each.table for each in load_suites() if each.table not in text} == set()
+    assert {each.suite for each in load_suites() if each.suite not in text} == set()
     kept = warehouse.rows(QUALITY_FAILURES, BOTH).to_pylist()
     failed = {r["recording"] for r in kept if r["expectation"] == "time_parts_sum_to_total"}
     assert failed == {"freeze-4.1"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kip_replay.pipelines.printable import visible
-from kip_replay.pipelines.quality.suites import Severity
+from kip_replay.pipelines.rule_files import Severity
 from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
 _ORDER: tuple[str, ...] = tuple(reversed(Severity))

@@ -3,8 +3,8 @@
 import json
 from dataclasses import replace
 
-from kip_replay.pipelines.quality.suites import Severity
-from kip_replay.pipelines.quality.words import Outcome, Result, summary
+from kip_replay.pipelines.quality.results import Outcome, Result, summary
+from kip_replay.pipelines.rule_files import Severity
 
 
 def failure(severity: Severity, **example: object) -> Result:

@@ -1,0 +1,214 @@
+"""The files of a rule's folder that are data: their schemas, which are checked when one is read."""
+
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from kip_replay.pipelines.errors import UserError
+
+_Schema = TypeVar("_Schema")
+
+
+class Severity(StrEnum):
+    """Grades rows that fail; the words are Great Expectations'."""
+
+    INFO = "info"
+    """Worth knowing; nothing is wrong."""
+    WARNING = "warning"
+    """Figures may be off where the rows are."""
+    CRITICAL = "critical"
+    """What the tables say of that recording is not to be relied on: exit status 3."""
+
+
+class Expectation(msgspec.Struct, forbid_unknown_fields=True):
+    """One ``[[expectation]]``: conditions that hold for each row of tables, or a SELECT of rows
+    that fail, with ``{batch}`` for the table and ``recording`` among its columns."""
+
+    #: Tables by name, or every rule's outcome tables that have some columns.
+    tables: list[str] | None = None
+    outcomes_with: list[str] | None = None
+    #: Each is an expectation of its own, by that name; a condition that is NULL holds.
+    holds: list[str] = []
+    #: Of which rows it is required.
+    where: str | None = None
+    unexpected_rows_query: str | None = None
+    name: str | None = None
+    description: str | None = None
+    severity: Severity = Severity.CRITICAL
+    #: Compares what only the whole of a recording has, such as sums with rows.
+    of_all: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.tables is None) == (self.outcomes_with is None):
+            raise ValueError("Expected one of `tables` and `outcomes_with`")
+        if bool(self.holds) == bool(self.unexpected_rows_query):
+            raise ValueError("Expected one of `holds` and `unexpected_rows_query`")
+        if self.unexpected_rows_query and not self.name:
+            raise ValueError("Expected a `name` with `unexpected_rows_query`")
+        if self.name and len(self.holds) > 1:
+            raise ValueError("Expected one condition in `holds` with a `name`")
+        if self.where and not self.holds:
+            raise ValueError("Expected `where` with `holds` only")
+
+
+class Suite(msgspec.Struct, forbid_unknown_fields=True):
+    """``quality.toml``, or a file of conf/quality or the user's."""
+
+    expectation: list[Expectation]
+
+
+class Need(msgspec.Struct, forbid_unknown_fields=True):
+    """What logs must show for a rule, or else ``open``: a query whose rows are sentences on what
+    began before the logs and is in none of the samples."""
+
+    #: Roles of the nodes whose logs are looked at, separated by commas.
+    of: str = ""
+    #: A condition in DuckDB's SQL on a parsed line (replay/kafka/request_log/parsed_line.py).
+    shows: str = ""
+    what: str = ""
+    how: str = ""
+    #: The key of the rule's ``manifest.toml`` that makes up for it.
+    stated: str | None = None
+    #: The rule is replayed without, and less is known.
+    helps: bool = False
+    open: str | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.open) == bool(self.of and self.shows and self.what and self.how):
+            raise ValueError("Expected `open`, or `of`, `shows`, `what` and `how`")
+
+
+class Needs(msgspec.Struct, forbid_unknown_fields=True):
+    """``needs.toml``."""
+
+    needs: list[Need]
+
+
+class Headline(msgspec.Struct, forbid_unknown_fields=True):
+    """A figure that a decision rests on: a row of ``headlines``, and how the page names it."""
+
+    name: str
+    role: Literal["gain", "price"]
+    says: str
+    metric: str
+    figure: str
+    group_kind: str
+    #: The setting or fact that is the least gain or the highest price.
+    limit_name: str
+    #: Variants that are compared.
+    before: str | None = None
+    after: str | None = None
+    self_check: str | None = None
+    change: str | None = None
+    values: str | None = None
+    is_ratio: bool = False
+    #: What stands in for it where it is not known, or of few values.
+    other: list[dict[str, str]] = msgspec.field(name="else", default=[])
+
+
+class Shown(msgspec.Struct, forbid_unknown_fields=True):
+    """A part of the page: a mark of pipelines/report/marks.py and the query of its rows."""
+
+    mark: str
+    name: str
+    query: str
+    note: str | None = None
+    x: str | None = None
+    y: str | None = None
+    unit: str | None = None
+    x_scale: str | None = None
+    y_scale: str | None = None
+    elbow: str | None = None
+    columns: list[str] = []
+    filters: list[str] = []
+    sentences: dict[str, str] = {}
+    is_rate: bool = False
+    is_first: bool = False
+
+
+class TimeLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A view over time."""
+
+    name: str
+    view: str
+    note: str | None = None
+    where: str | None = None
+    figures: dict[str, str] = {}
+    is_rate: bool = False
+
+
+class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """``page.toml``."""
+
+    kip: str
+    title: str
+    about: str
+    #: A release with the change, or the state of the proposal.
+    released: str | None = None
+    proposal: str | None = None
+    link: str | None = None
+    #: What to paste where the advice is to do it, and what is to be done with it.
+    paste: str | None = None
+    then: str | None = None
+    at_risk: str | None = None
+    #: The tables that figures are of, in words, and what their rows are.
+    outcomes_in: str
+    outcomes: dict[str, str]
+    #: Sentences by the code of a decision's reason.
+    reasons: dict[str, str]
+    headlines: list[Headline]
+    #: A variant's name in words, long and short.
+    variants: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]]
+    metrics: dict[str, str]
+    method: list[str]
+    accuracy: str
+    #: Metrics of ``prediction_accuracy`` that are shown beside the others.
+    beside: list[str] = []
+    #: Figures that ``--fail-on`` may name: metric and variant.
+    thresholds: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]] = {}
+    words: dict[str, str] = {}
+    show: list[Shown] = []
+    timelines: list[TimeLine] = []
+
+    def __post_init__(self) -> None:
+        if (self.released is None) == (self.proposal is None):
+            raise ValueError("Expected one of `released` and `proposal`")
+
+
+_SCHEMAS: Mapping[str, type[msgspec.Struct]] = {"page.toml": Page, "needs.toml": Needs}
+#: Columns that ``facts.sql`` has at least, a row a recording: how many requests there were,
+#: whether brokers ran the rule's change, and whether only some did. Sentences may name others.
+_FACTS = {"recording", "requests", "in_use", "is_mixed"}
+
+
+def require_facts(rule: str, columns: Collection[str]) -> None:
+    """Raises UserError where a rule's facts.sql lacks a column."""
+    if missing := sorted(_FACTS - {*columns}):
+        raise UserError(f"facts.sql of the rule {rule} lacks the column {', '.join(missing)}")
+
+
+def read_toml(file: Path, schema: type[_Schema]) -> _Schema:
+    """Reads a file that has a schema. Raises UserError with the file, the key and what it needs."""
+    with _one_sentence(file):
+        return msgspec.convert(tomllib.loads(file.read_text("utf-8")), schema)
+
+
+def read_table(file: Path) -> Mapping[str, Any]:
+    """Reads a rule's file as it is, once its schema was checked, if it has one."""
+    with _one_sentence(file):
+        table = tomllib.loads(file.read_text("utf-8"))
+        msgspec.convert(table, _SCHEMAS.get(file.name, dict[str, Any]))
+    return table
+
+
+@contextmanager
+def _one_sentence(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {error}") from None
