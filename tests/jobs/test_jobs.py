@@ -68,7 +68,7 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
     strict, printed = page.read_text(), capsys.readouterr().out
     assert "hwm_parking.decide_saved_ms_min = 5,000" in strict
     assert (
-        "  hwm_parking: don't. "
+        "  hwm_parking (KIP-1166): don't. "
         in printed.partition("\nfailover-4.0\n")[2].partition("\nfreeze")[0]
     )
     decided = ("decisions", "headlines", "lineage")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pytest
@@ -16,7 +16,7 @@ from recorded_logs import folder_of
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.folders import rule_pages
-from kip_replay.pipelines.report.marks import Slowest, shown
+from kip_replay.pipelines.report.marks import shown
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 
@@ -155,13 +155,30 @@ def line(name: str, source: str) -> Line:
     return found
 
 
-def slowest(database: Database, rule: str, name: str) -> Slowest:
-    [spec] = [spec for spec in rule_pages()[rule]["show"] if spec["mark"] == "slowest"]
+class Slow(NamedTuple):
+    """A row of a table of slow requests, as the page has it."""
+
+    ms: float
+    node: str
+    client: str
+    topic: str
+    why: str
+    source: str
+
+
+def slowest(database: Database, rule: str, name: str) -> list[Slow]:
+    [spec] = [it for it in rule_pages()[rule]["show"] if "file and line" in it.get("columns", ())]
     found = shown(database, spec, recording=name)
-    assert isinstance(found, Slowest)
-    assert len(found.rows) == 20
-    assert [row.ms for row in found.rows] == sorted((r.ms for r in found.rows), reverse=True)
-    return found
+    assert found
+    rows = []
+    for cells in found["cells"]:
+        of = dict(zip(found["columns"], cells, strict=True))
+        about = (of[name][1] for name in ("node", "client"))
+        topic = of["topic"][1] if "topic" in of else ""
+        rows.append(Slow(of["ms"][0], *about, topic, of["why"][1], of["file and line"][1]))
+    assert len(rows) == 20
+    assert [row.ms for row in rows] == sorted((row.ms for row in rows), reverse=True)
+    return rows
 
 
 def partition(of: Line) -> Line:
@@ -179,7 +196,7 @@ def named(pattern: str, text: str) -> tuple[str, ...]:
 
 def test_produces_waited_for_the_followers_that_are_named(database: Database) -> None:
     name = "acks-slow-follower"
-    for row in slowest(database, "min_isr_acks", name).rows:
+    for row in slowest(database, "min_isr_acks", name):
         produce = line(name, row.source)
         assert produce["totalTimeMs"] == row.ms
         assert produce["requestHeader"]["clientId"] == row.client
@@ -198,7 +215,7 @@ def test_produces_waited_for_the_followers_that_are_named(database: Database) ->
 
 def test_replicas_learned_by_the_fetches_that_are_named(database: Database) -> None:
     name = "acks-slow-follower"
-    for row in slowest(database, "hwm_parking", name).rows:
+    for row in slowest(database, "hwm_parking", name):
         fetch = line(name, row.source)
         [moved_to] = map(int, named(r"^High watermark (\d+) of controller", row.why))
         [offset] = map(int, named(r"The FETCH of offset (\d+) that brought it", row.why))
@@ -213,7 +230,7 @@ def test_replicas_learned_by_the_fetches_that_are_named(database: Database) -> N
 
 def test_writes_were_stale_at_the_broker_whose_lines_are_named(database: Database) -> None:
     name = "metadata-4.0"
-    for row in slowest(database, "lowest_acked_offset", name).rows:
+    for row in slowest(database, "lowest_acked_offset", name):
         write = line(name, row.source)
         api, offset = named(r"^(\w+) of topic \S+ \(offset (\d+)\) at", row.why)
         assert write["requestHeader"]["requestApiKeyName"] == api
