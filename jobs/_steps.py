@@ -43,7 +43,7 @@ REPORT = Step(
     name="report",
     reads=tuple(TABLES.values()),
     writes=(),
-    modules=("kip_replay.pipelines.report.page",),
+    modules=("kip_replay.pipelines.report.page", "kip_replay.pipelines.report.pages"),
     texts=tuple(
         file
         for file in (

@@ -154,14 +154,10 @@ def test_a_page_is_there_whole_with_its_fingerprint(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
 
 
-def test_it_follows_from_all_that_makes_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    monkeypatch.setattr(_steps, "code_of", lambda modules, texts: f"{read.extend(texts)}")
-    done = Mock(**{"lineage.return_value.get.return_value": "done"})
-    assert _steps.report_fingerprint(["one"], done, {})
-    names = {Path(each).name for each in read}
+def test_it_follows_from_all_that_makes_a_page() -> None:
+    names = {path.name for path in _steps.REPORT.texts}
     assert {"report.html.j2", "page.js", "style.css", "uPlot.iife.min.js"} <= names
     assert {"page.toml", "facts.sql", "slow_produces.sql", "overview.toml"} <= names
-    assert not any("__pycache__" in each for each in read)
+    assert not any("__pycache__" in str(path) for path in _steps.REPORT.texts)
     unknown = Mock(**{"lineage.return_value.get.return_value": None})
     assert _steps.report_fingerprint(["one"], unknown, {}) is None
