@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from put_rows import Row, contents, put, row
 
 from kip_replay.jobs import report
 from kip_replay.jobs._config import read_config
-from kip_replay.pipelines.analysis.decide import decide, decided, wanted
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.analysis.decide import decide, wanted
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.report.words import is_known, within
@@ -24,7 +23,7 @@ from kip_replay.replay.incremental_fetch.streams import Unknown
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import DECISIONS, HEADLINES, TABLES
+from kip_replay.replay.tables import TABLES
 
 CONFIG = read_config(None, [])
 Rows = list[tuple[str, Row]]
@@ -356,15 +355,6 @@ def test_decisions_follow_from_their_limits(tmp_path: Path) -> None:
         assert made({**CONFIG, name: {**CONFIG[name], key: 0.125}}) != made(CONFIG)
 
 
-def test_a_second_run_decides_nothing_anew(
-    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = contents(warehouse.path)
-    decide(Local(warehouse), [*CASES], RULES, CONFIG)
-    assert capsys.readouterr().out == ""
-    assert contents(warehouse.path) == before
-
-
 def test_a_report_under_other_limits_writes_no_table(
     warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -379,15 +369,3 @@ def test_a_report_under_other_limits_writes_no_table(
     assert "hwm\\_parking.decide\\_saved\\_ms\\_min = 290" in said[0]
     assert "**not enough data**: An interval includes its limit" in said[1]
     assert contents(warehouse.path) == before
-
-
-@pytest.mark.spark
-def test_both_engines_decide_the_same(warehouse: Warehouse, spark: object) -> None:
-    from kip_replay.pipelines.engines.spark import Spark
-
-    def rows(engine: Engine) -> Iterator[list[Row]]:
-        for table in decided(engine, [*CASES], RULES, CONFIG):
-            yield sorted(table.to_pylist(), key=repr)
-
-    there = [warehouse.rows(table, [*CASES]).to_pylist() for table in (HEADLINES, DECISIONS)]
-    assert [*rows(Spark(warehouse, 0))] == [sorted(each, key=repr) for each in there]
