@@ -101,15 +101,16 @@ def state(page: Mapping[str, Any]) -> str:
         version += f" as stated, {logged} in the logs"
     requests = count(facts["requests"], "request")
     if facts["span_s"] is not None:
-        requests += f" in {seconds(facts['span_s'])} from {facts['first_at'].replace('T', ' ')}"
+        rate = sum(rate["per_second"] or 0 for rate in rates)
+        begin = facts["first_at"][:16].replace("T", " ")
+        requests += f" in {seconds(facts['span_s'])} ({number(rate, 1)}/s) from {begin} UTC"
     lines = facts["lines"] if facts["lines"] != facts["requests"] else 0
     since = facts["counted_since"]
     parts = [
         version,
         count(facts["nodes"], "node"),
-        requests.replace("Z", " UTC"),
+        requests,
         count(lines, "line") if lines else "",
-        f"{number(sum(rate['per_second'] or 0 for rate in rates), 1)} requests/s",
         *(
             f"{rate['api_name']}{' less waiting' * (rate['api_name'] == 'FETCH')} "
             f"p99 {milliseconds(rate['p99_ms'])}"
