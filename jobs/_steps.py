@@ -27,8 +27,8 @@ from kip_replay.pipelines.replaying.clocks import STEP as CLOCKS
 from kip_replay.pipelines.replaying.held import STEP as HELD
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS
 from kip_replay.pipelines.replaying.replay import replay
-from kip_replay.pipelines.report.formats import as_markdown
-from kip_replay.pipelines.report.pages import Page
+from kip_replay.pipelines.report.marks import Row
+from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Step
@@ -43,7 +43,7 @@ REPORT = Step(
     name="report",
     reads=tuple(TABLES.values()),
     writes=(),
-    modules=("kip_replay.pipelines.report.page",),
+    modules=("kip_replay.pipelines.report.page", "kip_replay.pipelines.report.pages"),
     texts=tuple(
         file
         for file in (
@@ -152,27 +152,27 @@ def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:
     progress.expect({n: s for n, s in expected.items() if not stages or n.startswith(stages)})
 
 
-def is_unwelcome(pages: Sequence[Page], conditions: Sequence[str], warehouse: Warehouse) -> bool:
+def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: Warehouse) -> bool:
     """Says which of ``--fail-on`` are met, if any; adds to the summary of a GitHub Actions step."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(as_markdown(pages))
+            file.write(render(pages, "markdown"))
     found = [(each, text) for each in conditions for text in _met(each, pages, warehouse)]
     for condition, text in found:
         print(f"--fail-on {condition}: {text}", file=sys.stderr)
     return bool(found)
 
 
-def _met(condition: str, pages: Sequence[Page], warehouse: Warehouse) -> list[str]:
+def _met(condition: str, pages: Sequence[Row], warehouse: Warehouse) -> list[str]:
     """Lists where a condition is met."""
     query = _FAILED_CHECKS
     if match := THRESHOLD.fullmatch(condition):
         name, figure, limit = match.groups()
         query = _BEYOND.format(*MEASURED[name], figure=figure, limit=limit)
     elif condition != SELF_CHECKS:
-        cards = ((page.recording, card) for page in pages for card in page.cards)
-        return [f"{c.rule} of {name}" for name, c in cards if c.decision["advice"] == condition]
-    with warehouse.database([page.recording for page in pages]) as database:
+        rules = ((page["recording"], of) for page in pages for of in page["rules"].items())
+        return [f"{rule} of {name}" for name, (rule, it) in rules if it["advice"] == condition]
+    with warehouse.database([page["recording"] for page in pages]) as database:
         return [text for (text,) in database.execute(query).fetchall()]
 
 

@@ -6,7 +6,7 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import is_unwelcome, kafka_versions_of
 from kip_replay.pipelines.analysis.decide import decided_anew
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, write_page
+from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, render, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import place_of
@@ -19,16 +19,17 @@ PARSER = JobParser(
     "with it.",
     """  kip-replay report
   kip-replay report metadata-4.0 --output metadata-4.0.html
-  kip-replay report metadata-4.0 --format json | jq .recordings[].rules""",
+  kip-replay report metadata-4.0 --format json | jq .recordings[].rules
+  kip-replay report --format openmetrics   # for a textfile collector, every hour""",
     JobParser.with_names,
     JobParser.with_fail_on,
 )
 PARSER.add_argument(
     "--output",
     metavar="FILE",
-    help=f"the page (default: {REPORT_NAME} in the warehouse; JSON and Markdown: stdout)",
+    help=f"the page (default: {REPORT_NAME} in the warehouse; other formats: stdout)",
 )
-PARSER.add_argument("--format", choices=[*FORMATS], default="html", help="default: html")
+PARSER.add_argument("--format", choices=FORMATS, default="html", help="default: html")
 
 
 def work(job: Job) -> Exit:
@@ -42,7 +43,7 @@ def work(job: Job) -> Exit:
     recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
     is_drawn, limits = form == "html", job.config["findings"]
     found = read_pages(recent, names, versions, is_drawn, decided, limits)
-    text = FORMATS[form](found)
+    text = render(found, form)
     unwelcome = is_unwelcome(found, job.arguments.fail_on, warehouse)
     status = Exit.UNWELCOME if unwelcome else Exit.DONE
     if to_stdout:

@@ -25,7 +25,6 @@ from kip_replay.pipelines.ingest.step import LinesRead
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.basis import voters_of
 from kip_replay.pipelines.report.accuracy import sentence
-from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
@@ -106,12 +105,12 @@ def work(job: Job) -> Exit:
         pages = read_pages(recent, which, versions, is_drawn=is_new, limits=limits)
         if is_new:
             write_page(path, render(pages), fingerprint)
-        pages = [page for name in names for page in pages if page.recording == name]
+        pages = [page for name in names for page in pages if page["recording"] == name]
         held = accuracy_rows(warehouse, names)
     if job.arguments.growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
             keep_bounded(warehouse, TABLES_OF_STEPS)
-    say("", *as_text(pages), f"predictions: {sentence(held)}")
+    say("", *render(pages, "text").splitlines(), f"predictions: {sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {path}")
     job.tell(str(watch))
     is_critical = quality is not None and quality.is_critical

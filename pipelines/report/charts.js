@@ -3,7 +3,7 @@
 (() => {
   "use strict";
   const {SECONDS, inText, inPercent, atTime, timeTicks, logExtent, logSplits, logLabels} = axes;
-  const PRINTED_WIDTH = 660, PRINTED_HALF = 320;
+  const PRINTED_WIDTH = 660;
   const DASHES = {recorded: [2, 3], with: [], without: [8, 3], other: [6, 2, 2, 2]};
   const FURTHER_DASHES = [[14, 3, 2, 3], [4, 2], [1, 4]];
   const SVG = "http://www.w3.org/2000/svg";
@@ -11,30 +11,25 @@
   const add = (parent, name, of) => parent.appendChild(Object.assign(document.createElement(name), of));
 
   // Colours are not all that tells lines apart: styles differ in their dashes, lines of one style too.
-  const placeInStyle = entry => [...entry.parentElement.children].filter(it => it.className === entry.className).indexOf(entry);
-  function dashOf(entry) {
-    const place = placeInStyle(entry);
-    return place ? FURTHER_DASHES[(place - 1) % 3] : DASHES[entry.className] ?? DASHES.other;
+  const placeInStyle = (chart, i) => chart.lines.slice(0, i).filter(line => line.style === chart.lines[i].style).length;
+  function dashOf(chart, i) {
+    const place = placeInStyle(chart, i);
+    return place ? FURTHER_DASHES[(place - 1) % 3] : DASHES[chart.lines[i].style] ?? DASHES.other;
   }
 
-  // What is in the page of a chart: its parts, its aligned columns and its marks.
+  // A figure of the page: its parts, its lines, and what is marked; of time that is what happened to the cluster.
   function read(figure) {
-    const {x: xs, y: lines, marks, zero} = JSON.parse(figure.querySelector("script").textContent);
-    const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]")?.dataset.sync : undefined;
-    // What is marked is listed once for all charts of a group, by the first.
-    const lists = [...document.querySelectorAll("[data-sync] [data-x=time] .marks")];
-    const list = figure.querySelector(".marks") ?? lists.find(it => it.closest("[data-sync]").dataset.sync === group);
-    const texts = list?.querySelectorAll("li") ?? [];
+    const parsed = element => JSON.parse(element?.textContent ?? "[]");
+    const {lines, marks, zero} = parsed(figure.querySelector("script")), {x: scale, y: yScale} = figure.dataset;
+    const marked = scale === "time" ? parsed(figure.closest(".page")?.querySelector(".events")) : marks;
     const chart = {
-      figure, plot: figure.querySelector(".plot"),
-      entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
-      zero, group, scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
-      marks: marks.map(([x, symbol], i) => ({x, symbol, text: texts[i]?.querySelector("bdi").textContent ?? ""})),
-      lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
+      figure, lines, zero, scale, yScale, plot: figure.querySelector(".plot"), at: figure.querySelector(".at"), entries: [],
+      group: scale === "time" ? figure.closest(".fold")?.id : undefined, stepped: yScale === "share", points: scale !== "time" && yScale !== "share",
+      marks: marked.map(([x, symbol, text]) => ({x, symbol, text})), shown: lines.map(() => true),
     };
-    const all = xs.flat().concat(marks.map(it => it[0]).filter(x => x > 0 || chart.scale !== "log"));
+    const all = lines.flatMap(line => line.x).concat(marked.map(it => it[0]).filter(x => x > 0 || scale !== "log"));
     const [least, most] = all.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
-    chart.extent = most < least ? null : chart.scale === "log" ? chart.points ? [least / 1.15, most * 1.15] : logExtent(least, most)
+    chart.extent = most < least ? null : scale === "log" ? chart.points ? [least / 1.15, most * 1.15] : logExtent(least, most)
       : least < most ? [least, most] : [least - 1, most + 1];
     return chart;
   }
@@ -45,7 +40,7 @@
   }
   function columns(chart, full) {
     // A distribution is 0 before its first value.
-    const tables = chart.lines.map(([x, y]) => chart.stepped && x[0] > full[0] ? [[full[0], ...x], [0, ...y]] : [x, y]);
+    const tables = chart.lines.map(({x, y}) => chart.stepped && x[0] > full[0] ? [[full[0], ...x], [0, ...y]] : [x, y]);
     const joined = uPlot.join(tables);
     chart.values = joined;
     if (chart.yScale !== "log") return joined;
@@ -109,7 +104,7 @@
       padding: [10 + 14 * labelRows(chart), 30, 0, 0], legend: {show: false},
       cursor: cursorOf(chart), scales: scalesOf(chart, full), axes: axesOf(chart, look),
       series: [{}, ...chart.entries.map((entry, i) => ({
-        stroke: chart.tones[i], width: chart.points || placeInStyle(entry) ? 1.3 : 2, dash: dashOf(entry), show: chart.shown[i],
+        stroke: chart.tones[i], width: chart.points || placeInStyle(chart, i) ? 1.3 : 2, dash: dashOf(chart, i), show: chart.shown[i],
         points: {show: chart.points, size: 7, fill: paper, width: 2, ...!chart.points && {filter: () => lone(data[i + 1])}},
         ...chart.stepped ? {paths: uPlot.paths.stepped({align: 1, extend: true})} : {},
       }))],
@@ -175,7 +170,7 @@
       const value = none ? undefined : valueAt(chart, i + 1, at);
       const text = none ? "" : value == null ? "–" : chart.yScale === "share" ? inPercent(value) : inText(value);
       entry.querySelector(".value").textContent = text;
-      if (!none && chart.shown[i]) values.push(`${chart.names[i]} ${text}`);
+      if (!none && chart.shown[i]) values.push(`${chart.lines[i].name} ${text}`);
     });
     const near = none ? [] : chart.marks.filter(mark => Math.abs(u.valToPos(mark.x, "x") - u.cursor.left) < 7);
     if (chart.tip) {
@@ -244,20 +239,20 @@
       event.preventDefault();
       KEYS[event.key](chart, event);
     });
-    chart.names = chart.entries.map(entry => entry.textContent);
-    chart.entries.forEach((entry, i) => {
-      entry.textContent = "";
+    chart.entries = chart.lines.map(({name, style}, i) => {
+      const entry = add(chart.figure.querySelector(".legend"), "li", {className: style});
       const button = add(entry, "button", {type: "button", ariaPressed: "true"});
       const path = button.appendChild(document.createElementNS(SVG, "svg")).appendChild(document.createElementNS(SVG, "path"));
       path.setAttribute("d", "M0 5h26");
-      path.style.strokeDasharray = dashOf(entry).join(" ") || "none";
-      add(button, "bdi", {textContent: chart.names[i]});
+      path.style.strokeDasharray = dashOf(chart, i).join(" ") || "none";
+      add(button, "bdi", {textContent: name});
       add(entry, "span", {className: "value"});
       button.addEventListener("click", () => {
         chart.shown[i] = !chart.shown[i];
         button.ariaPressed = String(chart.shown[i]);
         chart.u.setSeries(i + 1, {show: chart.shown[i]});
       });
+      return entry;
     });
     new ResizeObserver(([{contentRect: {width}}]) => {
       if (chart.u && width && Math.abs(chart.u.width - width) > 1 && !printing) chart.u.setSize({width, height: chart.u.height});
@@ -286,7 +281,7 @@
   addEventListener("beforeprint", () => {
     printing = true;
     for (const rule of darkRules()) [rule.wasDark, rule.media.mediaText] = [rule.media.mediaText, "not all"];
-    charts.forEach(chart => chart.figure.closest("[hidden]") || draw(chart, chart.figure.closest(".grid") ? PRINTED_HALF : PRINTED_WIDTH));
+    charts.forEach(chart => chart.plot.checkVisibility() && draw(chart, PRINTED_WIDTH));
   });
   addEventListener("afterprint", () => {
     for (const rule of darkRules()) rule.media.mediaText = rule.wasDark;

@@ -1,127 +1,58 @@
 """Makes what a page shows of a specification and the rows of its query.
 
-A specification is a table of a ``page.toml``: ``mark`` (lines, bars, table or slowest), ``name``,
-``note``, what its axes are, and a ``query`` on the warehouse's tables and views. Queries are
-bounded: views have at most this many points, buckets or rows of each recording.
+A specification is a table of a ``page.toml``: ``mark`` (table or lines), ``name``, ``note`` and a
+``query`` on the warehouse's tables and views, which are bounded. A table may name the ``columns``
+to show, ``sentences`` (templates of a column, over a row) and ``filters``. A query of lines has
+line, figure, x and y, and a price where an ``elbow`` is marked; where ``x`` is UTC, x is when a
+bucket of ``time_buckets`` begins, in seconds since 1970.
 """
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
+import jinja2
 from duckdb import DuckDBPyConnection
 
 from kip_replay.pipelines.report import words
 
 Spec: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
+#: A specification with its rows, as charts.html.j2 prints it.
+Block: TypeAlias = dict[str, Any]
+#: The x and the y of points; a y of None is a gap.
+Points: TypeAlias = Sequence[tuple[float, float | None]]
+
 _FIGURES = {"p50": "median", "p90": "90 %", "p99": "99 %"}
 #: A curve that changes by a smaller share of its largest y is flat; one no point of which lies
 #: further below its chord, in shares of its range, has no elbow.
 LEAST_CHANGE = LEAST_DEPTH = 0.1
-
-
-class Line(NamedTuple):
-    """A line of a chart; ``style`` is a CSS class such as ``with``. A y of None is a gap."""
-
-    name: str
-    style: str
-    x: Sequence[float]
-    y: Sequence[float | None]
-
-
-class Mark(NamedTuple):
-    """Something at an x of a chart: an event of the cluster, the elbow of a curve."""
-
-    x: float
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A picture of lines, drawn in the browser; ``described`` says what it shows in words.
-
-    ``x_scale``: ``number``, ``log`` or ``time`` (x is seconds since 1970). ``y_scale``: ``number``,
-    ``log`` or ``share`` (0 to 1). ``is_stepped``: an empirical distribution. ``has_points``: x is
-    what was tried, and nothing is known between two of them. ``lists_marks``: else another chart of
-    its group does.
-    """
-
-    name: str
-    note: str
-    described: str
-    x_name: str
-    y_name: str
-    lines: Sequence[Line]
-    marks: Sequence[Mark] = ()
-    x_scale: str = "number"
-    y_scale: str = "number"
-    is_stepped: bool = False
-    has_points: bool = False
-    lists_marks: bool = True
-
-
-class Bar(NamedTuple):
-    """A bar of parts that are stacked, (name, value) from the left; ``style`` is a CSS class."""
-
-    name: str
-    style: str
-    parts: Sequence[tuple[str, float]]
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Bars beside each other; values are in ``unit``, as in ``B/s``."""
-
-    name: str
-    note: str
-    unit: str
-    bars: Sequence[Bar]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of cells that are ready to print; ``is_text`` by column."""
-
-    name: str
-    note: str
-    columns: Sequence[str]
-    is_text: Sequence[bool]
-    cells: Sequence[Sequence[str]]
-
-
-class Slow(NamedTuple):
-    """A slow request (or write, or change): how long it took, and its witness in words."""
-
-    ms: float
-    node: str
-    client: str
-    topic: str
-    why: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Slowest:
-    """The slowest of something, sortable and filterable by node, client and topic."""
-
-    name: str
-    note: str
-    rows: Sequence[Slow]
-
-
-Block: TypeAlias = Chart | Bars | Table | Slowest
+#: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
+_BRIDGED = 3
+#: Charts of at most this many x have a table beside them.
+SMALL = 40
+#: Characters of a name of a client, a topic or a file, and of a sentence.
+_NAME, _SENTENCE = 120, 1000
+_BUCKETS = """
+    SELECT bucket_s, epoch_us(first_at) // 1000000 AS first, epoch_us(last_at) // 1000000 AS last
+    FROM time_buckets WHERE recording = $recording"""
 
 
 def rows(database: DuckDBPyConnection, query: str, **values: object) -> list[dict[str, Any]]:
     """The rows of a query, with those values that it has a ``$name`` for."""
     named = {name: values[name] for name in values if re.search(rf"\${name}\b", query)}
-    found = database.execute(query, named or None)
-    columns = [name for name, *_ in found.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    found = database.sql(query, params=named or None).to_arrow_table().to_pylist()
+    return [{name: _plain(value) for name, value in row.items()} for row in found]
+
+
+def _plain(value: object) -> object:
+    """Sums of whole numbers are decimals in Arrow."""
+    return int(value) if isinstance(value, Decimal) and value == int(value) else value
 
 
 def grouped(found: Iterable[Row], column: str = "recording") -> dict[str, list[Row]]:
@@ -135,61 +66,157 @@ def grouped(found: Iterable[Row], column: str = "recording") -> dict[str, list[R
 def shown(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block | None:
     """Makes what a specification shows of a recording; None where there is nothing."""
     found = rows(database, spec["query"], **values)
-    return _MARKS[spec["mark"]](spec, found) if found else None
+    if not found or spec["mark"] == "table":
+        return table(spec, found) if found else None
+    buckets = rows(database, _BUCKETS, **values)[0] if spec["x"] == "UTC" else None
+    return _chart(spec, found, buckets)
 
 
-def distribution(name: str, note: str, found: Sequence[Row]) -> Chart | None:
-    """Rows of ``curve_points`` (line, style, x, y) as cumulative shares."""
-    lines = _lines(found)
-    described = _described(((line.name, line.x) for line in lines), words.milliseconds)
-    names = ("ms", "share of all")
-    return (
-        Chart(name, note, described, *names, lines, (), "log", "share", is_stepped=True)
-        if lines
-        else None
-    )
+# --- tables ---------------------------------------------------------------------------------------
 
 
-def _chart(spec: Spec, found: Sequence[Row]) -> Chart | None:
-    lines = [line for line in _lines(found) if any(y is not None for y in line.y)]
-    if len({x for line in lines for x in line.x}) < 2:
+def table(spec: Spec, found: Sequence[Row]) -> Block:
+    """Cells are pairs: what they are sorted by, and their text."""
+    sentences = {name: _sentence(text) for name, text in spec.get("sentences", {}).items()}
+    columns = spec.get("columns", [*found[0]])
+    filled = [
+        {**row, **{name: " ".join(it.render(row).split()) for name, it in sentences.items()}}
+        for row in found
+    ]
+    is_text = [any(isinstance(row[name], str) for row in filled) for name in columns]
+    most = {name: _SENTENCE if name in sentences else _NAME for name in columns}
+    cells = [[_cell(row[name], most[name]) for name in columns] for row in filled]
+    return {
+        "note": "",
+        "filters": [],
+        **spec,
+        "columns": columns,
+        "is_text": is_text,
+        "cells": cells,
+    }
+
+
+def _cell(value: object, characters: int) -> tuple[object, str]:
+    if isinstance(value, str):
+        text = words.shortened(words.named(value), characters)
+        return text, text
+    if isinstance(value, datetime):
+        return value.isoformat(), f"{value:%H:%M:%S}"
+    if isinstance(value, (float, Decimal)):
+        amount = float(value)
+        decimals = 0 if abs(amount) >= 100 or amount.is_integer() else 2
+        # As many digits as do not depend on the order in which floats were summed.
+        return float(f"{amount:.9g}"), words.number(amount, decimals)
+    return value, words.number(value if isinstance(value, int) else None)
+
+
+@cache
+def _sentence(text: str) -> jinja2.Template:
+    return _SENTENCES.from_string(text)
+
+
+_SENTENCES = jinja2.Environment(undefined=jinja2.StrictUndefined)
+_SENTENCES.filters |= {"ms": words.milliseconds, "number": words.number, "clock": words.clock}
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """A line of a chart; ``style`` is a CSS class such as ``with``."""
+
+    name: str
+    style: str
+    points: Points
+
+
+def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | None:
+    lines = [*_lines(found, buckets, spec.get("is_rate", False))]
+    xs = {x for line in lines for x, _ in line.points}
+    if len(xs) < 2:
         return None
-    points = {row["x"]: (row["price"], row["y"]) for row in found if row.get("price") is not None}
-    at = elbow(points) if "elbow" in spec else None
-    marks = [] if at is None else [Mark(at, "elbow", spec["elbow"].format(words.number(at)))]
-    known = ((line.name, [y for y in line.y if y is not None]) for line in lines)
-    described = _described(known, lambda value: words.number(value, 1))
-    scale = spec.get("x_scale", "number")
-    texts = spec["name"], spec.get("note", ""), described, spec["x"], spec["y"]
-    return Chart(*texts, lines, marks, scale, has_points=True)
+    zero = None
+    if spec.get("x_scale") == "log" and min(xs) <= 0:  # it has its place at the edge
+        zero = 10.0 ** (math.ceil(math.log10(min(x for x in xs if x > 0))) - 1)
+    marks = []
+    if "elbow" in spec:
+        prices = {row["x"]: (row["price"], row["y"]) for row in found if row["price"] is not None}
+        at = elbow(prices)
+        marks = [] if at is None else [(at, "◎", spec["elbow"].format(words.number(at)))]
+    width = f"; a point is {words.seconds(buckets['bucket_s'])}" if buckets else ""
+    figures = [
+        {"line": line.name, spec["x"]: x, spec["y"]: y} for line in lines for x, y in line.points
+    ]
+    is_small = len(xs) <= SMALL and not buckets
+    return {
+        **spec,
+        "note": spec.get("note", "") + width,
+        "described": "; ".join(_described(line, spec["y"]) for line in lines) + ".",
+        "figures": table({"name": "Figures", "note": spec["name"]}, figures) if is_small else None,
+        "data": {"lines": [_drawn(line, zero) for line in lines], "marks": marks, "zero": zero},
+        "scales": (
+            "time" if buckets else spec.get("x_scale", "number"),
+            spec.get("y_scale", "number"),
+        ),
+    }
 
 
-def _lines(found: Sequence[Row]) -> list[Line]:
-    """A line for each ``line`` and ``figure``, in the order of variants; x rises."""
-    points: dict[tuple[str, str | None], list[tuple[float, float | None]]] = defaultdict(list)
+def _lines(found: Sequence[Row], buckets: Row | None, is_rate: bool) -> Iterator[Line]:
+    """Lines that have a point."""
+    for (name, figure), points in _points(found).items():
+        placed = _over_time(points, buckets, is_rate) if buckets else points
+        if any(y is not None for _, y in placed):
+            parts = filter(None, (words.named(name), _FIGURES.get(figure or "")))
+            label = words.visible(words.shortened(", ".join(parts), _NAME))
+            yield Line(label, words.variant_class(name), placed)
+
+
+def _points(found: Sequence[Row]) -> dict[tuple[str, str | None], Points]:
+    """Points by line and figure, in the order of variants; x rises."""
+    by: dict[tuple[str, str | None], list[tuple[float, float | None]]] = defaultdict(list)
     for row in found:
-        y = None if row["y"] is None else float(row["y"])
-        points[row["line"], row.get("figure")].append((float(row["x"]), y))
-    order = words.in_order(name for name, _ in points)
-    lines = []
-    ranked = sorted(points.items(), key=lambda each: (order.index(each[0][0]), each[0][1] or ""))
-    for (name, figure), of in ranked:
-        placed = sorted(of, key=lambda point: (point[0], point[1] or 0.0))
-        named = filter(None, (words.named(name), _FIGURES.get(figure or "")))
-        xs, ys = [x for x, _ in placed], [y for _, y in placed]
-        lines.append(Line(", ".join(named), words.variant_class(name), xs, ys))
-    return lines
+        x = row["x"].timestamp() if isinstance(row["x"], datetime) else float(row["x"])
+        by[row["line"], row["figure"]].append((x, None if row["y"] is None else float(row["y"])))
+    order = words.in_order(name for name, _ in by)
+    ranked = sorted(by, key=lambda key: (order.index(key[0]), key[1] or ""))
+    return {key: sorted(by[key], key=lambda point: (point[0], point[1] or 0.0)) for key in ranked}
 
 
-def _described(lines: Iterable[tuple[str, Sequence[float]]], wording: Any) -> str:
-    """Between which values each line goes, by its name."""
-    ends = (
-        f"{name}: {wording(values[0])} to {wording(values[-1])}" for name, values in lines if values
-    )
-    return "; ".join(ends) + "."
+def _over_time(points: Points, buckets: Row, is_rate: bool) -> Points:
+    """A point in the middle of each bucket; where nothing happened, a rate is 0."""
+    width, at = buckets["bucket_s"], dict(points)
+
+    def placed() -> Iterator[tuple[float, float | None]]:
+        empty = 0
+        for begin in range(buckets["first"], buckets["last"] + 1, width):
+            empty = 0 if begin in at else empty + 1
+            if is_rate or not empty or empty == _BRIDGED + 1:
+                yield begin + width / 2, at.get(begin, 0.0 if is_rate else None)
+
+    return [*placed()]
 
 
-def elbow(points: Mapping[int, tuple[float | None, float | None]]) -> int | None:
+def _described(line: Line, unit: str) -> str:
+    ys = [y for _, y in line.points if y is not None]
+    return f"{line.name}: {words.number(min(ys), 1)} to {words.number(max(ys), 1)} {unit}"
+
+
+def _drawn(line: Line, zero: float | None) -> dict[str, Any]:
+    """As many digits as a picture shows."""
+
+    def short(value: float, digits: int) -> float:
+        value = round(value, 3) if abs(value) >= 1e6 else float(f"{value:.{digits}g}")
+        return int(value) if value == int(value) else value
+
+    # The last of those at one x.
+    points = {
+        zero if zero and x <= 0 else short(x, 6): y if y is None else short(y, 4)
+        for x, y in line.points
+    }
+    return {"name": line.name, "style": line.style, "x": [*points], "y": [*points.values()]}
+
+
+def elbow(points: Mapping[float, tuple[float | None, float | None]]) -> float | None:
     """The value with which most of a gain is there, and most of its price is not yet.
 
     ``points``: by value a price and what it buys, both better small. The elbow is the point
@@ -197,7 +224,7 @@ def elbow(points: Mapping[int, tuple[float | None, float | None]]) -> int | None
     Satopää et al., "Finding a Kneedle in a Haystack", 2011). None: fewer than three known, a flat
     curve, or one that is straight or bent the other way.
     """
-    best: dict[float, tuple[float, int]] = {}
+    best: dict[float, tuple[float, float]] = {}
     for value, (price, y) in sorted(points.items()):
         if price is not None and y is not None:
             best[price] = min(best.get(price, (y, value)), (y, value))
@@ -213,47 +240,3 @@ def elbow(points: Mapping[int, tuple[float | None, float | None]]) -> int | None
     depths = [(first + slope * (x - left) - y) / height for x, y, _ in known]
     deepest = max(depths)
     return known[depths.index(deepest)][2] if deepest > LEAST_DEPTH else None
-
-
-def _bars(spec: Spec, found: Sequence[Row]) -> Bars:
-    parts: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for row in found:
-        parts[row["bar"]].append((row["part"], float(row["value"] or 0)))
-    bars = [Bar(words.variant_name(v), words.variant_class(v), of) for v, of in parts.items()]
-    return Bars(spec["name"], spec.get("note", ""), spec["unit"], bars)
-
-
-def _table(spec: Spec, found: Sequence[Row]) -> Table:
-    columns = [*found[0]]
-    is_text = [any(isinstance(row[name], str) for row in found) for name in columns]
-    cells = [[_cell(row[name]) for name in columns] for row in found]
-    return Table(spec["name"], spec.get("note", ""), columns, is_text, cells)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return words.named(value)
-    if value is None or isinstance(value, int):
-        return words.number(value)
-    return words.number(float(value), 2 if abs(float(value)) < 100 else 0)  # type: ignore[arg-type]
-
-
-def _slowest(spec: Spec, found: Sequence[Row]) -> Slowest:
-    def text(value: object) -> str:
-        return "" if value is None else str(value)
-
-    of = []
-    for row in found:
-        if row["ms"] is not None:
-            node, client, topic, why = map(text, map(row.get, ("node", "client", "topic", "why")))
-            source = f"{row['source_file']}:{row['line_number']}"
-            of.append(Slow(row["ms"], node, client, topic, why, source))
-    return Slowest(spec["name"], spec.get("note", ""), of)
-
-
-_MARKS: Mapping[str, Any] = {
-    "lines": _chart,
-    "bars": _bars,
-    "table": _table,
-    "slowest": _slowest,
-}

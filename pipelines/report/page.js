@@ -1,7 +1,7 @@
-// Folds, lists of slow requests and what is there to be copied. Without scripts all of it is shown.
+// Folds, tables and what is there to be copied. Without scripts all of it is shown.
 (() => {
   "use strict";
-  const make = (name, text = "") => Object.assign(document.createElement(name), {textContent: text});
+  const make = (name, of = {}) => Object.assign(document.createElement(name), of);
 
   // A link to something opens what it is folded in, and goes there.
   function open() {
@@ -14,11 +14,13 @@
   addEventListener("click", event => event.target.closest("a[href^='#']") && setTimeout(open));
   open();
 
+  const all = make("button", {textContent: "Open all", type: "button", className: "copy"});
+  all.addEventListener("click", () => document.querySelectorAll("details").forEach(it => { it.open = true; }));
+  document.querySelector("h1").before(all);
+
   for (const pre of document.querySelectorAll("pre.paste")) {
-    const button = make("button", "Copy");
+    const button = make("button", {textContent: "Copy", type: "button", className: "copy"});
     const text = pre.textContent;
-    button.type = "button";
-    button.className = "copy";
     button.addEventListener("click", async () => {
       try {
         await navigator.clipboard.writeText(text);
@@ -32,31 +34,45 @@
     pre.before(button);
   }
 
-  const ROLES = [["table", "table"], ["thead, tbody", "rowgroup"], ["tr", "row"], ["th", "columnheader"], ["td", "cell"]];
-  for (const figure of document.querySelectorAll("figure.slowest")) {
-    const body = figure.querySelector("tbody"), rows = [...body.rows];
-    const heads = [...figure.querySelectorAll("th")];
-    // On a phone rows are cards, which are no table without this.
-    for (const [name, role] of ROLES) for (const it of figure.querySelectorAll(name)) it.setAttribute("role", role);
-    const count = make("p");
-    count.className = "small soft";
-    count.ariaLive = "polite";
-    const filters = make("div");
-    filters.className = "filters";
-    const tests = [];
+  // A click on a head sorts by its column: numbers from the largest, what is not known last.
+  for (const table of document.querySelectorAll("table.sorted")) {
+    const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      const button = make("button", {type: "button"});
+      button.append(...head.childNodes);
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const of = row => row.cells[column].dataset.of, rows = [...body.rows];
+        const isNumber = rows.some(row => of(row) !== undefined);
+        const isDown = head.ariaSort ? head.ariaSort === "ascending" : isNumber;
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.ariaSort = isDown ? "descending" : "ascending";
+        const text = row => row.cells[column].textContent;
+        const [known, unknown] = [true, false].map(is => rows.filter(row => !isNumber || (of(row) !== undefined) === is));
+        const order = (a, b) => isNumber ? of(a) - of(b) || of(a).localeCompare(of(b)) : text(a).localeCompare(text(b), "en", {numeric: true});
+        body.append(...known.sort((a, b) => isDown ? order(b, a) : order(a, b)), ...isNumber ? unknown : []);
+      });
+    });
+  }
+
+  // Rows by the values of some columns, and by any text.
+  for (const figure of document.querySelectorAll("[data-filters]")) {
+    const rows = [...figure.querySelector("tbody").rows], tests = [];
+    const heads = [...figure.querySelectorAll("th")].map(head => head.textContent);
+    const count = make("p", {className: "small soft", ariaLive: "polite"}), filters = make("div", {className: "filters"});
     const show = () => {
       for (const row of rows) row.hidden = !tests.every(test => test(row));
       const shown = rows.filter(row => !row.hidden).length;
       count.textContent = shown === rows.length ? `${shown} shown` : `${shown} of ${rows.length} shown`;
     };
     const control = (name, element) => {
-      const label = make("label", name);
+      const label = make("label", {textContent: name});
       label.append(element);
       filters.append(label);
       element.addEventListener("input", show);
     };
-    for (const [column, name] of [[1, "node"], [2, "client"], [3, "topic"]]) {
-      const of = row => row.cells[column].textContent;
+    for (const name of figure.dataset.filters.split(",")) {
+      const of = row => row.cells[heads.indexOf(name)].textContent;
       const values = [...new Set(rows.map(of))].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
       if (values.length < 2) continue;
       const select = make("select");
@@ -64,28 +80,10 @@
       control(name, select);
       tests.push(row => select.value === "" || of(row) === values[select.value]);
     }
-    const words = make("input");
-    words.type = "search";
+    const words = make("input", {type: "search"});
     control("text", words);
     tests.push(row => row.textContent.toLowerCase().includes(words.value.toLowerCase()));
-    figure.querySelector(".rows").before(filters, count);
+    figure.querySelector(".scroll").before(filters, count);
     show();
-
-    heads.forEach((head, column) => {
-      const button = make("button", head.textContent);
-      button.type = "button";
-      head.replaceChildren(button);
-      button.addEventListener("click", () => {
-        const isDown = head.ariaSort ? head.ariaSort === "ascending" : column === 0;
-        for (const other of heads) other.removeAttribute("aria-sort");
-        head.ariaSort = isDown ? "descending" : "ascending";
-        const cell = row => row.cells[column];
-        const order = (a, b) => column === 0 ? cell(a).dataset.of - cell(b).dataset.of
-          : cell(a).textContent.localeCompare(cell(b).textContent, "en", {numeric: true});
-        body.append(...rows.sort((a, b) => isDown ? order(b, a) : order(a, b)));
-      });
-    });
-    const took = rows.map(row => +row.cells[0].dataset.of);
-    if (took.every((ms, i) => !i || ms <= took[i - 1])) heads[0].ariaSort = "descending";
   }
 })();

@@ -1,22 +1,32 @@
-"""The page: values in, one self-contained HTML file out; the same values give the same bytes."""
+"""The page and the other formats: values in, text out; the same values give the same bytes."""
 
+import base64
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from kip_replay.pipelines.folders import rule_pages
-from kip_replay.pipelines.report import charts, words
-from kip_replay.pipelines.report.formats import as_json, as_markdown
-from kip_replay.pipelines.report.marks import Bars, Chart, Slowest
-from kip_replay.pipelines.report.pages import Page
+from kip_replay.pipelines.report import words
 from kip_replay.pipelines.storage import Place
 
+HERE = Path(__file__).parent
 #: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"
 TITLE = "What a protocol change would do to your Kafka cluster"
+#: What a report can be: templates on the pages' values, but for JSON, which is these.
+FORMATS = ("html", "json", "markdown", "openmetrics")
+#: What has a meaning in Markdown, at a place where text from logs may be.
+_MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
+_SCRIPTS = ("uplot/uPlot.iife.min.js", "axes.js", "charts.js", "page.js", "fleet.js")
+#: Of a page what is only drawn.
+_DRAWN = ("id", "sections", "blocks", "events", "calculators")
 
 
 def is_current(path: Place, fingerprint: str | None) -> bool:
@@ -44,31 +54,48 @@ def _end(fingerprint: str | None) -> str:
     return "" if fingerprint is None else f"<!-- {fingerprint} -->\n"
 
 
-def render(pages: Sequence[Page]) -> str:
+def render(pages: Sequence[Mapping[str, Any]], form: str = "html") -> str:
+    """The pages in one of ``FORMATS``, or as lines of ``text`` for a terminal."""
+    if form == "json":
+        found = [{name: page[name] for name in page if name not in _DRAWN} for page in pages]
+        return json.dumps({"recordings": found}, indent=1) + "\n"
+    headlines = [
+        (page, rule, of, role, effect)
+        for page in pages
+        for rule, of in page["rules"].items()
+        for role, effects in (("gain", [of["gain"]]), ("price", of["price"]))
+        for effect in effects
+        if effect
+    ]
+    # The first of those of one client: it may fetch with sessions and without.
+    findings = {
+        (page["recording"], it["code"], it["subject"], it["detail"]): it
+        for page in pages
+        for it in reversed(page["findings"])
+    }
+    values = {"findings": findings, "headlines": headlines, "assets": assets()}
+    values |= {"title": TITLE, "stated": rule_pages()}
+    template = _environment().get_template(f"report.{form}.j2")
+    return template.render(values, pages=pages)
+
+
+@cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=lambda name: name is not None and "html" in name,
         finalize=_finalized,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    environment.filters |= {"amount": words.count, "mark": _mark} | charts.FILTERS
-    environment.filters |= {"number": words.number, "shortened": words.shortened}
-    return environment.get_template("template.html.j2").render(
-        title=TITLE,
-        pages=pages,
-        stated=rule_pages(),
-        scripts=charts.scripts(),
-        chart_styles=charts.styles(),
-        newline=Markup("\n"),
-    )
-
-
-def _mark(block: object) -> str:
-    """Names the macro that shows it."""
-    kinds = {Chart: "chart", Bars: "bars", Slowest: "slowest"}
-    return kinds.get(type(block), "table")
+    filters: list[Callable[..., str]] = [words.state, words.number, words.in_unit, words.change]
+    filters += [words.within, markdown, label]
+    environment.filters |= {filter.__name__: filter for filter in filters}
+    environment.tests["known"] = words.is_known
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment
 
 
 def _finalized(value: object) -> object:
@@ -78,9 +105,28 @@ def _finalized(value: object) -> object:
     return words.NOT_KNOWN if value is None else value
 
 
-#: What a report can be.
-FORMATS: Mapping[str, Callable[[Sequence[Page]], str]] = {
-    "html": render,
-    "json": as_json,
-    "markdown": as_markdown,
-}
+def markdown(text: str) -> str:
+    """Text as it is, whatever Markdown makes of its characters."""
+    return words.visible(text).translate(_MARKED)
+
+
+def label(value: object) -> str:
+    """A quoted value of a label of OpenMetrics."""
+    text = words.visible("" if value is None else str(value))
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@cache
+def assets() -> Mapping[str, str]:
+    """``tags`` of the page's scripts, the ``hashes`` that CSP allows them by, and ``styles``."""
+    licence, *texts = (
+        (HERE / name).read_text(encoding="utf-8") for name in ("uplot/LICENSE", *_SCRIPTS)
+    )
+    texts[0] = f"/*!\n{licence}*/\n{texts[0]}"
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in texts]
+    styles = ((HERE / name).read_text("utf-8") for name in ("style.css", "uplot/uPlot.min.css"))
+    return {
+        "tags": Markup("\n".join(f"<script>{text}</script>" for text in texts)),
+        "hashes": " ".join(f"'sha256-{digest.decode()}'" for digest in digests),
+        "styles": Markup("\n".join(styles)),
+    }

@@ -1,22 +1,17 @@
-"""Numbers and words that every part of the report shares, for any logs.
-
-Text from logs (names, reasons, lines) is never put into a sentence here: the template escapes it.
-"""
+"""Numbers and words that every part of the report shares, for any logs."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
+from typing import Any
 
 from kip_replay.pipelines.folders import rule_pages
+from kip_replay.replay.kafka.request_log.line import Reason
 from kip_replay.replay.outcomes import RECORDED
 
 NOT_KNOWN = "–"
 MINUS = "−"
-#: Between a figure and its unit, so that no line ends between them.
-SPACE = "\N{NO-BREAK SPACE}"
-#: Decimals of a unit, so that the figures of a column line up.
-_DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0, "bytes": 1, "partitions": 2}
-UNITS = {"ms": "ms", "1/s": "/s", "count": "", "share": "%", "bytes/s": "B/s", "bytes": "B"}
 #: Kinds of replicas and clients, in the plural.
 _KINDS = {
     "broker": "brokers",
@@ -44,7 +39,7 @@ def milliseconds(value: float | None) -> str:
         return "an unknown time"
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 1 else 2
-    return f"{number(value, decimals)}{SPACE}ms"
+    return f"{number(value, decimals)} ms"
 
 
 def size(value: float | None) -> str:
@@ -53,20 +48,78 @@ def size(value: float | None) -> str:
         return "an unknown number of bytes"
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(value) >= scale:
-            return f"{number(value / scale, 1)}{SPACE}{unit}"
-    return f"{number(value)}{SPACE}B"
+            return f"{number(value / scale, 1)} {unit}"
+    return f"{number(value)} B"
 
 
 def seconds(value: float) -> str:
     unit, scale = ("h", 3600) if value >= 7200 else ("min", 60) if value >= 120 else ("s", 1)
-    return f"{number(value / scale, 1)}{SPACE}{unit}"
+    return f"{number(value / scale, 1)} {unit}"
 
 
-def in_unit(value: float | None, unit: str) -> str:
-    """A figure of prediction_accuracy: shares as per cent, others with their usual decimals."""
-    if unit == "share":
-        return number(None if value is None else value * 100, 2)
-    return number(value, _DECIMALS.get(unit, 3))
+def clock(at: datetime) -> str:
+    return f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} UTC"
+
+
+def in_unit(value: float, unit: str) -> str:
+    """A figure of ``headlines`` with its unit."""
+    if unit == "ms":
+        return milliseconds(value)
+    return f"{size(value)}/s" if unit == "B/s" else f"{number(value, 1)} {unit}"
+
+
+def is_known(effect: Mapping[str, Any] | None) -> bool:
+    """Whether enough values are behind a figure to show it."""
+    return effect is not None and None not in (effect["low"], effect["after"])
+
+
+def change(effect: Mapping[str, Any]) -> str:
+    """'327 ms less', '4.5 kB/s more', or how long it is where one side has none of it."""
+    text = in_unit(abs(effect["difference"]), effect["unit"])
+    if "none" in (effect["before_variant"], effect["after_variant"]):
+        return text
+    return f"{text} {'less' if effect['difference'] <= 0 else 'more'}"
+
+
+def within(effect: Mapping[str, Any]) -> str:
+    """The ends of the interval, the smaller change first, and how many of all are unknown."""
+    low, high, unit = effect["low"], effect["high"], effect["unit"]
+    ends = (low, high) if effect["difference"] > 0 else (-high, -low)
+    least, most = (in_unit(end, unit) for end in ends)
+    figure, _, own = least.partition(" ")
+    text = f"{figure if most.split(' ')[1:] == [own] else least} to {most}"
+    count, unknown = effect["count"], effect["unknown_count"]
+    return f"{text}; {unknown:,} of {count + unknown:,} unknown" if unknown else text
+
+
+def state(page: Mapping[str, Any]) -> str:
+    """A cluster's state, in one line of figures."""
+    facts, rates = page["facts"], page["rates"]
+    stated, logged = facts["kafka_version_stated"], ", ".join(facts["kafka_versions"])
+    version = f"Kafka {stated or logged}" if stated or logged else ""
+    if stated and logged and stated != logged:
+        version += f" as stated, {logged} in the logs"
+    requests = count(facts["requests"], "request")
+    if facts["span_s"] is not None:
+        rate = sum(rate["per_second"] or 0 for rate in rates)
+        begin = facts["first_at"][:16].replace("T", " ")
+        requests += f" in {seconds(facts['span_s'])} ({number(rate, 1)}/s) from {begin} UTC"
+    lines = facts["lines"] if facts["lines"] != facts["requests"] else 0
+    since = facts["counted_since"]
+    parts = [
+        version,
+        count(facts["nodes"], "node"),
+        requests,
+        count(lines, "line") if lines else "",
+        *(
+            f"{rate['api_name']}{' less waiting' * (rate['api_name'] == 'FETCH')} "
+            f"p99 {milliseconds(rate['p99_ms'])}"
+            for rate in rates
+            if rate["p99_ms"] is not None
+        ),
+        f"still growing: counted since {since}" if since else "",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def count(amount: int, one: str, many: str | None = None) -> str:
@@ -90,28 +143,21 @@ def shortened(text: str, characters: int) -> str:
 @cache
 def _variants() -> Mapping[str, Sequence[str]]:
     """Names and CSS classes in the order of tables; what was recorded comes first."""
-    named = {name: pair for of in rule_pages().values() for name, pair in of["variants"].items()}
+    named = {
+        name: pair for page in rule_pages().values() for name, pair in page["variants"].items()
+    }
     return {RECORDED: ("recorded", "recorded"), **named}
-
-
-def variant_name(variant: str) -> str:
-    return _variants().get(variant, (variant, ""))[0]
 
 
 def variant_class(variant: str) -> str:
     return _variants().get(variant, ("", "other"))[1]
 
 
-def kind_name(kind: str) -> str:
-    """'brokers', 'consumers'."""
-    return _KINDS.get(kind, kind)
-
-
 def in_order(variants: Iterable[str]) -> list[str]:
     """Variants in a fixed order: those that are known as named above, then the others."""
     found = {*variants}
-    named = [name for name in _variants() if name in found]
-    return named + sorted(found - {*named})
+    known = [name for name in _variants() if name in found]
+    return known + sorted(found - {*known})
 
 
 def joined(names: Sequence[str]) -> str:
@@ -119,14 +165,15 @@ def joined(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
-def metric_name(metric: str) -> str:
-    names = (of["metrics"].get(metric) for of in rule_pages().values())
-    return next(filter(None, names), metric)
+@cache
+def _names() -> Mapping[str, str]:
+    """What values of tables are called: metrics, kinds, variants, reasons of rejected lines."""
+    metrics = (page["metrics"] for page in rule_pages().values())
+    named = {code: name for page in metrics for code, name in page.items()}
+    named |= {name: reason.value for name, reason in Reason.__members__.items()}
+    return named | _KINDS | {code: name for code, (name, _) in _variants().items()}
 
 
 def named(value: str) -> str:
     """A value of a table in words: a variant, a kind of client, a metric."""
-    for name in (variant_name, kind_name, metric_name):
-        if (found := name(value)) != value:
-            return found
-    return value
+    return _names().get(value, value)

@@ -70,7 +70,7 @@ def test_bad_logs_are_on_top_and_what_rests_on_them_is_withheld(
         texts = [alert["text"] for alert in found[name]["alerts"] if alert["is_critical"]]
         assert any(phrase in text for text in texts[:-1]), texts
         assert texts[-1].startswith("advice is withheld on ")
-        [page] = re.findall(f'(?s)<section class="page"[^>]* aria-label="{name}">.*?<h3', html)
+        [page] = re.findall(f"(?s)<h2><bdi>{name}</bdi></h2>.*?<h3", html)
         assert all(escape(text) in page for text in texts)
         rules = found[name]["rules"].items()
         assert {rule for rule, of in rules if of["advice"] == "withheld"} == withheld

@@ -25,9 +25,9 @@ def test_a_second_run_changes_nothing(finished: Warehouse, capsys: Capsys) -> No
     assert report.read_bytes() == page
     printed = capsys.readouterr().out
     of_freeze = printed.partition("\nfreeze-4.1\n")[2]
-    assert "  hwm_parking: already in use. This cluster runs KIP-1166" in of_freeze
-    lines = of_freeze.partition("  hwm_parking: ")[0].splitlines()
-    assert [line.split()[0] for line in lines] == ["44.8", "1", "1"]  # rates, findings
+    assert "  hwm_parking (KIP-1166): already in use. This cluster runs KIP-1166" in of_freeze
+    lines = of_freeze.partition("  hwm_parking (")[0].splitlines()
+    assert [line.split()[0] for line in lines] == ["Kafka", "1", "1"]  # its state, findings
     assert "self-checks lie within tolerance" in printed
     assert f"report: {report}" in printed
     assert "seconds: ingest" in printed
@@ -68,7 +68,7 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
     strict, printed = page.read_text(), capsys.readouterr().out
     assert "hwm_parking.decide_saved_ms_min = 5,000" in strict
     assert (
-        "  hwm_parking: don't. "
+        "  hwm_parking (KIP-1166): don't. "
         in printed.partition("\nfailover-4.0\n")[2].partition("\nfreeze")[0]
     )
     decided = ("decisions", "headlines", "lineage")

@@ -1,47 +1,206 @@
-"""What a specification and its rows become: once for each mark, and where a curve has its elbow."""
+"""What a specification and its rows become, and where a curve has its elbow."""
 
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
 import pytest
+from constructed import BEGIN, Row, at, row, viewed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kip_replay.pipelines.report import marks
-from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, REJECTED
-from kip_replay.pipelines.report.marks import Chart, Line, Mark, elbow, shown
+from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.report import marks, pages
+from kip_replay.pipelines.report.marks import elbow, shown
+from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
+from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.log_tables import CONFIGS, ISR_CHANGES, LOG_GAPS, REJECTED_LINES, REQUESTS
+from kip_replay.replay.table import Table
+
+#: Invisible or reordering in a page.
+HOSTILE = "\u202ec<\x00"
 
 
 def block(mark: str, query: str, **spec: Any) -> marks.Block | None:
     with duckdb.connect() as database:
-        of = {"mark": mark, "name": "n", "note": "o", "query": query, **spec}
-        return shown(database, of, recording="r", before="acks_all")
+        named = {"mark": mark, "name": "n", "note": "o", "query": query, **spec}
+        return shown(database, named, recording="r", before="acks_all")
 
 
 def test_lines_are_in_the_order_of_variants_and_mark_the_elbow() -> None:
     query = """SELECT * FROM (VALUES
         ('someday', 'p50', 8, 5, NULL), ('acks_all', 'p50', 16, 3, NULL),
-        ('acks_all', 'p50', 8, 9.5e0, NULL), ('recorded', 'p99', 8, 7, 1),
+        ('acks_all', 'p50', 0, 9.5e0, NULL), ('recorded', 'p99', 8, 7, 1),
         ('recorded', 'p99', 16, 1, 2), ('recorded', 'p99', 32, NULL, 3),
         ('recorded', 'p99', 64, 0, 100), ('acks_all', NULL, 8, NULL, NULL)
     ) AS of(line, figure, x, y, price)"""
     found = block("lines", query, x="slots", y="ms", x_scale="log", elbow="elbow: {} slots")
-    assert found == Chart(
-        *("n", "o"),
-        "recorded, 99 %: 7.0 to 0.0; acks=all, median: 9.5 to 3.0; someday, median: 5.0 to 5.0.",
-        *("slots", "ms"),
-        [
-            Line("recorded, 99 %", "recorded", [8, 16, 32, 64], [7, 1, None, 0]),
-            Line("acks=all, median", "without", [8, 16], [9.5, 3]),
-            Line("someday, median", "other", [8], [5]),
+    assert found
+    assert found["data"] == {
+        "lines": [
+            {
+                "name": "recorded, 99 %",
+                "style": "recorded",
+                "x": [8, 16, 32, 64],
+                "y": [7, 1, None, 0],
+            },
+            {"name": "acks=all, median", "style": "without", "x": [1, 16], "y": [9.5, 3]},
+            {"name": "someday, median", "style": "other", "x": [8], "y": [5]},
         ],
-        [Mark(16, "elbow", "elbow: 16 slots")],
-        "log",
-        has_points=True,
-    )
-    nowhere = "SELECT 'a' AS line, NULL AS figure, 8 AS x, 1 AS y, NULL AS price"
+        "marks": [(16, "◎", "elbow: 16 slots")],
+        "zero": 1.0,
+    }
+    texts = ["recorded, 99 %: 0.0 to 7.0 ms", "acks=all, median: 3.0 to 9.5 ms"]
+    assert found["described"] == "; ".join([*texts, "someday, median: 5.0 to 5.0 ms."])
+    assert found["figures"]["cells"][4] == [("acks=all, median",) * 2, (0, "0"), (9.5, "9.50")]
+    nowhere = "SELECT 'a' AS line, NULL AS figure, 8 AS x, 1 AS y"
     assert block("lines", nowhere, x="slots", y="ms") is None
+
+
+def test_a_table_has_cells_to_sort_by_and_sentences_of_rows() -> None:
+    query = """SELECT 'voter' AS kind, 1234 AS n, 0.5 AS share, NULL::INT AS none,
+        TIMESTAMPTZ '2026-11-20 10:00:01Z' AS moment, repeat('w', 9999) AS client"""
+    why = {"why": "{{ n | number }} of\n{{ client }}{% if none %} never{% endif %}"}
+    found = block(
+        "table",
+        query,
+        sentences=why,
+        columns=["kind", "n", "share", "none", "moment", "client", "why"],
+    )
+    assert found
+    [[kind, n, share, none, moment, client, sentence]] = found["cells"]
+    assert (kind, n, share, none) == (
+        ("controllers",) * 2,
+        (1234, "1,234"),
+        (0.5, "0.50"),
+        (None, "–"),
+    )
+    assert moment == ("2026-11-20T10:00:01+00:00", "10:00:01")
+    assert (len(client[1]), len(sentence[1]), sentence[1][:9]) == (120, 1000, "1,234 of ")
+    assert found["is_text"] == [True, False, False, False, False, True, True]
+    assert block("table", "SELECT 1 AS n WHERE false") is None
+
+
+def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
+    [spec] = [
+        spec
+        for section in pages.stated()["section"]
+        for spec in section["show"]
+        if spec["name"] == "Lines that could not be read"
+    ]
+    usual = {"reason": "bad_json", "node_id": 1, "source_file": "a.log", "line_bytes": 5000}
+    lines = [
+        row(REJECTED_LINES, line_number=n, line_id=f"{n}", line="x" * 900, **usual)
+        for n in range(10)
+    ]
+    with viewed({REJECTED_LINES: lines}) as connection:
+        found = shown(connection, spec, recording="r")
+    assert found
+    assert [[text for _, text in cells][1:5] for cells in found["cells"]] == [
+        ["10", "1", f"a.log:{n}", "5,000"] for n in range(3)
+    ]
+    assert {len(cells[5][1]) for cells in found["cells"]} == {120}
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+def charts(tables: Mapping[Table, Sequence[Row]], rule: str, span_s: float = 200) -> list[Any]:
+    """The charts over time of a rule on a recording r of some length, with these rows."""
+    long = row(REQUESTS, node_id=1, received_at=at(0), completed_at=at(span_s))
+    stated = rule_pages()[rule]
+    specs = [spec for spec in stated["show"] if spec.get("x") == "UTC"]
+    values = {"recording": "r", "variants": ["recorded", *stated["variants"]]}
+    with viewed({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
+        return [made for spec in specs if (made := shown(connection, spec, **values))]
+
+
+def points(line: Row) -> dict[float, float | None]:
+    """Values by second, of buckets of a second."""
+    return {x - 0.5 - BEGIN.timestamp(): y for x, y in zip(line["x"], line["y"], strict=True)}
+
+
+def lag(second: float, lag_ms: float | None, variant: str = "with_kip_1166") -> Row:
+    high_watermark = {"high_watermark": round(second * 1000), "phase": "steady"}
+    replica = {"leader_id": 1, "leader_epoch": 1, "replica_id": 11, "is_voter": False}
+    verdict = {"lag_ms": lag_ms, "verdict": "unknown" if lag_ms is None else "replayed"}
+    named = {"rule": "hwm_parking", "variant": variant, "leader_at": at(second)}
+    return row(HIGH_WATERMARK_LAG, **named, **high_watermark, **replica, **verdict)
+
+
+def test_latencies_over_time() -> None:
+    rows = [lag(1.5, 4.0), lag(1.6, 2.0), lag(4, 8.0), lag(5, None), lag(20, 6.0)]
+    rows += [lag(1 + number / 20, 300.0 + number, "without_kip_1166") for number in range(10)]
+    [chart] = charts({HIGH_WATERMARK_LAG: rows}, "hwm_parking")
+    assert charts({}, "hwm_parking") == []
+    assert (chart["scales"], chart["y"]) == (("time", "log"), "ms")
+    # Of few values there is no 90th percentile.
+    lines = chart["data"]["lines"]
+    names = ["without KIP-1166, median", "without KIP-1166, 90 %", "with KIP-1166, median"]
+    assert [(line["name"], points(line)[1]) for line in lines] == [
+        *zip(names, (304, 308, 2), strict=True)
+    ]
+    # What is unknown is a gap, and so is a time without an advance, unless it is short.
+    known = {x: y for x, y in points(lines[-1]).items() if x < 21}
+    assert known == {1: 2, 4: 8, 5: None, 9: None, 20: 6}
+    assert chart["note"].endswith("90 % of 10 values or more; a point is 1.0 s")
+
+
+def test_rates_over_time() -> None:
+    def fetch(second: float, **more: Any) -> Row:
+        usual: Row = {"rule": "incremental_fetch", "variant": "full", "node_id": 11}
+        usual |= {"client_kind": "follower", "dequeued_at": at(second)}
+        usual |= {"request_bytes": 60, "response_bytes": 150, "record_bytes": 100}
+        return row(FETCH_SESSION_OUTCOMES, **(usual | more))
+
+    unknown = {"verdict": "unknown", "request_bytes": None, "response_bytes": None}
+    rows = [fetch(1), fetch(1.2, client_kind="consumer"), fetch(3), fetch(3, **unknown)]
+    [chart] = charts({FETCH_SESSION_OUTCOMES: rows}, "incremental_fetch")
+    [line] = chart["data"]["lines"]
+    assert len(line["x"]) == 201
+    assert [*points(line).values()][:5] == [0, 220, 0, None, 0]
+
+
+def events(tables: Mapping[Table, Sequence[Row]], span_s: float) -> list[tuple[float, str, str]]:
+    long = row(REQUESTS, node_id=1, received_at=at(0), completed_at=at(span_s))
+    with viewed({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
+        connection.execute(pages.EVENTS_OF_ALL)
+        found = marks.rows(connection, pages.EVENTS, recording="r")
+    return [(x - BEGIN.timestamp(), symbol, text) for x, symbol, text in map(pages.event, found)]
+
+
+def test_events_of_a_kind_that_come_together_are_one_mark() -> None:
+    def isr(second: float, partition: int, replicas: list[int]) -> Row:
+        named = {
+            "node_id": 1,
+            "source": "ALTER_PARTITION",
+            "topic": HOSTILE,
+            "partition": partition,
+        }
+        leader = {"leader_id": 11, "leader_epoch": 1, "isr": replicas, "error_code": 0}
+        return row(ISR_CHANGES, built_at=at(second), **named, **leader)
+
+    changes = [isr(1, number, [11, 12, 13]) for number in range(14)]
+    changes += [isr(5.1 + number / 100, number, [11]) for number in range(14)]
+    changes.append(isr(8, 3, [11, 12]))
+    gap = row(LOG_GAPS, node_id=12, number=1, evidence="no_log")  # nobody knows when
+    assert events({ISR_CHANGES: changes, LOG_GAPS: [gap]}, 200) == [
+        (pytest.approx(5.1), "◆", "ISR of 14 partitions shrank: without 12 and 13"),
+        (8, "◆", r"ISR of \u202ec<\u0000-3 grew: with 12"),
+    ]
+
+
+def test_marks_are_bounded() -> None:
+    by = {"node_id": 1, "source": "INCREMENTAL_ALTER_CONFIGS", "error_code": 0}
+    by |= {"resource_type": "topic", "name": "retention.ms", "operation": "set"}
+    changes = [row(CONFIGS, resource_name=f"t{s}", built_at=at(s), **by) for s in range(1000)]
+    line = {"node_id": 1, "source_file": "x", "line_number": 1, "is_forwarded": False}
+    senders = [row(REQUESTS, request_id=change["request_id"], **line) for change in changes]
+    found = events({CONFIGS: changes, REQUESTS: senders}, 1000)
+    assert 50 <= len(found) <= 100
+    assert found[0][2].startswith("10 config changes: topic t0: set retention.ms")
+    assert sum(int(text.split(" ")[0]) for _, _, text in found) == 1000
 
 
 # --- the elbow ------------------------------------------------------------------------------------
@@ -53,7 +212,7 @@ sweeps = st.dictionaries(st.integers(0, 2000), st.tuples(costs, costs), max_size
 @pytest.mark.property
 @given(sweeps, st.randoms(), st.sampled_from([0.25, 2.0, 64.0]), st.sampled_from([0.5, 8.0]))
 def test_an_elbow_lies_between_ends_and_knows_no_units(
-    points: dict[int, tuple[float, float]], dice: random.Random, width: float, height: float
+    points: dict[float, tuple[float, float]], dice: random.Random, width: float, height: float
 ) -> None:
     at = elbow(points)
     assert at is None or min(points.values())[0] < points[at][0] < max(points.values())[0]
@@ -63,34 +222,11 @@ def test_an_elbow_lies_between_ends_and_knows_no_units(
 
 
 @pytest.mark.property
-@given(st.integers(1, 1000), st.integers(-1000, 1000), st.lists(costs, unique=True))
-def test_neither_a_straight_line_nor_a_flat_one_has_an_elbow(
-    base: int, slope: int, places: list[float]
-) -> None:
-    assert elbow({at: (x, base + slope * x) for at, x in enumerate(places)}) is None
-    assert elbow({at: (x, 1000.0 - at % 2 * 99) for at, x in enumerate(places)}) is None
-
-
-@pytest.mark.property
 @given(st.integers(1, 99), st.integers(1, 99))
 @example(1, 1)
 def test_the_elbow_of_a_bent_line_is_its_bend(x: int, y: int) -> None:
     """Below the chord of (0, 100) and (100, 0) if the bend is; the same seen from either axis."""
-    bent = {1: (0.0, 100.0), 2: (float(x), float(y)), 3: (100.0, 0.0)}
+    bent: dict[float, tuple[float, float]] = {1: (0, 100), 2: (x, y), 3: (100, 0)}
+    assert elbow({at: (x, 1000.0 - y % 99) for at, (x, y) in bent.items()}) is None  # flat
     assert elbow(bent) == (2 if x + y < 90 else None)
     assert elbow({at: (y, x) for at, (x, y) in bent.items()}) == elbow(bent)
-
-
-# --- what was checked, and what was not read ------------------------------------------------------
-
-
-def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
-    query = """CREATE TABLE rejected_lines AS SELECT 'r' AS recording, 'bad_json' AS reason,
-        1 AS node_id, 'a.log' AS source_file, n AS line_number, 'id' || n AS line_id,
-        repeat('x', 900) AS line, 5000 AS line_bytes FROM range(10, 0, -1) AS of(n)"""
-    with duckdb.connect() as database:
-        database.execute(query)
-        (found,) = marks.rows(database, REJECTED)
-    assert (found["reason"], found["n"]) == ("bad_json", 10)
-    assert [of["line_number"] for of in found["examples"]] == [1, 2, 3]
-    assert {len(of["line"]) for of in found["examples"]} == {EXAMPLE_CHARACTERS}

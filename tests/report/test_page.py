@@ -1,5 +1,7 @@
 """The page and its other formats: self-contained, and text from logs stays text."""
 
+import base64
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
@@ -8,11 +10,10 @@ from unittest.mock import Mock
 
 import mistune
 import pytest
-from made_page import TEXT, pages
+from made_page import HOSTILE, TEXT, pages
 
 from kip_replay.jobs import _steps
-from kip_replay.pipelines.report.formats import as_json, as_markdown, as_text
-from kip_replay.pipelines.report.page import is_current, render, write_page
+from kip_replay.pipelines.report.page import HERE, assets, is_current, render, write_page
 from kip_replay.pipelines.report.words import visible
 
 
@@ -57,38 +58,92 @@ def test_elements_are_closed_in_order_and_links_lead_somewhere(html: str) -> Non
     for tag, *_ in parsed.structure:
         if tag.startswith("/"):
             assert open_elements.pop() == tag[1:]
-        elif tag not in {"meta", "link", "input"}:
+        elif tag not in {"meta", "link", "input", "br"}:
             open_elements.append(tag)
     assert open_elements == []
     ids = [value for name, value in parsed.values if name == "id"]
     assert len(ids) == len(set(ids))
     targets = {v for name, v in parsed.values if name in {"href", "src", "srcset", "data"}}
-    labels = {v for name, v in parsed.values if name == "aria-labelledby"}
-    assert targets - {"data:,"} <= {f"#{id}" for id in ids}
-    assert labels <= set(ids)
+    kips = {v for v in targets if v.startswith("https://cwiki.apache.org/confluence/display/")}
+    assert len(kips) == 3
+    assert targets - kips - {"data:,"} <= {f"#{id}" for id in ids}
 
 
-def test_nothing_is_loaded_from_anywhere(html: str) -> None:
+def test_nothing_is_loaded_from_anywhere_and_scripts_are_allowed_by_hash(html: str) -> None:
     styles = "".join(re.findall("(?s)<style>.*?</style>", html))
     assert not re.search(r"@import|url\(", styles)
     assert "default-src 'none'" in html
     elements = {tag for tag, *_ in Parsed(html).structure}
-    assert not elements & {"iframe", "object", "embed", "img", "base", "form"}
+    assert not elements & {"iframe", "object", "embed", "img", "base"}
+    texts = re.findall("<script>(.*?)</script>", html, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    assert assets()["hashes"] == " ".join(f"'sha256-{digest}'" for digest in digests)
+    assert "The MIT License" in texts[0]
+    for text in texts:
+        assert not re.search(r"innerHTML|\beval\(|Function\(|fetch\(|XMLHttp|import\(", text)
+
+
+def test_uplot_is_the_one_of_its_release() -> None:
+    """Of the npm package uplot 1.6.32."""
+    digests = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (HERE / "uplot").iterdir()
+    }
+    assert digests == {
+        "LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+        "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+        "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    }
+
+
+@pytest.mark.parametrize("text", ["a\0b\tc\n", "\u202eabc\u2069\ufeff\u200b", "\ud800"])
+def test_what_is_invisible_is_written_out(text: str) -> None:
+    assert visible(f"Größe ≥ 日本{text}").isprintable()
+    assert visible(f"Größe ≥ 日本{text}").startswith("Größe ≥ 日本")
 
 
 def test_hostile_text_stays_text_in_markdown_json_and_a_terminal() -> None:
     def parsed(text: str) -> Parsed:
         plugins = ["table", "strikethrough", "url", "task_lists"]
         markdown = mistune.create_markdown(escape=False, plugins=plugins)
-        return Parsed(str(markdown(as_markdown(pages(text)))))
+        return Parsed(str(markdown(render(pages(text), "markdown"))))
 
     hostile = parsed(TEXT)
     assert hostile.structure == parsed("x").structure
-    assert not {"a", "img", "em", "del", "script"} & {tag for tag, *_ in hostile.structure}
-    read = json.loads(as_json(pages()))
-    assert read["recordings"][1]["recording"] == TEXT
-    assert as_json(pages()).isascii()
-    assert "".join(as_text(pages())).isprintable()
+    assert not {"img", "em", "del", "script"} & {tag for tag, *_ in hostile.structure}
+    assert {v[:8] for name, v in hostile.values if name == "href"} == {"https://"}
+    assert "https://e" not in {v for name, v in hostile.values if name == "href"}
+    read = render(pages(), "json")
+    assert json.loads(read)["recordings"][1]["recording"] == TEXT
+    assert read.isascii()
+    assert "".join(render(pages(), "text").splitlines()).isprintable()
+
+
+#: A sample of OpenMetrics 1.0: a name, labels whose values escape \ and ", and a number.
+SAMPLE = re.compile(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (-?[\d.e+-]+)')
+
+
+def test_openmetrics_are_families_with_escaped_labels() -> None:
+    *lines, end, last = render(pages(), "openmetrics").split("\n")
+    assert (end, last) == ("# EOF", "")
+    family, samples = "", []
+    for line in lines:
+        if line.startswith("# TYPE "):
+            _, _, family, kind = line.split(" ")
+            assert kind in ("gauge", "info")
+        elif line.startswith("# "):
+            assert line.split(" ")[1] in ("HELP", "UNIT")
+            assert line.split(" ")[2] == family
+            assert not line.startswith("# UNIT") or family.endswith("_" + line.split(" ")[3])
+        else:
+            match = SAMPLE.fullmatch(line)
+            assert match, line
+            assert match[1] == (f"{family}_info" if kind == "info" else family)
+            samples.append(match[1] + match[2])
+    of_sample = [sample for sample in samples if "acks-slow-follower" in sample]
+    assert len(set(of_sample)) == len(of_sample) > 20
+    assert any(HOSTILE[2].replace('"', '\\"') in sample for sample in samples)
+    assert 'side="before"} 0.246541' in "\n".join(lines)
 
 
 def test_a_page_is_there_whole_with_its_fingerprint(tmp_path: Path) -> None:
@@ -99,14 +154,10 @@ def test_a_page_is_there_whole_with_its_fingerprint(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
 
 
-def test_it_follows_from_all_that_makes_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    monkeypatch.setattr(_steps, "code_of", lambda modules, texts: f"{read.extend(texts)}")
-    done = Mock(**{"lineage.return_value.get.return_value": "done"})
-    assert _steps.report_fingerprint(["one"], done, {})
-    names = {Path(each).name for each in read}
-    assert {"template.html.j2", "page.js", "charts.css", "uPlot.iife.min.js"} <= names
-    assert {"page.toml", "facts.sql", "slow_produces.sql", "reasons.toml"} <= names
-    assert not any("__pycache__" in each for each in read)
+def test_it_follows_from_all_that_makes_a_page() -> None:
+    names = {path.name for path in _steps.REPORT.texts}
+    assert {"report.html.j2", "page.js", "style.css", "uPlot.iife.min.js"} <= names
+    assert {"page.toml", "facts.sql", "slow_produces.sql", "overview.toml"} <= names
+    assert not any("__pycache__" in str(path) for path in _steps.REPORT.texts)
     unknown = Mock(**{"lineage.return_value.get.return_value": None})
     assert _steps.report_fingerprint(["one"], unknown, {}) is None

@@ -16,7 +16,9 @@
 -- stale_fetch_id: key in requests of the FETCH before it, if that was responded to after leader_at; null: it was not
 -- stale_completion: of that FETCH, likewise
 -- stale_parked_ms: likewise
--- stale_high_watermark: high watermark that its response still carried
+-- stale_high_watermark: high watermark that its response still carried; -1: none
+-- stale_source_file: its file of the log
+-- stale_line_number: its line in it
 -- with_kip_1166_ms: lag with KIP-1166, replayed; null: not known
 -- without_kip_1166_ms: likewise without
 -- client_id: clientId of the FETCH
@@ -60,11 +62,13 @@ SELECT l.recording, l.rank, l.lag_ms, l.replica_id, l.is_voter, l.leader_id, l.h
   l.leader_at, f.fetch_offset, f.received_at AS fetch_at, q.max_wait_ms, f.decision, f.completion,
   f.parked_ms, f.replica_high_watermark, t.recorded_request_id AS stale_fetch_id,
   t.completion AS stale_completion, t.parked_ms AS stale_parked_ms,
-  t.response_high_watermark AS stale_high_watermark, o.with_ms AS with_kip_1166_ms,
+  t.response_high_watermark AS stale_high_watermark, s.source_file AS stale_source_file,
+  s.line_number AS stale_line_number, o.with_ms AS with_kip_1166_ms,
   o.without_ms AS without_kip_1166_ms, r.client_id, r.request_id, r.source_file, r.line_number
 FROM late AS l
 LEFT JOIN (SELECT * FROM learned WHERE place = 1) AS f USING (recording, rank)
 LEFT JOIN replayed AS o USING (recording, rank)
 LEFT JOIN (SELECT * FROM stale WHERE place = 1) AS t USING (recording, rank)
+LEFT JOIN requests AS s ON s.recording = t.recording AND s.request_id = t.recorded_request_id
 LEFT JOIN requests AS r ON r.recording = f.recording AND r.request_id = f.recorded_request_id
 LEFT JOIN fetches AS q ON q.recording = f.recording AND q.request_id = f.recorded_request_id

@@ -12,11 +12,16 @@
 -- last_broker_id: broker that showed it last
 -- was_fenced: it was fenced, which ended the stale time, before it showed it
 -- learned_at: the FETCH response by which that broker learned of the commit was built
+-- learned_after_ms: how long after responded_at
 -- learned_request_id: key of that FETCH in requests; null: not in the log
+-- learned_source_file: its file of the log
+-- learned_line_number: its line in it
 -- shown_offset: currentMetadataOffset of its first heartbeat from the offset on
 -- shown_to: controller that it was sent to
 -- shown_at: arrival of that heartbeat; null: none in the log
 -- shown_request_id: its key in requests
+-- shown_source_file: its file of the log
+-- shown_line_number: its line in it
 -- waiting_ms: from the request until the writer knows from the lowest acknowledged offset; null: not known
 -- interval_ms: the least heartbeat interval that was replayed; null: none
 -- interval_waiting_ms: likewise with that interval; null: not known
@@ -88,11 +93,14 @@ resources AS (
     ) AS place
   FROM written WHERE each.error_code = 0
 )
-SELECT recording, rank, stale_window_ms AS stale_ms, controller_id, l.api_name, l.client_id,
+SELECT l.recording, rank, stale_window_ms AS stale_ms, controller_id, l.api_name, l.client_id,
   via_broker, s.resource_type, s.resource_name, responded_at, offset_high AS metadata_offset,
   last_broker_id, n.showed_at IS NULL OR n.showed_at > applied_everywhere_at AS was_fenced,
-  learned_at, learned_request_id, shown_offset, shown_to, shown_at, shown_request_id, waiting_ms,
-  interval_ms, interval_waiting_ms, request_id, r.source_file, r.line_number
+  learned_at, (unix_micros(learned_at) - unix_micros(responded_at)) / 1e3 AS learned_after_ms,
+  learned_request_id, f.source_file AS learned_source_file, f.line_number AS learned_line_number,
+  shown_offset, shown_to, shown_at, shown_request_id, h.source_file AS shown_source_file,
+  h.line_number AS shown_line_number, waiting_ms,
+  interval_ms, interval_waiting_ms, l.request_id, r.source_file, r.line_number
 FROM late AS l
 JOIN requests AS r USING (recording, request_id)
 LEFT JOIN waits USING (recording, request_id)
@@ -100,3 +108,5 @@ LEFT JOIN learned AS n USING (recording, request_id)
 LEFT JOIN carried USING (recording, request_id)
 LEFT JOIN (SELECT * FROM heartbeats WHERE place = 1) AS b USING (recording, request_id)
 LEFT JOIN (SELECT * FROM resources WHERE place = 1) AS s USING (recording, request_id)
+LEFT JOIN requests AS f ON f.recording = l.recording AND f.request_id = learned_request_id
+LEFT JOIN requests AS h ON h.recording = l.recording AND h.request_id = shown_request_id

@@ -22,8 +22,11 @@
 -- last_follower_id: follower whose FETCH completes it with acks=all; null: none does, or not known
 -- last_follower_offset: fetchOffset of that FETCH
 -- last_follower_at: arrival of that FETCH
+-- last_follower_after_ms: how long after received_at
 -- last_follower_handled_at: its handler returned
 -- last_follower_fetch_id: its key in requests
+-- last_follower_source_file: its file of the log
+-- last_follower_line_number: its line in it
 -- enough_follower_id: follower whose FETCH completes it with acks=min.insync.replicas; null: not known, or none does
 -- enough_follower_at: arrival of that FETCH
 -- missing_followers: how many that were in sync at the append did not have it when acks=all completed
@@ -72,8 +75,11 @@ SELECT s.recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote
   w.topic, w.partition, w.partitions, w.base_offset, w.recorded_error AS error_code,
   cardinality(w.isr) AS in_sync_replicas, w.min_insync_replicas,
   w.acks_all_follower_id AS last_follower_id, last.fetch_offset AS last_follower_offset,
-  last.received_at AS last_follower_at, last.handled_at AS last_follower_handled_at,
-  w.acks_all_fetch_id AS last_follower_fetch_id, w.min_isr_follower_id AS enough_follower_id,
+  last.received_at AS last_follower_at,
+  (unix_micros(last.received_at) - unix_micros(s.received_at)) / 1e3 AS last_follower_after_ms,
+  last.handled_at AS last_follower_handled_at,
+  w.acks_all_fetch_id AS last_follower_fetch_id, f.source_file AS last_follower_source_file,
+  f.line_number AS last_follower_line_number, w.min_isr_follower_id AS enough_follower_id,
   enough.received_at AS enough_follower_at, coalesce(cardinality(w.missing_followers), 0) AS missing_followers,
   get(w.missing_followers, 0) AS missing_follower_id,
   w.request_recorded_latency_ms AS recorded_ms, w.request_acks_all_latency_ms AS acks_all_ms,
@@ -81,5 +87,6 @@ SELECT s.recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote
 FROM slow AS s
 LEFT JOIN waits AS w USING (recording, request_id)
 LEFT JOIN fetched AS last USING (recording, request_id)
+LEFT JOIN requests AS f ON f.recording = s.recording AND f.request_id = w.acks_all_fetch_id
 LEFT JOIN fetches AS enough
   ON enough.recording = s.recording AND enough.request_id = w.min_isr_fetch_id
