@@ -18,7 +18,7 @@ import pyarrow as pa
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.analysis.views import read_views
+from kip_replay.pipelines.analysis.views import as_configured, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.printable import as_text, csv_text, json_object, visible
 
@@ -27,10 +27,12 @@ PARSER = JobParser(
     "DuckDB SQL on the tables and views of a warehouse, by plain name; it only reads.\n\n"
     "With a statement, prints its rows. Without one, reads statements that end with ; from the "
     "terminal, where Tab completes names, or from a pipe; `.help` lists the other commands.\n\n"
+    "Tables of outcomes and sums also have rows for other values of a setting (parameter): their "
+    "views named ..._as_configured, as all other views, leave these out.\n\n"
     "csv has a line of names first, json is an object a line; times are ISO 8601 in UTC.",
     """  kip-replay sql "SELECT recording, count(*) FROM requests GROUP BY ALL"
   kip-replay sql --format csv "SELECT * FROM steady_lag" > lag.csv
-  kip-replay sql "DESCRIBE produce_ack_outcomes"
+  kip-replay sql "DESCRIBE produce_ack_outcomes_as_configured"
   kip-replay sql --warehouse /data/warehouse < questions.sql""",
 )
 _FORMATS = ("table", "csv", "json")
@@ -144,6 +146,7 @@ class Shell:
 
     def run(self, statement: str) -> None:
         """Prints what a statement gives. Raises UserError."""
+        self._note_sweeps(statement)
         if self.output == "table":
             print("\n".join(self.table(statement)))
             return
@@ -157,6 +160,16 @@ class Shell:
             for row in chain([schema.names], rows):
                 cells = map(csv_text, row)
                 writer.writerow(map(visible, cells) if is_seen else cells)
+
+    def _note_sweeps(self, statement: str) -> None:
+        """Warns where rows of several settings would be mixed up."""
+        words = {*re.findall(r"\w+", statement.lower())}
+        if words & {"parameter", "describe"}:
+            return
+        for table in sorted(words & self.catalog.comments.keys()):
+            if (view := as_configured(table)) in self.catalog.comments:
+                why = "also has rows for other values of settings (parameter)"
+                print(f"note: {table} {why}: {view} leaves them out", file=sys.stderr)
 
     def table(self, statement: str) -> list[str]:
         """Runs a statement and aligns its result in columns. Raises UserError."""

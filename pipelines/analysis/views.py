@@ -10,7 +10,10 @@ and other views::
     -- lines_read: lines
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
 
-It may read ``each_rule`` too, the rows of the files of its name in the folders of the rules,
+Every table that also has rows for other values of a setting (``parameter``) has a view without
+these, as :func:`as_configured` names it.
+
+A query may read ``each_rule`` too, the rows of the files of its name in the folders of the rules,
 ``unknown_outcomes``, those of every outcome table, ``served_versions`` and ``error_names``, which
 are Kafka's. A ``$name`` is a limit of ``[findings]`` in conf/decisions.toml.
 """
@@ -29,8 +32,10 @@ from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.replaying.phases import STEADY_PHASES
 from kip_replay.replay.kafka.messages.error_names import ERROR_NAMES
 from kip_replay.replay.kafka.messages.served_versions import SERVED_VERSIONS
+from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
+_WHAT_IF = {"parameter", "parameter_value"}
 _RECORDING = ("recording", "name of the recording")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
 _SERVED_VERSIONS = Text(
@@ -91,7 +96,22 @@ def read_views(limits: Mapping[str, float] | None = None) -> list[View]:
     """All views; ``limits`` of findings are those of conf/decisions.toml if not given."""
     limits = limits or tomllib.loads((conf_dir() / "decisions.toml").read_text("utf-8"))["findings"]
     files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
-    return sorted((read_view(file, limits) for file in files), key=lambda view: view.name)
+    swept = [table for table in TABLES.values() if table.names >= _WHAT_IF]
+    views = [*(read_view(file, limits) for file in files), *map(_without_sweeps, swept)]
+    return sorted(views, key=lambda view: view.name)
+
+
+def as_configured(table: str) -> str:
+    """Names the view of a table's rows under the settings that the cluster has."""
+    return f"{table}_as_configured"
+
+
+def _without_sweeps(table: Table) -> View:
+    columns = tuple((c.name, c.comment) for c in table.columns if c.name not in _WHAT_IF)
+    names = ", ".join(name for name, _ in columns)
+    query = f"SELECT {names} FROM {table.name} WHERE parameter = 'none'"
+    comment = f"{table.comment}; under the settings that the cluster has"
+    return View(as_configured(table.name), comment, columns, query)
 
 
 def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:

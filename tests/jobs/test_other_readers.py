@@ -14,11 +14,12 @@ from recorded_logs import folder_of
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.analysis.views import View, in_order, read_views
+from kip_replay.pipelines.analysis.views import View, as_configured, in_order, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 
-VIEWS = in_order(read_views(), TABLES)
+#: Those without sweeps are tables less some rows.
+VIEWS = [v for v in in_order(read_views(), TABLES) if not v.name.endswith(as_configured(""))]
 
 
 def opened(spark: SparkSession, warehouse: Warehouse) -> Warehouse:

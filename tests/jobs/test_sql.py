@@ -379,6 +379,22 @@ def test_a_view_gives_rows_with_the_columns_it_names(catalog: Catalog, view: Vie
     assert next(rows, None) or view.name in ("steady_lag", "unit_costs")
 
 
+def test_who_reads_rows_of_several_settings_at_once_is_warned(
+    catalog: Catalog, capsys: Capsys
+) -> None:
+    for statement, noted in {
+        "SELECT count(*) FROM fetch_parking_outcomes": True,
+        "SELECT parameter, count(*) FROM fetch_parking_outcomes GROUP BY ALL": False,
+        "SELECT count(*) FROM fetch_parking_outcomes_as_configured": False,
+        "DESCRIBE fetch_parking_outcomes": False,
+    }.items():
+        Shell(catalog, "csv", 10).run(statement)
+        note = "note: fetch_parking_outcomes also has rows for other values"
+        assert (note in capsys.readouterr().err) == noted
+    [[rows]] = rows_of(catalog, "SELECT count(*) FROM latency_summary WHERE parameter = 'none'")
+    assert [(rows,)] == rows_of(catalog, "SELECT count(*) FROM latency_summary_as_configured")
+
+
 def test_a_view_without_its_comments_is_refused(tmp_path: Path) -> None:
     for text in ("SELECT 1", "-- a\n-- b: c\n", "-- a\n-- no colon\nSELECT 1", "-- a\nSELECT 1"):
         (tmp_path / "v.sql").write_text(text)
