@@ -76,7 +76,7 @@ def _compare(warehouse: Warehouse, before: str, after: str, is_all: bool) -> Non
     say(*in_columns([head, *lines], right={2, 3}))
 
 
-def _main_figures(rule: str, rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+def _main_figures(rule: str, rows: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[str]]:
     """A rule's figures that matter most, in words: what missed its tolerance, then headlines."""
     kip, names = (rule_pages()[rule][key] for key in ("kip", "metrics"))
     checks = [headline.get("self_check") for headline in rule_headlines(rule)]
