@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 
@@ -47,19 +49,11 @@ def _set(config: Config, section: str, key: str, value: object, source: str) -> 
             f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
         )
     default = config[section][key]
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not type(default):
-        raise UserError(
-            f"{source}: {section}.{key} is {value!r}: write a {_type_name(default)} such as "
-            f"{default!r}"
-        )
-    config[section][key] = value
-
-
-def _type_name(value: object) -> str:
-    names = {int: "whole number", float: "number", bool: "truth value", list: "list", str: "text"}
-    return names.get(type(value), "value")
+    try:
+        config[section][key] = msgspec.convert(value, type(default))
+    except msgspec.ValidationError as error:
+        wanted = f"{section}.{key} is {value!r}: write a value such as {default!r}"
+        raise UserError(f"{source}: {wanted} ({error})") from None
 
 
 def _toml(path: Path) -> Config:

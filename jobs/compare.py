@@ -7,7 +7,7 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import accuracy_rows, side_by_side
+from kip_replay.pipelines.analysis.predictions import accuracy_rows, figure, measure_name
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
@@ -39,6 +39,7 @@ for _name in ("before", "after"):
 PARSER.add_argument("--all", action="store_true", help="print every figure, with its baseline")
 #: Figures of a rule without ``--all``: four rules and three other lines make ten.
 _FIGURES_OF_RULE = 2
+_FIGURES = ("baseline", "predicted", "recorded", "error")
 
 
 def work(job: Job) -> Exit:
@@ -69,11 +70,22 @@ def _compare(warehouse: Warehouse, before: str, after: str, is_all: bool) -> Non
     rows = accuracy_rows(warehouse, [before], [after])
     say(f"{after} predicted from {before}: {sentence(rows)}")
     if is_all:
-        say(*side_by_side(rows))
+        lines = [("rule", "variant", "figure", *_FIGURES, "", ""), *map(_cells, rows)]
+        say(*in_columns(lines, right={3, 4, 5, 6}))
         return
     head = ("", "", "predicted", "recorded", f"(of {len(rows)} figures, --all has the others)")
     lines = [line for steps in RULES for line in _main_figures(steps.name, rows)]
     say(*in_columns([head, *lines], right={2, 3}))
+
+
+def _cells(row: Mapping[str, Any]) -> Sequence[str]:
+    judged = ""
+    if row["tolerance"] is not None:
+        judged = f"{'within' if row['passed'] else 'MORE THAN'} {row['tolerance']:.3g}"
+    unknown = f"unknown: {row['unknown_count']}" if row["unknown_count"] else ""
+    little = "" if row["is_enough"] else "little data"
+    figures = (figure(row[name]) for name in _FIGURES)
+    return row["rule"], row["variant"], measure_name(row), *figures, judged, f"{unknown} {little}"
 
 
 def _main_figures(rule: str, rows: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[str]]:

@@ -16,7 +16,7 @@ from recorded_logs import folder_of
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
-from kip_replay.jobs.ingest import KEY_VARIABLE
+from kip_replay.jobs._parser import KEY_VARIABLE
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES

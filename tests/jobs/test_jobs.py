@@ -113,9 +113,9 @@ def test_compare_says_in_ten_lines_what_was_predicted_and_what_came(
     again = ["failover-4.0", "freeze-4.1", "--warehouse", copy]
     assert compare.main([*again, "--all"]) == 0
     printed = capsys.readouterr().out
-    assert "hwm_parking (variant with_kip_1166)" in printed
+    assert "\nhwm_parking        with_kip_1166  " in printed
     # Both ran fetch sessions, so the one predicts nothing of the other: they are two runs.
-    assert "incremental_fetch (two recordings of one workload)" in printed
+    assert "\nincremental_fetch  recorded  " in printed
     assert "\nwritten: nothing," in printed
 
 
