@@ -76,13 +76,19 @@ class Catalog:
         self.comments |= named
         #: What each of their columns says.
         self.column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
-        self.column_comments |= {view.name: dict(view.columns) for view in views}
         self._session = duckdb.connect(config={"python_enable_replacements": False})
         for table in tables:
             dataset = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
             self._session.register(table.name, dataset)
         with _one_sentence():
             create_views(self._session, views)
+        for view in views:
+            known: dict[str, str] = {}
+            for source in sorted(view.sources, reverse=True):
+                known |= self.column_comments.get(source, {})
+            known |= view.columns
+            names = self._session.view(view.name).columns
+            self.column_comments[view.name] = {name: known.get(name, "") for name in names}
         for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
             self._session.execute(f"SET {name} = {value}")
 

@@ -6,7 +6,6 @@
 -- p50_ms: lag at rank floor(0.5 * (n - 1)), the unknown ranked last, as in latency_summary
 -- p90_ms: likewise
 -- p99_ms: likewise
--- max_ms: largest
 SELECT recording, variant, group_value AS replica_kind,
   count + unknown_count AS advances, unknown_count AS unknown, p50_ms, p90_ms, p99_ms, max_ms
 FROM latency_summary

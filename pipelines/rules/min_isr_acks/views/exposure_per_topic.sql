@@ -1,5 +1,4 @@
 -- With acks=min.insync.replicas: what producers of each topic gain, and for how long records are exposed.
--- topic: topic name, else topic id
 -- batches: partitions of PRODUCE requests that were replayed
 -- unknown: those that the log can't decide
 -- acks_all_p50_ms: time until acks=all gets its response, at rank floor(0.5 * (n - 1)), the unknown ranked last
