@@ -85,20 +85,6 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
     assert page.read_bytes() == (Path(finished.path) / "report.html").read_bytes()
 
 
-def test_the_report_in_other_forms_goes_to_stdout_or_a_file(
-    finished: Warehouse, tmp_path: Path, capsys: Capsys
-) -> None:
-    arguments = [str(FAILOVER), str(FREEZE), "--warehouse", finished.path, "--format"]
-    assert report.main([*arguments, "json"]) == 0
-    printed = capsys.readouterr().out
-    pages = json.loads(printed)["recordings"]
-    advice = [page["rules"]["hwm_parking"]["advice"] for page in pages]
-    assert advice == ["do it", "already in use"]
-    assert report.main([*arguments, "markdown", "--output", str(tmp_path / "report.md")]) == 0
-    assert "report.md" in capsys.readouterr().out
-    assert (tmp_path / "report.md").read_text().startswith("# failover-4.0\n")
-
-
 def test_compare_says_in_ten_lines_what_was_predicted_and_what_came(
     finished: Warehouse, tmp_path: Path, capsys: Capsys
 ) -> None:
@@ -113,10 +99,10 @@ def test_compare_says_in_ten_lines_what_was_predicted_and_what_came(
     again = ["failover-4.0", "freeze-4.1", "--warehouse", copy]
     assert compare.main([*again, "--all"]) == 0
     printed = capsys.readouterr().out
-    assert "\nhwm_parking        with_kip_1166  " in printed
+    assert "hwm_parking with_kip_1166 " in (printed := " ".join(printed.split()))
     # Both ran fetch sessions, so the one predicts nothing of the other: they are two runs.
-    assert "\nincremental_fetch  recorded  " in printed
-    assert "\nwritten: nothing," in printed
+    assert "incremental_fetch recorded " in printed
+    assert "written: nothing," in printed
 
 
 @pytest.mark.parametrize(
