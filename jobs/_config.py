@@ -48,12 +48,21 @@ def _set(config: Config, section: str, key: str, value: object, source: str) -> 
         raise UserError(
             f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
         )
-    default = config[section][key]
+    kind = type(config[section][key])
+    config[section][key] = value
+    config[section][key] = checked(config, f"{section}.{key}", kind, f"{source}: ")
+
+
+def checked(config: Config, name: str, kind: Any, source: str = "") -> Any:
+    """The value of ``section.key``, of a kind that msgspec knows. Raises UserError."""
+    section, key = name.split(".")
+    value = config[section][key]
     try:
-        config[section][key] = msgspec.convert(value, type(default))
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        wanted = f"{section}.{key} is {value!r}: write a value such as {default!r}"
-        raise UserError(f"{source}: {wanted} ({error})") from None
+        example = read_config(None, [])[section][key]
+        wanted = f"write a value such as {example!r} ({error})"
+        raise UserError(f"{source}{name} is {value!r}: {wanted}") from None
 
 
 def _toml(path: Path) -> Config:

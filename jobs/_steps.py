@@ -11,9 +11,12 @@ from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from kip_replay.jobs._cli import Job, say
-from kip_replay.jobs._config import Config, read_config
+from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._estimate import expected_s
 from kip_replay.jobs._parser import KEY_VARIABLE, MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
@@ -98,32 +101,22 @@ def replay_options(config: Config) -> Options:
     for rule in (steps.rule for steps in RULES):
         section = {name: config[rule.name][name] for name in rule.switches}
         for name, least in rule.sweeps.items():
-            values = config[rule.name][name]
-            if not all(type(value) is int and value >= least for value in values):
-                raise UserError(
-                    f"{rule.name}.{name} is {values!r}: write whole numbers, {least} or more, "
-                    f"such as {read_config(None, [])[rule.name][name]!r}"
-                )
+            values = checked(config, f"{rule.name}.{name}", list[Annotated[int, Meta(ge=least)]])
             section[name] = tuple(sorted({*values}))
         for name, least in rule.numbers.items():
-            section[name] = value = config[rule.name][name]
-            if value < least:
-                wanted = f"write a whole number, {least} or more"
-                raise UserError(f"{rule.name}.{name} is {value!r}: {wanted}")
+            section[name] = checked(config, f"{rule.name}.{name}", Annotated[int, Meta(ge=least)])
         options[rule.name] = section
+    for name in ("late_after_s", "recent_minutes", "evidence_s"):
+        checked(config, f"replay.{name}", Annotated[float, Meta(gt=0)])
     return options
 
 
 def quality_settings(config: Config) -> QualitySettings:
     """The section of the quality checks. Raises UserError for a senseless value."""
-    section = config["quality"]
-    folders, kept_rows = section["more_suites"], section["kept_rows"]
-    if not all(isinstance(folder, str) for folder in folders):
-        raise UserError(f'quality.more_suites is {folders!r}: write folders, such as ["my-suites"]')
-    if not 1 <= kept_rows <= 1000:
-        raise UserError(f"quality.kept_rows is {kept_rows}: write a number from 1 to 1000")
-    minutes = config["replay"]["recent_minutes"]
-    return QualitySettings(tuple(folders), kept_rows, section["data_docs"], minutes)
+    folders = checked(config, "quality.more_suites", tuple[str, ...])
+    kept_rows = checked(config, "quality.kept_rows", Annotated[int, Meta(ge=1, le=1000)])
+    data_docs, minutes = config["quality"]["data_docs"], config["replay"]["recent_minutes"]
+    return QualitySettings(folders, kept_rows, data_docs, minutes)
 
 
 def pseudonyms_of(arguments: argparse.Namespace) -> Pseudonyms | None:
@@ -195,9 +188,6 @@ def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engi
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     options, arguments = replay_options(job.config), job.arguments
     section = job.config["replay"]
-    for name in ("late_after_s", "recent_minutes", "evidence_s"):
-        if section[name] <= 0:
-            raise UserError(f"replay.{name} is {section[name]}: write a number above 0, say 60")
     late_after_s = section["late_after_s"] if arguments.growing else None
     how = (job.tell, arguments.rebuild, section["evidence_s"], late_after_s)
     replay(recordings, engine, RULES, options, *how)

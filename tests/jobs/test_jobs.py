@@ -108,8 +108,11 @@ def test_compare_says_in_ten_lines_what_was_predicted_and_what_came(
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("hwm_parking.max_wait_ms=[0]", "1 or more"),
-        ("hwm_parking.max_wait_ms=['a']", "1 or more"),
+        ("hwm_parking.max_wait_ms=[0]", "write a value such as [100, 150"),
+        ("hwm_parking.max_wait_ms=['a']", "Expected `int`"),
+        ("hwm_parking.max_wait_ms=1", "Expected `array`"),
+        ("replay.evidence_s=0", "Expected `float` > 0"),
+        ("quality.kept_rows=0", "Expected `int` >= 1"),
         ("hwm_parking.nonsense=1", "nonsense"),
     ],
 )
