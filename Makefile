@@ -22,7 +22,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test test-hard test-live test-live-short upgrade lint docs picture bench wheel try-wheel cluster cluster-run clean
+.PHONY: help setup run test test-hard test-live test-live-short upgrade lint docs picture bench wheel try-wheel cluster-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,9 +104,6 @@ wheel: setup ## build dist/*.whl
 
 try-wheel: wheel ## replay a sample with nothing but the wheel (and EXTRAS=[spark,quality]), in a temporary folder
 	@tools/try_wheel.sh dist/*.whl data/samples/metadata-4.1 '$(EXTRAS)'
-
-cluster: setup ## start a Spark cluster of a master and two workers, until Ctrl-C
-	@$(BIN)/python -m tools.cluster
 
 cluster-run: setup ## the same as run, on a cluster of a master and two workers that then ends
 	@$(BIN)/python -m tools.cluster run $(SAMPLES) --warehouse $(WAREHOUSE)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 
@@ -46,20 +48,21 @@ def _set(config: Config, section: str, key: str, value: object, source: str) -> 
         raise UserError(
             f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
         )
-    default = config[section][key]
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not type(default):
-        raise UserError(
-            f"{source}: {section}.{key} is {value!r}: write a {_type_name(default)} such as "
-            f"{default!r}"
-        )
+    kind = type(config[section][key])
     config[section][key] = value
+    config[section][key] = checked(config, f"{section}.{key}", kind, f"{source}: ")
 
 
-def _type_name(value: object) -> str:
-    names = {int: "whole number", float: "number", bool: "truth value", list: "list", str: "text"}
-    return names.get(type(value), "value")
+def checked(config: Config, name: str, kind: Any, source: str = "") -> Any:
+    """The value of ``section.key``, of a kind that msgspec knows. Raises UserError."""
+    section, key = name.split(".")
+    value = config[section][key]
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        example = read_config(None, [])[section][key]
+        wanted = f"write a value such as {example!r} ({error})"
+        raise UserError(f"{source}{name} is {value!r}: {wanted}") from None
 
 
 def _toml(path: Path) -> Config:

@@ -1,25 +1,34 @@
 """Runs steps for more than one job: their settings, and how long each took."""
 
+import argparse
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from typing import Annotated
 
-from kip_replay.jobs._cli import Job
-from kip_replay.jobs._config import Config, read_config
+from msgspec import Meta
+
+from kip_replay.jobs._cli import Job, say
+from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._estimate import expected_s
-from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
+from kip_replay.jobs._parser import KEY_VARIABLE, MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import STEP as INGEST
+from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.quality.step import STEP as QUALITY
 from kip_replay.pipelines.replaying.basis import Options
@@ -33,6 +42,7 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.tables import TABLES
 
 #: Files that a report follows from, in the report's folder and the rules'.
@@ -69,6 +79,9 @@ STEPS: tuple[Step, ...] = (
 )
 #: The tables that each step writes alone; judgements are of the steps ``accuracy/...``.
 TABLES_OF_STEPS = {step.name: step.writes for step in STEPS if step not in (JUDGED, REPORT)}
+_REASONS = """
+    SELECT recording, reason, count(*) FROM rejected_lines
+    GROUP BY ALL ORDER BY recording, count(*) DESC, reason"""
 #: What ``--fail-on`` looks for; a figure that no recording has is not known.
 _FAILED_CHECKS = """
     SELECT concat(metric, ' ', group_value, ' of ', recording) FROM prediction_accuracy
@@ -88,41 +101,93 @@ def replay_options(config: Config) -> Options:
     for rule in (steps.rule for steps in RULES):
         section = {name: config[rule.name][name] for name in rule.switches}
         for name, least in rule.sweeps.items():
-            values = config[rule.name][name]
-            if not all(type(value) is int and value >= least for value in values):
-                raise UserError(
-                    f"{rule.name}.{name} is {values!r}: write whole numbers, {least} or more, "
-                    f"such as {read_config(None, [])[rule.name][name]!r}"
-                )
+            values = checked(config, f"{rule.name}.{name}", list[Annotated[int, Meta(ge=least)]])
             section[name] = tuple(sorted({*values}))
         for name, least in rule.numbers.items():
-            section[name] = value = config[rule.name][name]
-            if value < least:
-                wanted = f"write a whole number, {least} or more"
-                raise UserError(f"{rule.name}.{name} is {value!r}: {wanted}")
+            section[name] = checked(config, f"{rule.name}.{name}", Annotated[int, Meta(ge=least)])
         options[rule.name] = section
+    for name in ("late_after_s", "recent_minutes", "evidence_s"):
+        checked(config, f"replay.{name}", Annotated[float, Meta(gt=0)])
     return options
 
 
 def quality_settings(config: Config) -> QualitySettings:
     """The section of the quality checks. Raises UserError for a senseless value."""
-    section = config["quality"]
-    folders, kept_rows = section["more_suites"], section["kept_rows"]
-    if not all(isinstance(folder, str) for folder in folders):
-        raise UserError(f'quality.more_suites is {folders!r}: write folders, such as ["my-suites"]')
-    if not 1 <= kept_rows <= 1000:
-        raise UserError(f"quality.kept_rows is {kept_rows}: write a number from 1 to 1000")
-    minutes = config["replay"]["recent_minutes"]
-    return QualitySettings(tuple(folders), kept_rows, section["data_docs"], minutes)
+    folders = checked(config, "quality.more_suites", tuple[str, ...])
+    kept_rows = checked(config, "quality.kept_rows", Annotated[int, Meta(ge=1, le=1000)])
+    data_docs, minutes = config["quality"]["data_docs"], config["replay"]["recent_minutes"]
+    return QualitySettings(folders, kept_rows, data_docs, minutes)
+
+
+def pseudonyms_of(arguments: argparse.Namespace) -> Pseudonyms | None:
+    """Returns what replaces names, None to leave them. Raises UserError for an unusable key."""
+    file, secret = arguments.anonymize, os.environ.get(KEY_VARIABLE)
+    if file is None and secret is None:
+        return None
+    try:
+        key = Path(file).read_bytes() if file is not None else os.fsencode(secret or "")
+        return Pseudonyms.of_secret(key)
+    except OSError as error:
+        raise UserError(
+            f"the key file {file} cannot be read ({error.strerror}): make one with "
+            f"openssl rand -hex 32 > {file}"
+        ) from None
+    except ValueError as error:
+        raise UserError(
+            f"the key in {file or KEY_VARIABLE} is too short ({error}): make one with "
+            "openssl rand -hex 32"
+        ) from None
+
+
+def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
+    """Says which recordings have too many rejected lines; whether there are any."""
+    share_max = config["ingest"]["max_rejected_share"]
+    above = [lines for lines in read if lines.rejected_share > share_max]
+    for lines in above:
+        say(
+            f"warning: {lines.rejected_share:.1%} of the lines of {lines.recording} could not be "
+            f"read, more than {share_max:.1%}: the table rejected_lines says why"
+        )
+    return bool(above)
+
+
+def read_logs(
+    job: Job, recordings: Sequence[Recording], engine: Engine, files: Sequence[LogFile]
+) -> list[LinesRead]:
+    """Reads files of recordings into the warehouse; of several, those that can be read."""
+    values = {k: v for k, v in job.config["ingest"].items() if k != "max_rejected_share"}
+    settings = IngestSettings(**values, final=not job.arguments.growing)
+    pseudonyms = pseudonyms_of(job.arguments)
+    one = partial(ingest, engine=engine, settings=settings, say=job.tell, pseudonyms=pseudonyms)
+    try:
+        read = one(recordings, found=files)
+    except UserError:
+        if len(recordings) == 1:
+            raise
+        read = [lines for [lines] in job.of_each(one, [[each] for each in recordings])]
+        recordings = [r for r in recordings if r.name in {lines.recording for lines in read}]
+    _say_rejected(read, engine.warehouse)
+    return read
+
+
+def _say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
+    """Why lines of these recordings were rejected, the most frequent reason first."""
+    names = [lines.recording for lines in read if lines.rejected]
+    if not names:
+        return
+    with warehouse.database(names) as database:
+        counted = database.execute(_REASONS).fetchall()
+    for name, reasons in groupby(counted, key=itemgetter(0)):
+        text = ", ".join(f"{count:,} {reason}" for _, reason, count in reasons)
+        say(f'rejected of {name}: {text}; kip-replay sql "FROM rejected_lines" shows them')
+    for line in (line for lines in read for line in lines.unread):
+        say(f"  {line}")
 
 
 def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engine) -> None:
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     options, arguments = replay_options(job.config), job.arguments
     section = job.config["replay"]
-    for name in ("late_after_s", "recent_minutes", "evidence_s"):
-        if section[name] <= 0:
-            raise UserError(f"replay.{name} is {section[name]}: write a number above 0, say 60")
     late_after_s = section["late_after_s"] if arguments.growing else None
     how = (job.tell, arguments.rebuild, section["evidence_s"], late_after_s)
     replay(recordings, engine, RULES, options, *how)

@@ -1,11 +1,18 @@
 """Predicts one recording from another and prints prediction and recording side by side."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
-from kip_replay.pipelines.analysis.predictions import accuracy_rows, side_by_side
+from kip_replay.jobs._text import in_columns
+from kip_replay.pipelines.analysis.accuracy import Kind
+from kip_replay.pipelines.analysis.predictions import accuracy_rows, figure, measure_name
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.folders import rule_headlines, rule_pages
+from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -14,7 +21,8 @@ from kip_replay.replay.tables import PREDICTION_ACCURACY
 PARSER = JobParser(
     "compare",
     "Predicts AFTER from BEFORE: what BEFORE's log says would happen under the rules that AFTER's "
-    "brokers ran, beside what they did.\n\n"
+    "brokers ran, beside what they did. Prints two figures of each rule: what is off by more than "
+    "its tolerance first.\n\n"
     "Both must be in the warehouse, replayed (`kip-replay run`). They are compared fairly if both "
     "show the same work on two clusters. A recording compared with itself is a self-check. "
     "The figures are added to the table prediction_accuracy, and so to the next report.\n\n"
@@ -24,10 +32,14 @@ PARSER = JobParser(
   kip-replay compare metadata-4.0 metadata-4.1            (with and without KIP-1166)
   kip-replay compare sessions-off sessions-on             (with and without fetch sessions)
   kip-replay compare acks-slow-follower acks-two-replicas (three replicas, and two)
-  kip-replay compare metadata-4.1 metadata-4.1            (a self-check)""",
+  kip-replay compare metadata-4.1 metadata-4.1 --all      (a self-check, every figure)""",
 )
 for _name in ("before", "after"):
     PARSER.add_argument(_name, nargs="?", metavar=_name.upper(), help="name of a recording")
+PARSER.add_argument("--all", action="store_true", help="print every figure, with its baseline")
+#: Figures of a rule without ``--all``: four rules and three other lines make ten.
+_FIGURES_OF_RULE = 2
+_FIGURES = ("baseline", "predicted", "recorded", "error")
 
 
 def work(job: Job) -> Exit:
@@ -46,22 +58,79 @@ def work(job: Job) -> Exit:
     if not pairs:
         say("no run has compared recordings of one scenario and seed: name two")
     for before, after in pairs:
-        _compare(warehouse, before, after)
+        _compare(warehouse, before, after, job.arguments.all)
     if given:
         steps = {step for (_, step), _ in warehouse.lineage(names).items() - lineage.items()}
         tables = {t.name for s in steps for t in TABLES_OF_STEPS.get(s, (PREDICTION_ACCURACY,))}
-        say(f"written: {', '.join(sorted(tables)) or 'nothing, the warehouse has these figures'}")
+        say(f"written: {', '.join(sorted(tables)) or 'nothing, these figures were there'}")
     return Exit.DONE
 
 
-def _compare(warehouse: Warehouse, before: str, after: str) -> None:
+def _compare(warehouse: Warehouse, before: str, after: str, is_all: bool) -> None:
     rows = accuracy_rows(warehouse, [before], [after])
-    say(f"{after} predicted from {before}")
-    say(*side_by_side(rows))
-    for rule in RULES:
-        if rule.name not in {row["rule"] for row in rows}:
-            say(f"{rule.name}: {before} shows nothing that {after} recorded")
-    say(f"predictions: {sentence(rows)}")
+    say(f"{after} predicted from {before}: {sentence(rows)}")
+    if is_all:
+        lines = [("rule", "variant", "figure", *_FIGURES, "", ""), *map(_cells, rows)]
+        say(*in_columns(lines, right={3, 4, 5, 6}))
+        return
+    head = ("", "", "predicted", "recorded", f"(of {len(rows)} figures, --all has the others)")
+    lines = [line for steps in RULES for line in _main_figures(steps.name, rows)]
+    say(*in_columns([head, *lines], right={2, 3}))
+
+
+def _cells(row: Mapping[str, Any]) -> Sequence[str]:
+    judged = ""
+    if row["tolerance"] is not None:
+        judged = f"{'within' if row['passed'] else 'MORE THAN'} {row['tolerance']:.3g}"
+    unknown = f"unknown: {row['unknown_count']}" if row["unknown_count"] else ""
+    little = "" if row["is_enough"] else "little data"
+    figures = (figure(row[name]) for name in _FIGURES)
+    return row["rule"], row["variant"], measure_name(row), *figures, judged, f"{unknown} {little}"
+
+
+def _main_figures(rule: str, rows: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[str]]:
+    """A rule's figures that matter most, in words: what missed its tolerance, then headlines."""
+    kip, names = (rule_pages()[rule][key] for key in ("kip", "metrics"))
+    checks = [headline.get("self_check") for headline in rule_headlines(rule)]
+
+    def place(row: Mapping[str, Any]) -> tuple[bool, bool, int, str]:
+        metric = row["metric"]
+        at = checks.index(metric) if metric in checks else len(checks)
+        return row["passed"] is not False, row["tolerance"] is None, at, row["group_value"]
+
+    best: dict[str, Mapping[str, Any]] = {}
+    for row in sorted((r for r in rows if r["rule"] == rule and r["metric"] in names), key=place):
+        best.setdefault(row["metric"], row)
+    lines = []
+    for metric, row in list(best.items())[:_FIGURES_OF_RULE]:
+        group = row["group_value"]
+        where = f", node {group}" if group.isdecimal() else f", {words.named(group)}"
+        figures = (_in_words(row[name], row["unit"]) for name in ("predicted", "recorded"))
+        name = names[metric] + ("" if group == "all" else where)
+        lines.append((kip, name, *figures, _verdict(row)))
+    return lines or [(kip, "nothing that both recordings show", "", "", "")]
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    if row["tolerance"] is None:
+        return "two runs of one protocol" if row["kind"] == Kind.TWO_RUNS else "not judged"
+    if row["error"] is None:
+        return "not known: counts as off"
+    off, limit = (_in_words(value, row["unit"]) for value in (abs(row["error"]), row["tolerance"]))
+    return f"off by {off}, {'within' if row['passed'] else 'MORE THAN'} {limit}"
+
+
+def _in_words(value: float | None, unit: str) -> str:
+    if value is None:
+        return words.NOT_KNOWN
+    match unit:
+        case "share":
+            return f"{words.number(100 * value, 2)} %"
+        case "count":
+            return words.number(value)
+        case "bytes":
+            return words.size(value)
+    return words.in_unit(value, {"bytes/s": "B/s", "1/s": "/s"}.get(unit, unit))
 
 
 main = command(PARSER, work, __name__)

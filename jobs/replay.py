@@ -1,10 +1,9 @@
 """Replays the rules on recordings whose logs are in the warehouse."""
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command
-from kip_replay.jobs._engine import engine_of
-from kip_replay.jobs._steps import expect_stages, replay_as_configured, replay_options
-from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
-from kip_replay.pipelines.replaying.basis import voters_of
+from functools import partial
+
+from kip_replay.jobs._cli import JobParser, command
+from kip_replay.jobs.run import work
 
 PARSER = JobParser(
     "replay",
@@ -19,17 +18,4 @@ PARSER = JobParser(
     JobParser.with_progress,
 )
 
-
-def work(job: Job) -> Exit:
-    recordings = job.recordings()
-    # Reports what is wrong or missing before Spark starts.
-    replay_options(job.config)
-    for recording in recordings:
-        voters_of(recording)
-    log_bytes = log_bytes_of(find_log_files(*recordings))
-    expect_stages(job, log_bytes, "replay")
-    replay_as_configured(job, recordings, engine_of(job, log_bytes))
-    return Exit.DONE
-
-
-main = command(PARSER, work, __name__)
+main = command(PARSER, partial(work, stages=("replay",)), __name__)

@@ -1,6 +1,7 @@
 """The whole way: ingest, replay, summarize, check, report."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._engine import engine_of
@@ -10,17 +11,20 @@ from kip_replay.jobs._steps import (
     expect_stages,
     is_unwelcome,
     kafka_versions_of,
+    pseudonyms_of,
     quality_settings,
+    read_logs,
     replay_as_configured,
     replay_options,
     report_fingerprint,
+    too_many_rejected,
 )
-from kip_replay.jobs.ingest import pseudonyms_of, read_logs, too_many_rejected
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
-from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
+from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files, log_bytes_of
+from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import LinesRead
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.basis import voters_of
@@ -33,6 +37,7 @@ from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.steps import recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.log_tables import INGESTED_FILES
 
 PARSER = JobParser(
@@ -58,41 +63,53 @@ PARSER = JobParser(
 )
 
 
-def work(job: Job) -> Exit:
-    watch = Stopwatch()
+#: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
+_STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
+
+
+def work(job: Job, stages: Collection[str] = _STAGES) -> Exit:
+    watch, is_run = Stopwatch(), stages is _STAGES
+    growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
-    pseudonyms = pseudonyms_of(job.arguments)
+    pseudonyms = pseudonyms_of(job.arguments) if "ingest" in stages else None
     replay_options(job.config)
     expected = quality_settings(job.config)
-    found = job.of_each(
-        lambda r: (r.hidden(pseudonyms), voters_of(r), find_log_files(r)), job.recordings()
-    )
-    recordings, files = [r for r, *_ in found], [file for *_, of in found for file in of]
+    looked_at = partial(_looked_at, pseudonyms, "replay" in stages)
+    found = job.of_each(looked_at, job.recordings())
+    recordings, files = [r for r, _ in found], [file for _, of in found for file in of]
     log_bytes = log_bytes_of(files)
-    expect_stages(job, log_bytes)
+    expect_stages(job, log_bytes, *(() if is_run else ("survey", "read logs", *stages)))
     engine = engine_of(job, log_bytes)
-    warehouse = engine.warehouse
+    warehouse, read = engine.warehouse, list[LinesRead]()
     # Without states of replays, a crash would cost more than commits do.
-    with warehouse.ends_waiting(job.arguments.growing):
-        with watch.phase("ingest"):
-            read = read_logs(job, recordings, engine, files)
-        logged = _logged(read, warehouse)
-        recordings = [recording for recording in recordings if recording.name in logged]
+    with warehouse.ends_waiting(growing):
+        if "ingest" in stages:
+            with watch.phase("ingest"):
+                read = read_logs(job, recordings, engine, files)
+        if is_run:
+            logged = _logged(read, warehouse)
+            recordings = [recording for recording in recordings if recording.name in logged]
         names = [recording.name for recording in recordings]
         if not names:
             say("nothing was logged yet: the files are empty")
             return Exit.DONE
-        with watch.phase("replay"):
-            replay_as_configured(job, recordings, engine)
-        with watch.phase("summarize"):
-            recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
-            summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
+        if "replay" in stages:
+            with watch.phase("replay"):
+                replay_as_configured(job, recordings, engine)
+        if "summarize" in stages:
+            with watch.phase("summarize"):
+                recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
+                summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
         quality = None
-        if job.config["quality"]["in_run"]:
+        if is_run and job.config["quality"]["in_run"]:
             with watch.phase("check"):
                 quality = check(engine, names, expected)
-        with watch.phase("decide"):
-            decide(engine, names, RULES, job.config, job.tell)
+        if is_run:
+            with watch.phase("decide"):
+                decide(engine, names, RULES, job.config, job.tell)
+    too_many = too_many_rejected(read, job.config)
+    if not is_run:
+        return Exit.FELL_SHORT if too_many else Exit.DONE
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         path = place_of(job.warehouse_path) / REPORT_NAME
@@ -107,18 +124,25 @@ def work(job: Job) -> Exit:
             write_page(path, render(pages), fingerprint)
         pages = [page for name in names for page in pages if page["recording"] == name]
         held = accuracy_rows(warehouse, names)
-    if job.arguments.growing and quality:  # or checks have not seen all files yet
+    if growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
             keep_bounded(warehouse, TABLES_OF_STEPS)
     say("", *render(pages, "text").splitlines(), f"predictions: {sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {path}")
     job.tell(str(watch))
     is_critical = quality is not None and quality.is_critical
-    too_many = too_many_rejected(read, job.config)
     unwelcome = is_unwelcome(pages, job.arguments.fail_on, warehouse)
     if is_critical or too_many:
         return Exit.FELL_SHORT
     return Exit.UNWELCOME if unwelcome else Exit.DONE
+
+
+def _looked_at(
+    pseudonyms: Pseudonyms | None, is_replayed: bool, recording: Recording
+) -> tuple[Recording, list[LogFile]]:
+    if is_replayed:
+        voters_of(recording)
+    return recording.hidden(pseudonyms), find_log_files(recording)
 
 
 def _logged(read: Sequence[LinesRead], warehouse: Warehouse) -> set[str]:

@@ -8,17 +8,19 @@ import csv
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from code import InteractiveConsole
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
+from sqlite3 import complete_statement
 
 import pyarrow as pa
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.analysis.views import read_views
+from kip_replay.pipelines.analysis.views import as_configured, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.printable import as_text, csv_text, json_object, visible
 
@@ -27,10 +29,12 @@ PARSER = JobParser(
     "DuckDB SQL on the tables and views of a warehouse, by plain name; it only reads.\n\n"
     "With a statement, prints its rows. Without one, reads statements that end with ; from the "
     "terminal, where Tab completes names, or from a pipe; `.help` lists the other commands.\n\n"
+    "Tables of outcomes and sums also have rows for other values of a setting (parameter): their "
+    "views named ..._as_configured, as all other views, leave these out.\n\n"
     "csv has a line of names first, json is an object a line; times are ISO 8601 in UTC.",
     """  kip-replay sql "SELECT recording, count(*) FROM requests GROUP BY ALL"
   kip-replay sql --format csv "SELECT * FROM steady_lag" > lag.csv
-  kip-replay sql "DESCRIBE produce_ack_outcomes"
+  kip-replay sql "DESCRIBE produce_ack_outcomes_as_configured"
   kip-replay sql --warehouse /data/warehouse < questions.sql""",
 )
 _FORMATS = ("table", "csv", "json")
@@ -43,12 +47,9 @@ _add("--answer", metavar="PAGE", help="answer the queries of a page (docs/sql.md
 
 _HELP = """statements end with ; and may take several lines. Tab completes names. Also:
   .tables             the tables and views, with what a row of each says
-  .schema NAME        the columns of one (or: describe NAME)
+  .schema NAME        the columns of one
   .format table|csv|json
   .help, .quit (or Ctrl-D)"""
-_COMMAND = re.compile(
-    r"(\..+|quit|exit|\\q|help|\\\?|tables|\\d\b.*|(describe|format)\s+\S+?)[;\s]*", re.IGNORECASE
-)
 _QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n(.*?\n)??```\n)?", re.DOTALL)
 
 
@@ -65,10 +66,8 @@ def work(job: Job) -> Exit:
             _answer(Path(given.answer), shell)
         elif given.statement is not None:
             shell.run(given.statement)
-        elif sys.stdin.isatty():
-            shell.converse()
         else:
-            all(shell.obey(statement) for statement in statements(sys.stdin))
+            shell.converse() if sys.stdin.isatty() else shell.obey(sys.stdin)
         sys.stdout.flush()
     except BrokenPipeError:  # as `head` does when it has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,44 +92,67 @@ def with_answers(page: str, answer: Callable[[str], Sequence[str]]) -> str:
     return _QUERY.sub(with_answer, page)
 
 
-class Shell:
+class Shell(InteractiveConsole):
     """Runs statements on a catalog and prints what they give."""
 
     def __init__(self, catalog: Catalog, output: str, rows_max: int) -> None:
+        super().__init__()
         self.catalog, self.output, self.rows_max = catalog, output, rows_max
 
     def converse(self) -> None:
         """Reads from the terminal until the end; goes on after an error."""
-        print("DuckDB SQL, only reading; .help helps, Tab completes", file=sys.stderr)
-        for statement in statements(_typed(self.completions)):
-            try:
-                if not self.obey(statement):
-                    return
-            except UserError as error:
-                print(f"error: {visible(str(error))}", file=sys.stderr)
-            except KeyboardInterrupt:
-                print("interrupted", file=sys.stderr)
+        with suppress(ImportError):  # not every Python has it
+            import readline  # from then on, input() edits lines
 
-    def obey(self, statement: str) -> bool:
-        """Runs a statement or a command of the shell; False for quit."""
-        is_dotted = statement.startswith(".")
-        word, _, rest = statement.removeprefix(".").partition(" ")
-        match word.lower():
-            case "quit" | "exit" | "\\q":
-                return False
-            case "help" | "\\?":
-                print(_HELP)
-            case "tables" | "\\d" if not rest:
-                print("\n".join(in_columns([*self.catalog.comments.items()])))
-            case "format" if rest in _FORMATS:
-                self.output = rest
-            case "schema" | "describe" | "\\d" if rest:
-                self.run(f"DESCRIBE {rest}")
-            case _ if is_dotted:
-                raise UserError(f"there is no command {statement}: .help lists them")
-            case _:
-                self.run(statement)
-        return True
+            def completion(text: str, place: int) -> str | None:
+                return [*self.completions(text, readline.get_line_buffer()), None][place]
+
+            readline.set_completer(completion)
+            is_libedit = "libedit" in (readline.__doc__ or "")  # macOS
+            readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+        sys.ps1, sys.ps2 = "sql> ", "...> "
+        with suppress(EOFError):
+            self.interact("DuckDB SQL, only reading; .help helps, Tab completes", exitmsg="")
+
+    def obey(self, lines: Iterable[str]) -> None:
+        """Runs statements, of which the last need not end with a ;. Raises UserError."""
+        with suppress(EOFError):
+            for line in chain(lines, ";"):
+                self.push(line.rstrip("\n"))
+
+    def push(self, line: str) -> bool:
+        """Takes a line, and runs what is complete then. Raises UserError, but in a terminal."""
+        try:
+            return super().push(line)
+        except UserError as error:
+            if not sys.stdin.isatty():
+                raise
+            print(f"error: {visible(str(error))}", file=sys.stderr)
+        self.resetbuffer()
+        return False
+
+    def runsource(self, source: str, filename: str = "", symbol: str = "") -> bool:
+        """Runs a statement or a command; True if more lines belong to it. EOFError is the end."""
+        text = source.strip()
+        name, _, rest = text.rstrip("; ").partition(" ")
+        if name in ("", ".quit", "quit", "exit"):
+            if name:
+                raise EOFError
+        elif name == ".help":
+            print(_HELP)
+        elif name == ".tables":
+            print("\n".join(in_columns([*self.catalog.comments.items()])))
+        elif name == ".schema" and rest:
+            self.run(f"DESCRIBE {rest}")
+        elif name == ".format" and rest in _FORMATS:
+            self.output = rest
+        elif name.startswith("."):
+            raise UserError(f"there is no command {text}: .help lists them")
+        elif complete_statement(source):
+            self.run(text)
+        else:
+            return not re.fullmatch("--.*", text)  # a comment between statements belongs to none
+        return False
 
     def completions(self, text: str, line: str) -> list[str]:
         """Completes a word of a line: tables, views, columns of those that it names."""
@@ -144,6 +166,7 @@ class Shell:
 
     def run(self, statement: str) -> None:
         """Prints what a statement gives. Raises UserError."""
+        self._note_sweeps(statement)
         if self.output == "table":
             print("\n".join(self.table(statement)))
             return
@@ -158,6 +181,16 @@ class Shell:
                 cells = map(csv_text, row)
                 writer.writerow(map(visible, cells) if is_seen else cells)
 
+    def _note_sweeps(self, statement: str) -> None:
+        """Warns where rows of several settings would be mixed up."""
+        words = {*re.findall(r"\w+", statement.lower())}
+        if words & {"parameter", "describe"}:
+            return
+        for table in sorted(words & self.catalog.comments.keys()):
+            if (view := as_configured(table)) in self.catalog.comments:
+                why = "also has rows for other values of settings (parameter)"
+                print(f"note: {table} {why}: {view} leaves them out", file=sys.stderr)
+
     def table(self, statement: str) -> list[str]:
         """Runs a statement and aligns its result in columns. Raises UserError."""
         schema, rows = self.catalog.query(statement)
@@ -168,44 +201,6 @@ class Shell:
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         right = [at for at, kind in enumerate(schema.types) if any(is_(kind) for is_ in is_number)]
         return in_columns(lines[: self.rows_max + 1], right)
-
-
-def statements(lines: Iterable[str]) -> Iterator[str]:
-    """Statements, which end with a ; at the end of a line, and commands, a line each."""
-    pending = ""
-    for line in lines:
-        text = line.strip()
-        if not pending and (not text or text.startswith("--")):
-            continue
-        if not pending and _COMMAND.fullmatch(text):
-            yield text.rstrip("; ")
-            continue
-        pending += f"{line.rstrip()}\n"
-        if text.endswith(";"):
-            yield pending.rstrip("\n").rstrip(";")
-            pending = ""
-    if pending:
-        yield pending.rstrip("\n")
-
-
-def _typed(completions: Callable[[str, str], list[str]]) -> Iterator[str]:
-    with suppress(ImportError):  # not every Python has it
-        import readline  # from then on, input() edits lines
-
-        def completion(text: str, place: int) -> str | None:
-            return [*completions(text, readline.get_line_buffer()), None][place]
-
-        readline.set_completer(completion)
-        is_libedit = "libedit" in (readline.__doc__ or "")  # macOS
-        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-    while True:
-        try:
-            yield input("sql> ")
-        except KeyboardInterrupt:
-            print()
-        except EOFError:
-            print()
-            return
 
 
 main = command(PARSER, work, __name__)

@@ -1,10 +1,9 @@
 """Sums up the outcomes of recordings, and holds the predictions against what was recorded."""
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command
-from kip_replay.jobs._engine import engine_of
-from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
-from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
-from kip_replay.pipelines.rules import RULES
+from functools import partial
+
+from kip_replay.jobs._cli import JobParser, command
+from kip_replay.jobs.run import work
 
 PARSER = JobParser(
     "summarize",
@@ -16,15 +15,7 @@ PARSER = JobParser(
   kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
     JobParser.with_recordings,
     JobParser.with_engine,
+    JobParser.with_progress,
 )
 
-
-def work(job: Job) -> Exit:
-    recordings = job.recordings()
-    names = [recording.name for recording in recordings]
-    engine = engine_of(job, log_bytes_of(find_log_files(*recordings)))
-    summarize(names, engine, RULES, comparable_pairs(recordings), job.tell)
-    return Exit.DONE
-
-
-main = command(PARSER, work, __name__)
+main = command(PARSER, partial(work, stages=("summarize",)), __name__)

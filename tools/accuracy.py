@@ -1,5 +1,5 @@
-"""Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, the
-totals into README.md, into each rule's page what was predicted of other clusters, and errors.toml.
+"""Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, totals
+into README.md and each rule's page, and errors.toml.
 
 python -m tools.accuracy WAREHOUSE
 """
@@ -66,8 +66,6 @@ def text(errors: Errors) -> str:
     return lines
 
 
-#: Kinds of clients and replicas whose predictions are in a rule's page.
-_KINDS = ("broker", "follower")
 _FIGURES = ("baseline", "predicted", "recorded", "error")
 _MEASURE = itemgetter("rule", "recorded_in", "metric", "group_kind", "group_value")
 
@@ -125,39 +123,14 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"| [`{rule}`](docs/rules/{rule}.md) | {' | '.join(cells)} |"
 
 
-def predictions(rule: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """In a rule's page: its totals, and what one recording predicts of another, by kind or node."""
-    mine = [row for row in rows if row["rule"] == rule]
-    yield f"{sentence(mine)}\n"
-    names = {m: name for of in rule_pages().values() for m, name in of["metrics"].items()}
-    shown = [
-        row
-        for row in mine
-        if row["tolerance"] is not None
-        and row["kind"] == Kind.OTHER_CLUSTER
-        and row["metric"] in names
-        and (row["group_kind"] in ("all", "node_id") or row["group_value"] in _KINDS)
-    ]
-    if not shown:
-        return
-    yield "| from | of | figure | predicted | recorded | |"
-    yield "|---|---|---|--:|--:|---|"
-    for row in shown:
-        of = "" if row["group_value"] == "all" else f", {row['group_value']}"
-        cells = [row["predicted_from"], row["recorded_in"], f"{names[row['metric']]}{of}"]
-        cells += [figure(row[name]) for name in ("predicted", "recorded")]
-        cells.append("" if row["passed"] else "**off**")
-        cells[-1] += "" if row["is_enough"] else " little data"
-        yield f"| {' | '.join(cells)} |"
-
-
 def main(warehouse: Warehouse) -> None:
     names = [one.name for one in stored_recordings(warehouse)]
     rows = accuracy_rows(warehouse, names)
     fill(DOCS / "accuracy.md", page(rows))
     fill(DOCS.parent / "README.md", "\n".join(totals(rows)))
     for steps in RULES:
-        fill(DOCS / "rules" / f"{steps.name}.md", "\n".join(predictions(steps.name, rows)))
+        mine = [row for row in rows if row["rule"] == steps.name]
+        fill(DOCS / "rules" / f"{steps.name}.md", sentence(mine))
         errors = DOCS.parent / "pipelines" / "rules" / steps.name / "errors.toml"
         errors.write_text(text(largest(rows, steps)), "utf-8")
 

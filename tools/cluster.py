@@ -3,13 +3,11 @@
 Spark's ``local[*]`` runs everything in one JVM, which hides what a cluster needs: code that is
 shipped, closures that pickle, files that all machines see.
 
-    python -m tools.cluster            a cluster, until Ctrl-C
     python -m tools.cluster run ...    kip-replay run ... on a cluster that then ends
 """
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -118,23 +116,13 @@ def _wait_for(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[s
 
 
 def main(job: Sequence[str]) -> int:
-    """Runs one job on a cluster of its own, or a cluster until it is interrupted."""
+    """Runs one job on a cluster of its own; returns the job's status."""
     with (
         tempfile.TemporaryDirectory(prefix="spark-cluster-") as folder,
         standalone(Path(folder)) as master,
     ):
-        if job:
-            command, environment = submit_command(master, job), submit_environment()
-            return subprocess.run(command, env=environment, check=False).returncode
-        print(f"{master} with two workers of one core each; logs in {folder}; Ctrl-C ends it.")
-        print("A job on it, where .venv is activated: SPARK_CONF_DIR=conf spark-submit \\")
-        print(f"    --properties-file conf/cluster/standalone.conf --master {master} \\")
-        print("    jobs/main.py run RECORDING --warehouse DIR", flush=True)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            return 128 + signal.SIGINT
-    return 0
+        command, environment = submit_command(master, job), submit_environment()
+        return subprocess.run(command, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

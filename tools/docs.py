@@ -13,7 +13,8 @@ _HEAD = """# Tables
 
 Printed from the tables of `replay/` by `make docs`; do not edit. Each table is a Delta table at
 `<warehouse>/<table>`. Times are UTC with microseconds. A key is unique, and none of its columns
-is ever null.
+is ever null. A table with a `parameter` also has rows for other values of settings: in SQL, its
+view `<table>_as_configured` leaves these out.
 """
 
 

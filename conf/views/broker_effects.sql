@@ -1,5 +1,4 @@
 -- What a change of the protocol does to each node: a row for each figure, as recorded or as replayed.
--- rule: rule
 -- node_id: node
 -- node_kind: what the node is to the figure: broker, voter, leader (of partitions) or last_broker (others waited for it)
 -- figure: what is measured

@@ -1,8 +1,5 @@
 -- Requests and bytes of every client, by API and node: who makes the traffic.
--- node_id: node that got the request
--- client_id: clientId, null if the client sent none
 -- software_name: what the client calls its library, null if it did not say
--- api_name: API
 -- requests: requests
 -- request_bytes: on the wire; those of unknown size count nothing
 -- response_bytes: likewise

@@ -1,9 +1,7 @@
 -- What happened to the cluster, and when, as request logs show it; a controller that restarts has no line of its own.
--- event_at: when a line first shows it; null: not known
 -- kind: metadata_leader, session_lost, config_change, log_gap, or one of partition_events and broker_events
 -- node_id: node that it happened to, null: none
 -- subject: what it is of: partition, client or resource; null: the node
--- what: the event in words
 WITH elected AS (
   SELECT recording, node_id, built_at, get(response_partitions, 0) AS returned,
     (get(request_partitions, 0)).current_leader_epoch AS leader_epoch

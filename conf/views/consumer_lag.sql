@@ -1,6 +1,4 @@
 -- How many records consumers are behind: the high watermark of a FETCH response less the fetch offset of its request, of partitions that both name.
--- node_id: broker that they fetch from
--- client_id: clientId, null if the client sent none
 -- connection: one consumer's
 -- topic: topic name, else topic id
 -- partition: partition index

@@ -1,6 +1,4 @@
 -- Distributions of latencies as points: at most 201 of each, none of sweeps.
--- rule: rule
--- variant: recorded, or the protocol that was replayed
 -- metric: as in latency_summary
 -- group_kind: likewise
 -- group_value: likewise

@@ -1,7 +1,5 @@
 -- What FETCHes bring of each topic partition: responses that list it, and record bytes.
--- node_id: broker that responded
 -- client_kind: follower or consumer
--- client_id: clientId, null if the client sent none
 -- topic: topic name, else topic id
 -- partition: partition index
 -- responses: responses that list the partition

@@ -1,11 +1,5 @@
 -- Line accounting of every recording: lines read = requests + other + rejected + repeated, or lines were lost.
 -- nodes: nodes whose logs were read
--- bytes_read: uncompressed bytes
--- lines_read: lines
--- requests: lines that became a request
--- other: lines of other loggers
--- rejected: lines that could not be read
--- repeated: lines read before
 -- balanced: the sum is right
 SELECT recording,
   count(DISTINCT node_id) AS nodes,

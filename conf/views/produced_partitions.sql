@@ -1,9 +1,4 @@
 -- Partitions of each PRODUCE by the names of their topics, which newer versions name by id alone.
--- request_id: PRODUCE, as in produces
--- received_at: when the broker received it
--- node_id: leader that appended
--- client_id: clientId, null if the client sent none
--- acks: -1 all, 0, 1
 -- topic: topic name, else topic id
 -- topic_id: topic id, null where the PRODUCE has a name
 -- partition: partition index

@@ -1,7 +1,5 @@
 -- Requests that failed, by client, API, topic and error, as far as bodies are read: of FETCH, PRODUCE, INIT_PRODUCER_ID, METADATA, and what writes metadata.
--- client_id: clientId, null if the client sent none
 -- is_client: false of brokers and controllers among themselves
--- api_name: API
 -- subject: topic, or another resource, that the error is of; null: the whole request
 -- error_code: Kafka's error code
 -- error_name: its name; null if it is newer than Kafka 4.3

@@ -1,6 +1,4 @@
 -- Where the time of requests goes, by node and API: in which queue, on disk, or waiting for others.
--- node_id: node that got the request
--- api_name: API
 -- requests: requests
 -- per_second: of the whole recording
 -- total_ms: from arrival until the response was sent, mean

@@ -1,13 +1,7 @@
 -- The slowest requests, the slowest of all first: up to a hundred of each recording and API. Waiting that the client wishes is left out: for data up to max.wait, for other members of a group.
--- api_name: API of the request
 -- slow_ms: from arrival until the response was sent, less such waiting
 -- longest_part: request_queue, local, remote (less such waiting), response_queue or send
 -- longest_part_ms: how long that took
--- node_id: node that got the request
--- client_id: clientId, null if the client sent none
--- received_at: arrival
--- source_file: file of the log
--- line_number: line in it
 WITH timed AS (
   SELECT r.recording, r.request_id, r.api_name, r.total_ms, coalesce(CASE
       WHEN r.api_name = 'FETCH' THEN least(r.remote_ms, f.max_wait_ms)

@@ -1,8 +1,4 @@
 -- What each value of a swept parameter gives: percentiles of latencies, and rates.
--- rule: rule
--- variant: protocol that was replayed
--- parameter: what was swept
--- parameter_value: the value it took
 -- metric: as in latency_summary; of traffic fetches or overhead (bytes besides records)
 -- group_kind: likewise; of traffic all
 -- group_value: likewise

@@ -1,5 +1,4 @@
 -- Names of topic ids, as responses that have both show them.
--- topic_id: topic id
 -- name: topic name
 SELECT recording, topic_id, min(topic) AS name
 -- A topic's error takes nothing from that: METADATA returns the id that the broker's image has for a

@@ -1,8 +1,5 @@
 -- What the logs could not decide, and why: every outcome that is unknown counts as a miss.
--- rule: rule that was replayed
--- variant: recorded, or the protocol that was replayed
 -- table_name: outcome table that has the rows
--- reason: why it is unknown
 -- outcomes: rows, sweeps included
 SELECT recording, rule, variant, table_name, reason, count(*) AS outcomes
 FROM unknown_outcomes GROUP BY recording, rule, variant, table_name, reason

@@ -22,7 +22,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from kip_replay.pipelines.analysis.views import View, create_views, in_order
+from kip_replay.pipelines.analysis.views import View, as_configured, create_views, in_order
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.replay.tables import TABLES
@@ -66,17 +66,29 @@ class Catalog:
             )
         views = in_order(views, {table.name for table in tables})
         #: What a row of each table and view says.
-        self.comments = {table.name: table.comment for table in tables}
-        self.comments |= {view.name: view.comment for view in views}
+        named = {view.name: view.comment for view in views}
+        mixed = "; for other values of settings, too: {} leaves these out"
+        self.comments = {
+            table.name: table.comment + (mixed.format(view) if view in named else "")
+            for table in tables
+            for view in [as_configured(table.name)]
+        }
+        self.comments |= named
         #: What each of their columns says.
         self.column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
-        self.column_comments |= {view.name: dict(view.columns) for view in views}
         self._session = duckdb.connect(config={"python_enable_replacements": False})
         for table in tables:
             dataset = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
             self._session.register(table.name, dataset)
         with _one_sentence():
             create_views(self._session, views)
+        for view in views:
+            known: dict[str, str] = {}
+            for source in sorted(view.sources, reverse=True):
+                known |= self.column_comments.get(source, {})
+            known |= view.columns
+            names = self._session.view(view.name).columns
+            self.column_comments[view.name] = {name: known.get(name, "") for name in names}
         for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
             self._session.execute(f"SET {name} = {value}")
 

@@ -2,15 +2,18 @@
 
 Those on the outcomes of a rule are in its folder of pipelines/rules, the others in conf/views.
 
-The name of a file is the name of its view. It begins with comment lines: what a row says, then each
-column in its order after ``recording``. DuckDB and Spark both run the query that follows, on tables
-and other views::
+The name of a file is the name of its view. It begins with comment lines: what a row says, then
+columns; one that has none says what that of its name does in a table or view that the query reads.
+DuckDB and Spark both run the query that follows, on tables and other views::
 
     -- Lines read of every recording.
     -- lines_read: lines
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
 
-It may read ``each_rule`` too, the rows of the files of its name in the folders of the rules,
+Every table that also has rows for other values of a setting (``parameter``) has a view without
+these, as :func:`as_configured` names it.
+
+A query may read ``each_rule`` too, the rows of the files of its name in the folders of the rules,
 ``unknown_outcomes``, those of every outcome table, ``served_versions`` and ``error_names``, which
 are Kafka's. A ``$name`` is a limit of ``[findings]`` in conf/decisions.toml.
 """
@@ -29,10 +32,11 @@ from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.replaying.phases import STEADY_PHASES
 from kip_replay.replay.kafka.messages.error_names import ERROR_NAMES
 from kip_replay.replay.kafka.messages.served_versions import SERVED_VERSIONS
+from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
-_RECORDING = ("recording", "name of the recording")
-_FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
+_WHAT_IF = {"parameter", "parameter_value"}
+_FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)*)([^-\s](?s:.+))")
 _SERVED_VERSIONS = Text(
     f"SELECT * FROM (VALUES {str(SERVED_VERSIONS)[1:-1].replace('None', 'NULL')}) "
     "AS t(api_name, lowest_served, not_served_from, served_again_from)"
@@ -44,11 +48,11 @@ _ERROR_NAMES = Text(
 
 @dataclass(frozen=True)
 class View:
-    """A view: ``columns`` are pairs of name and comment."""
+    """A view: what a row says, and those columns that say something else than what they read."""
 
     name: str
     comment: str
-    columns: tuple[tuple[str, str], ...]
+    columns: Mapping[str, str]
     query: str
 
     @property
@@ -62,14 +66,14 @@ def read_view(path: Path, limits: Mapping[str, float] = NO_PARTS) -> View:
     match = _FILE.fullmatch(path.read_text(encoding="utf-8"))
     if match is None:
         raise UserError(
-            f"the view {path} must begin with '-- what a row says' and '-- column: comment' for "
-            "each column but recording, and then have one query"
+            f"the view {path} must begin with '-- what a row says', then have '-- column: comment' "
+            "for columns that no table it reads has, and then one query"
         )
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
-    columns = ((name, comment) for name, _, comment in pairs)
+    columns = {name: comment for name, _, comment in pairs}
     query = bound(match[3].strip(), limits)
     parts = {name: part for name, part in _parts(path.stem).items() if name in Text(query).names}
-    return View(path.stem, match[1], (_RECORDING, *columns), Text(query, parts).sql)
+    return View(path.stem, match[1], columns, Text(query, parts).sql)
 
 
 def _parts(view: str) -> dict[str, Text]:
@@ -91,7 +95,21 @@ def read_views(limits: Mapping[str, float] | None = None) -> list[View]:
     """All views; ``limits`` of findings are those of conf/decisions.toml if not given."""
     limits = limits or tomllib.loads((conf_dir() / "decisions.toml").read_text("utf-8"))["findings"]
     files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
-    return sorted((read_view(file, limits) for file in files), key=lambda view: view.name)
+    swept = [table for table in TABLES.values() if table.names >= _WHAT_IF]
+    views = [*(read_view(file, limits) for file in files), *map(_without_sweeps, swept)]
+    return sorted(views, key=lambda view: view.name)
+
+
+def as_configured(table: str) -> str:
+    """Names the view of a table's rows under the settings that the cluster has."""
+    return f"{table}_as_configured"
+
+
+def _without_sweeps(table: Table) -> View:
+    names = ", ".join(c.name for c in table.columns if c.name not in _WHAT_IF)
+    query = f"SELECT {names} FROM {table.name} WHERE parameter = 'none'"
+    comment = f"{table.comment}; under the settings that the cluster has"
+    return View(as_configured(table.name), comment, {}, query)
 
 
 def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:

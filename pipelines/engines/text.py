@@ -12,9 +12,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import sqlglot
+from sqlglot import TokenType
 
 from kip_replay.pipelines.warehouse.tables import sql_text
 
@@ -32,7 +37,7 @@ MACROS = (
     "timestamp_micros(us) AS make_timestamptz(us)",
 )
 NO_PARTS: Mapping[str, Any] = MappingProxyType({})
-_NAMES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
+_BEFORE_TABLES = {TokenType.FROM, TokenType.JOIN}
 MACRO = re.compile(r"CREATE TEMP MACRO (\w+)\((.*?)\) AS\s+(.*?);\n", re.DOTALL)
 
 
@@ -54,14 +59,14 @@ class Text:
             {
                 name: cls.read(part, parts, **values) if isinstance(part, Path) else part
                 for name, part in parts.items()
-                if name in _NAMES.findall(query)
+                if name in tables_of(query)
             },
         )
 
     @property
     def names(self) -> set[str]:
         """Names that it reads: of tables, inputs, and parts of its own."""
-        return set(_NAMES.findall(self.query)).union(*(part.names for part in self.parts.values()))
+        return {*tables_of(self.query)}.union(*(part.names for part in self.parts.values()))
 
     @property
     def macros(self) -> list[str]:
@@ -76,6 +81,19 @@ class Text:
             return query
         parts = ", ".join(f"{name} AS ({part.sql})" for name, part in self.parts.items())
         return f"WITH {parts} SELECT * FROM ({query})"
+
+
+@cache
+def tables_of(query: str) -> frozenset[str]:
+    """Names behind FROM and JOIN: tables, and the query's own parts."""
+    tokens = sqlglot.tokenize(query, read="duckdb")
+    return frozenset(
+        name.text
+        for word, name in pairwise(tokens)
+        if word.token_type in _BEFORE_TABLES
+        and name.token_type is not TokenType.STRING
+        and name.text.isidentifier()
+    )
 
 
 def bound(query: str, values: Mapping[str, object]) -> str:

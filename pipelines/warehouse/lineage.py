@@ -5,16 +5,15 @@ nothing. Not followed are the registries, which reach every rule, and engines an
 decide no row.
 """
 
+import ast
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 from functools import cache
+from importlib.util import resolve_name
 from pathlib import Path
 
 _ROOT = "kip_replay"
-#: Dots, module and names of an import, which may go on over lines in brackets.
-_IMPORT = re.compile(r"^ *(?:from +(\.*)([\w.]*) +)?import +(\([^)]*\)|.*)$", re.MULTILINE)
 #: Where the packages are: the clone, or kip_replay where it is installed.
 _FOLDER = Path(__file__).resolve().parents[2]
 _REGISTRIES = ("kip_replay.replay.rules", "kip_replay.pipelines.rules")
@@ -62,10 +61,12 @@ def _path_of(name: str, folder: Path) -> Path | None:
 
 @cache
 def _imported(path: Path, name: str) -> list[str]:
-    package, found = name if path.name == "__init__.py" else name.rpartition(".")[0], []
-    for dots, base, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
-        parent = ".".join(package.split(".")[: len(package.split(".")) - len(dots) + 1])
-        base = f"{parent}.{base}".rstrip(".") if dots else base
-        if base.startswith(_ROOT):
-            found += [base, *(f"{base}.{each}" for each in re.findall(r"\w+", names))]
-    return found
+    """Names of this project that a module imports, wherever in it."""
+    package, names = name if path.name == "__init__.py" else name.rpartition(".")[0], []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.startswith(_ROOT)]

@@ -2,16 +2,14 @@
 
 import re
 import shlex
-import textwrap
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
+from markdown_it import MarkdownIt
 from recorded_logs import REPOSITORY
 
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
-_FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-_INDENTED = re.compile(r"(?:\A|\n\n)((?: {4}.*\n|\n(?= {4}))+)")
 _SHELL = (">", "|", "&&")
 _JOB = re.compile(r"^(?:\.venv/bin/)?kip-replay (?=[a-z])")
 
@@ -23,11 +21,9 @@ def named(page: Path) -> str:
 
 def blocks(page: Path) -> Iterator[str]:
     """Blocks of code, fenced or indented, without their indentation."""
-    text = page.read_text(encoding="utf-8")
-    for _, block in _FENCED.findall(text):
-        yield textwrap.dedent(block)
-    for block in _INDENTED.findall(_FENCED.sub("", text)):
-        yield textwrap.dedent(block)
+    for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
+        if token.type in ("fence", "code_block"):
+            yield token.content
 
 
 def commands(page: Path) -> Iterator[list[str]]:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from parsed_lines import parsed
 from put_rows import without_texts
 
-from kip_replay.jobs.ingest import KEY_VARIABLE, pseudonyms_of
+from kip_replay.jobs._parser import KEY_VARIABLE
+from kip_replay.jobs._steps import pseudonyms_of
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import parse_task as parse_task_module
 from kip_replay.pipelines.ingest.file_reading import Content

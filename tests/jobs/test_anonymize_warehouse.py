@@ -16,7 +16,7 @@ from recorded_logs import folder_of
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
-from kip_replay.jobs.ingest import KEY_VARIABLE
+from kip_replay.jobs._parser import KEY_VARIABLE
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES
@@ -244,20 +244,9 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
             content += gzip.decompress(content)
         if file.suffix == ".parquet" and content:
             rows = pq.ParquetFile(file).read().to_pylist()
-            content += b"\n".join(_leaves(rows))
+            content += repr(rows).encode()
+            content += b"".join(part for row in rows for part in _inflated(row.get("state", b"")))
         yield str(file.relative_to(folder)), content
-
-
-def _leaves(value: object) -> Iterator[bytes]:
-    if isinstance(value, dict):
-        yield from (leaf for each in value.values() for leaf in _leaves(each))
-    elif isinstance(value, list | tuple):
-        yield from (leaf for each in value for leaf in _leaves(each))
-    elif isinstance(value, bytes):
-        yield value
-        yield from _inflated(value)
-    elif isinstance(value, str):
-        yield value.encode()
 
 
 def _inflated(value: bytes) -> Iterator[bytes]:

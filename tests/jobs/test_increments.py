@@ -1,7 +1,7 @@
 """What one rule's replay of a recording does when it is killed, overtaken, or out of date."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -262,90 +262,81 @@ def test_lines_of_isr_and_configs_can_come_late_too(tmp_path: Path) -> None:
 # --- what else outcomes follow from
 
 UNTIL_US = round(at(60).timestamp() * 1_000_000)
+Made = tuple[Table, dict[str, Any]]
+_PARTITION = [field.name for field in PRODUCES.arrow_schema.field("partitions").type.value_type]
 
 
-def depends(rule: str, *tables: tuple[Table, list[dict[str, Any]]]) -> list[object]:
+def depends(rule: str, rows: Sequence[Made]) -> list[object]:
     """What a rule's outcomes until second 60 depend on, in tables with these rows."""
     needed = (TOPICS, PRODUCES, ISR_CHANGES, CONFIGS, BROKER_HEARTBEATS, HIGH_WATERMARK_LAG)
-    given = {
-        table: [made for of, rows in tables if of is table for made in rows] for table in needed
-    }
+    given = {table: [made for of, made in rows if of is table] for table in needed}
     text = BY_NAME[rule].text("dependencies", until_us=UNTIL_US)
     found: list[object] = engine_on(given).rows(text, []).to_pylist()
     return found
 
 
-def topic(
-    name: str, topic_id: str, second: float, source: str = "METADATA", error_code: int = 0
-) -> dict[str, Any]:
-    values = {"topic": name, "topic_id": topic_id, "built_at": at(second), "source": source}
-    return row(TOPICS, **values, node_id=11, error_code=error_code)
+def topic(second: float, source: str = "METADATA", error_code: int = 0) -> Made:
+    values = {"topic": "orders", "topic_id": "id", "built_at": at(second), "source": source}
+    return TOPICS, row(TOPICS, **values, node_id=11, error_code=error_code)
 
 
-@pytest.mark.parametrize("rule", ["incremental_fetch", "min_isr_acks"])
-def test_names_of_topic_ids_are_depended_on(rule: str) -> None:
-    none = depends(rule)
-    named = depends(rule, (TOPICS, [topic("orders", "id", 90)]))
-    assert named != none
-    assert depends(rule, (TOPICS, [topic("orders", "id", 90, error_code=3)])) == named
-    assert depends(rule, (TOPICS, [topic("orders", "id", 61, "CREATE_TOPICS")])) != none
-    # Created so much later, no request until then can have carried it.
-    assert depends(rule, (TOPICS, [topic("orders", "id", 200, "CREATE_TOPICS")])) == none
+def produce(node: int, partition: int, second: float) -> Made:
+    written = {"topic": None, "topic_id": "id", "partition": partition}
+    partitions = [dict.fromkeys(_PARTITION) | written]
+    return PRODUCES, row(PRODUCES, node_id=node, dequeued_at=at(second), partitions=partitions)
 
 
-def test_who_leads_is_depended_on() -> None:
-    def produce(node: int, partition: int, second: float) -> dict[str, Any]:
-        written = {"topic": None, "topic_id": "id", "partition": partition}
-        partitions = [dict.fromkeys(_PARTITION) | written]
-        return row(PRODUCES, node_id=node, dequeued_at=at(second), partitions=partitions)
-
-    def isr(partition: int, second: float) -> dict[str, Any]:
-        times = {"built_at": at(second + 1), "dequeued_at": at(second)}
-        return row(ISR_CHANGES, topic="orders", partition=partition, node_id=1, **times)
-
-    def config(second: float, name: str = "min.insync.replicas") -> dict[str, Any]:
-        resource = {"resource_type": "topic", "resource_name": "orders", "name": name}
-        return row(CONFIGS, **resource, operation="set", built_at=at(second), node_id=1)
-
-    def depends_on(produces: list[Any], isrs: Any = (), configs: Any = ()) -> Any:
-        named = (TOPICS, [topic("orders", "id", 5)])
-        tables = ((PRODUCES, produces), (ISR_CHANGES, isrs), (CONFIGS, configs))
-        return depends("min_isr_acks", named, *tables)
-
-    first = [produce(11, 0, 10)]
-    later = [*first, produce(11, 1, 90)]
-    assert depends_on(later, [isr(0, 5)]) == depends_on(first, [isr(0, 5)])
-    assert depends_on(later, [isr(1, 59.5)]) != depends_on(first, [isr(1, 59.5)])
-    assert depends_on(later, [isr(1, 61)]) == depends_on(first, [isr(1, 61)])
-    # A config is the topic's, and what a new leader is fed begins with the log.
-    assert depends_on(first, configs=[config(5)]) != depends_on(first, configs=[config(61)])
-    assert depends_on(first, configs=[config(5, "retention.ms")]) == depends_on(first)
-    assert depends_on([*first, produce(12, 0, 90)]) != depends_on(first)
+def isr(partition: int, second: float) -> Made:
+    times = {"built_at": at(second + 1), "dequeued_at": at(second)}
+    return ISR_CHANGES, row(ISR_CHANGES, topic="orders", partition=partition, node_id=1, **times)
 
 
-_PARTITION = [field.name for field in PRODUCES.arrow_schema.field("partitions").type.value_type]
+def config(second: float, name: str = "min.insync.replicas") -> Made:
+    resource = {"resource_type": "topic", "resource_name": "orders", "name": name}
+    return CONFIGS, row(CONFIGS, **resource, operation="set", built_at=at(second), node_id=1)
 
 
-def test_a_silence_that_only_the_next_heartbeat_ends_is_depended_on() -> None:
-    def beats(*seconds: float) -> Any:
-        rows = [
-            row(BROKER_HEARTBEATS, broker_id=11, dequeued_at=at(s), node_id=1, error_code=0)
-            for s in seconds
-        ]
-        return depends("min_isr_acks", (BROKER_HEARTBEATS, rows))
-
-    assert beats(10, 58) == beats(10, 58, 68) != beats(10, 58, 66)
-    assert beats(10, 58, 62) == beats(57, 62, 90)
+def heartbeat(second: float) -> Made:
+    values = {"broker_id": 11, "dequeued_at": at(second), "node_id": 1, "error_code": 0}
+    return BROKER_HEARTBEATS, row(BROKER_HEARTBEATS, **values)
 
 
-def test_lags_that_are_emitted_later_are_depended_on() -> None:
-    def lags(*seconds: float) -> Any:
-        of = {"rule": "hwm_parking", "variant": "recorded"}
-        of |= {"leader_id": 1, "leader_epoch": 1, "replica_id": 2}
-        rows = [
-            row(HIGH_WATERMARK_LAG, **of, high_watermark=number, learned_at=at(second))
-            for number, second in enumerate(seconds)
-        ]
-        return depends("lowest_acked_offset", (HIGH_WATERMARK_LAG, rows))
+def lag(second: float) -> Made:
+    of = {"rule": "hwm_parking", "variant": "recorded", "high_watermark": round(second)}
+    of |= {"leader_id": 1, "leader_epoch": 1, "replica_id": 2}
+    return HIGH_WATERMARK_LAG, row(HIGH_WATERMARK_LAG, **of, learned_at=at(second))
 
-    assert lags(10) == lags(10, 61) != lags(10, 59)
+
+FETCH, ACKS, OFFSETS = "incremental_fetch", "min_isr_acks", "lowest_acked_offset"
+PRODUCED = [topic(5), produce(11, 0, 10)]
+ON_TWO = [*PRODUCED, produce(11, 1, 90)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "rows", "others", "is_depended_on"),
+    [
+        *((rule, [], [topic(90)], True) for rule in (FETCH, ACKS)),
+        *((rule, [topic(90)], [topic(90, error_code=3)], False) for rule in (FETCH, ACKS)),
+        *((rule, [], [topic(61, "CREATE_TOPICS")], True) for rule in (FETCH, ACKS)),
+        # Created so much later, no request until then can have carried it.
+        *((rule, [], [topic(200, "CREATE_TOPICS")], False) for rule in (FETCH, ACKS)),
+        (ACKS, [*PRODUCED, isr(0, 5)], [*ON_TWO, isr(0, 5)], False),
+        (ACKS, [*PRODUCED, isr(1, 59.5)], [*ON_TWO, isr(1, 59.5)], True),
+        (ACKS, [*PRODUCED, isr(1, 61)], [*ON_TWO, isr(1, 61)], False),
+        # A config is the topic's, and what a new leader is fed begins with the log.
+        (ACKS, [*PRODUCED, config(61)], [*PRODUCED, config(5)], True),
+        (ACKS, PRODUCED, [*PRODUCED, config(5, "retention.ms")], False),
+        (ACKS, PRODUCED, [*PRODUCED, produce(12, 0, 90)], True),
+        # A silence that only the next heartbeat ends.
+        (ACKS, [*map(heartbeat, (10, 58))], [*map(heartbeat, (10, 58, 68))], False),
+        (ACKS, [*map(heartbeat, (10, 58))], [*map(heartbeat, (10, 58, 66))], True),
+        (ACKS, [*map(heartbeat, (10, 58, 62))], [*map(heartbeat, (57, 62, 90))], False),
+        # Lags that are emitted later.
+        (OFFSETS, [lag(10)], [lag(10), lag(61)], False),
+        (OFFSETS, [lag(10)], [lag(10), lag(59)], True),
+    ],
+)
+def test_what_outcomes_depend_on(
+    rule: str, rows: list[Made], others: list[Made], is_depended_on: bool
+) -> None:
+    assert (depends(rule, rows) != depends(rule, others)) == is_depended_on

@@ -1,4 +1,4 @@
-"""Quality checks of real recordings: sound ones pass, and a flaw is found, kept and printed."""
+"""Quality checks of real recordings: a flaw is found, kept and printed."""
 
 import shutil
 from pathlib import Path
@@ -14,18 +14,11 @@ from kip_replay.jobs import check as check_job
 from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
+from kip_replay.replay.tables import QUALITY_FAILURES
 
 FAILOVER = folder_of("failover-4.0")
 FREEZE = folder_of("freeze-4.1")
 BOTH = ("failover-4.0", "freeze-4.1")
-
-
-def test_real_recordings_have_no_critical_flaw(finished: Warehouse) -> None:
-    results = finished.rows(QUALITY_RESULTS, BOTH).to_pylist()
-    assert [r for r in results if r["severity"] == "critical" and not r["success"]] == []
-    checked = {(r["suite"], r["table_name"], r["expectation"]) for r in results}
-    assert checked == {each.place for each in load_suites()}
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 -- variant: recorded, without_kip_1166 or with_kip_1166
 -- replica_kind: voter or broker
 -- bucket_at: the bucket begins; the high watermark moved in it
--- bucket_s: seconds of the bucket, as in time_buckets
 -- outcomes: advances of the high watermark times replicas that were not away
 -- steady: those of the steady phase, which latency_summary counts
 -- unknown: those whose lag the log can't decide

@@ -1,7 +1,5 @@
 -- FETCHes of the metadata log: how often each replica sends one, what completes it, how long it waits.
 -- variant: recorded, without_kip_1166 or with_kip_1166
--- replica_id: replica that sent it
--- is_voter: the replica is a voter
 -- completion: records, high_watermark, timeout, diverging, snapshot, error or unexplained
 -- fetches: FETCHes
 -- parked_ms: how long the leader let them wait, mean

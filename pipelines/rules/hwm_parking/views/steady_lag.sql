@@ -1,14 +1,12 @@
 -- How late replicas learn that the metadata log's high watermark moved, in the steady phase, by kind of replica and variant.
 -- variant: recorded, without_kip_1166 or with_kip_1166
--- parameter: what a sweep varies, or none
--- parameter_value: the value it took, -1 without a sweep
 -- replica_kind: voter or broker
 -- advances: advances of the high watermark times replicas
 -- unknown: whose lag the log can't decide
 -- p50_ms: lag at rank floor(0.5 * (n - 1)), the unknown ranked last, as in latency_summary
 -- p90_ms: likewise
 -- p99_ms: likewise
--- max_ms: largest
-SELECT recording, variant, parameter, parameter_value, group_value AS replica_kind,
+SELECT recording, variant, group_value AS replica_kind,
   count + unknown_count AS advances, unknown_count AS unknown, p50_ms, p90_ms, p99_ms, max_ms
-FROM latency_summary WHERE metric = 'high_watermark_lag' AND group_kind = 'replica_kind'
+FROM latency_summary
+WHERE metric = 'high_watermark_lag' AND group_kind = 'replica_kind' AND parameter = 'none'

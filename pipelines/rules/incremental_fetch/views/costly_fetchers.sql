@@ -1,8 +1,5 @@
 -- The hundred clients of each recording whose FETCHes of topic partitions cost the most bytes besides records, why, and the costliest FETCH of each.
 -- rank: 1 costs the most
--- node_id: broker that got the FETCHes
--- client_id: clientId, null if the client sent none
--- client_kind: follower, consumer or consumer_without_sessions
 -- fetches: FETCHes
 -- full_fetches: those that list every partition
 -- without_session: those that request none (session 0, epoch -1)
@@ -16,12 +13,7 @@
 -- request_bytes: bytes of its request
 -- response_bytes: bytes of its response
 -- record_bytes: bytes of records there
--- session_epoch: its sessionEpoch
--- received_at: its arrival
 -- own_ms: from its arrival until the response was sent, less waiting
--- request_id: its key in requests
--- source_file: file of the log
--- line_number: line in it
 WITH sized AS (
   SELECT *, variant = 'recorded' AS is_recorded,
     request_bytes + response_bytes - coalesce(record_bytes, 0) AS overhead,

@@ -1,8 +1,6 @@
 -- What FETCHes of topic partitions take on the wire over time, by variant of the session protocol and kind of client.
 -- variant: recorded, full, incremental or incremental_draft
--- client_kind: follower, consumer or consumer_without_sessions
 -- bucket_at: the bucket begins; the FETCH was taken up in it
--- bucket_s: seconds of the bucket, as in time_buckets
 -- fetches: FETCHes
 -- unknown: those whose bytes are not known; they count nothing below
 -- request_bytes: bytes of the requests

@@ -1,8 +1,5 @@
 -- What FETCHes of topic partitions cost on the wire, by client and variant of the session protocol.
 -- variant: recorded, full, incremental or incremental_draft
--- node_id: broker that got the request
--- client_kind: follower, consumer or consumer_without_sessions
--- client_id: clientId, null if the client sent none
 -- fetches: FETCHes
 -- partitions_per_request: partitions listed in a request, mean
 -- partitions_per_response: partitions listed in a response, mean

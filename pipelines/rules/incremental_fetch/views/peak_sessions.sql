@@ -1,5 +1,4 @@
 -- The most fetch sessions that each broker held at a time: as its log shows, and replayed with slots for all or for N.
--- node_id: broker
 -- variant: recorded, or incremental: every client that may have a session requests one
 -- slots: max.incremental.fetch.session.cache.slots: of recorded as DESCRIBE_CONFIGS returned last, null where no line has it; of incremental the what-if, null: enough for all
 -- sessions: sessions that were opened

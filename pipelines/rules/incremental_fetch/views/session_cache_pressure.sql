@@ -1,6 +1,5 @@
 -- Fetch sessions with N cache slots: how many are created, refused, evicted and closed on each broker.
 -- slots: max.incremental.fetch.session.cache.slots
--- node_id: broker
 -- sessions: sessions that something happened to
 -- created: sessions created
 -- refused: sessions for which there was no slot

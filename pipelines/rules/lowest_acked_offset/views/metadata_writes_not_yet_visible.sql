@@ -1,14 +1,8 @@
 -- Metadata writes whose response came before every broker had applied them, as recorded.
 -- evidence: estimate (when it was) or heartbeats (a bound: they come every few seconds)
--- request_id: key of metadata_writes
--- api_name: API that wrote
--- client_id: clientId, null if the client sent none
--- responded_at: the controller had built the response
 -- applied_everywhere_at: every unfenced broker had applied it, of bounds at the latest; estimate: every broker showed it; null: not known within the log
 -- stale_window_ms: how long a client may have read stale metadata somewhere; null: not known
--- last_broker_id: broker that the others waited for
 -- read_after_write_ms: what waiting for the lowest acknowledged offset would cost the writer; estimate: for it to be everywhere
--- reason: why it is not known
 SELECT recording,
   CASE variant WHEN 'estimated' THEN 'estimate' ELSE 'heartbeats' END AS evidence,
   request_id, api_name, client_id, responded_at, applied_everywhere_at,

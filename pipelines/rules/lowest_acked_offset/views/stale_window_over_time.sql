@@ -2,7 +2,6 @@
 -- metric: stale_window (from the response until applied everywhere, today) or read_after_write (from the request until that is known), as in latency_summary
 -- variant: evidence: estimated (when it was) or lowest_acked_offset (by heartbeats)
 -- bucket_at: the bucket begins; the write arrived in it
--- bucket_s: seconds of the bucket, as in time_buckets
 -- outcomes: metadata writes
 -- unknown: those that the log can't decide
 -- p50_ms: at rank floor(0.5 * (n - 1)), the unknown ranked last

@@ -1,7 +1,4 @@
 -- With acks=min.insync.replicas: what producers of each topic gain, and for how long records are exposed.
--- parameter: min_insync_replicas where it is a what-if, else none
--- parameter_value: the min.insync.replicas assumed, -1 for what was in force
--- topic: topic name, else topic id
 -- batches: partitions of PRODUCE requests that were replayed
 -- unknown: those that the log can't decide
 -- acks_all_p50_ms: time until acks=all gets its response, at rank floor(0.5 * (n - 1)), the unknown ranked last
@@ -14,9 +11,9 @@
 WITH produced AS (
   SELECT *, verdict = 'unknown' OR min_isr_error = 0 AS may_expose,
     partition_acks_all_latency_ms AS acks_all_ms, partition_min_isr_latency_ms AS min_isr_ms
-  FROM produce_ack_outcomes WHERE verdict <> 'not_applicable'
+  FROM produce_ack_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable'
 )
-SELECT recording, parameter, parameter_value, topic,
+SELECT recording, topic,
   count(*) FILTER (WHERE verdict = 'replayed') AS batches,
   count(*) FILTER (WHERE verdict = 'unknown') AS unknown,
   get(sort_array(collect_list(acks_all_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT))
@@ -30,4 +27,4 @@ SELECT recording, parameter, parameter_value, topic,
   get(sort_array(collect_list(exposure_ms)),
     CAST(floor(0.99 * (count(*) FILTER (WHERE may_expose) - 1)) AS INT)) AS exposure_p99_ms,
   max(exposure_ms) AS exposure_max_ms
-FROM produced GROUP BY recording, parameter, parameter_value, topic
+FROM produced GROUP BY recording, topic

@@ -2,7 +2,6 @@
 -- metric: closed_loop_latency (a request, producers react), produce_request_latency (a request that arrives as recorded) or exposure (a partition of a request), as in latency_summary
 -- variant: recorded, acks_all or acks_min_insync_replicas
 -- bucket_at: the bucket begins; the PRODUCE arrived in it, as recorded
--- bucket_s: seconds of the bucket, as in time_buckets
 -- outcomes: requests that waited for all replicas, or partitions of them
 -- unknown: those that the log can't decide
 -- p50_ms: at rank floor(0.5 * (n - 1)), the unknown ranked last
