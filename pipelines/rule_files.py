@@ -27,7 +27,8 @@ class Severity(StrEnum):
 
 class Expectation(msgspec.Struct, forbid_unknown_fields=True):
     """One ``[[expectation]]``: conditions that hold for each row of tables, or a SELECT of rows
-    that fail, with ``{batch}`` for the table and ``recording`` among its columns."""
+    that fail, ``recording`` among its columns. There ``{batch}`` is the table, and ``{growing}``
+    selects the recordings that the rule has not replayed to their end."""
 
     #: Tables by name, or every rule's outcome tables that have some columns.
     tables: list[str] | None = None

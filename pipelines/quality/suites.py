@@ -36,6 +36,10 @@ _KEYS_NOT_CHECKED = {
     *(LATENCY_CURVES, LATENCY_HISTOGRAMS, *OBSERVATIONS),
 }
 
+#: Recordings that a rule has not replayed to their end, as lineage has it.
+_GROWING = (
+    "SELECT recording FROM lineage WHERE step = '{suite}' AND follows_from LIKE '%is_growing%'"
+)
 #: Columns that say where in the logs a row is from.
 _WHERE = ("node_id", "source_file", "line_number")
 
@@ -118,7 +122,8 @@ def _of_tables(suite: str, entry: rule_files.Expectation) -> Iterator[Expectatio
     )
     for table in _tables(entry):
         if entry.name and entry.unexpected_rows_query:
-            query = entry.unexpected_rows_query.format(batch=table.name)
+            growing = _GROWING.format(suite=suite)
+            query = entry.unexpected_rows_query.format(batch=table.name, growing=growing)
             yield expectation(table.name, entry.name, query)
         for holds in entry.holds:
             condition = f"NOT ({holds})" + (f" AND ({entry.where})" if entry.where else "")
