@@ -15,21 +15,21 @@ import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.excerpts import Look, look_at
-from kip_replay.pipelines.ingest.line_accounting import Counts
-from kip_replay.pipelines.ingest.log_files import LogFile, files_of, shared
-from kip_replay.pipelines.ingest.parse_task import Unread
-from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import span_us
-from kip_replay.pipelines.ingest.survey_checks import (
-    Span,
+from kip_replay.pipelines.ingest.checks import (
+    none_read,
     notes_of,
     refusals,
     shown_span,
     some,
+    unread_sentence,
     warnings_of,
 )
-from kip_replay.pipelines.ingest.unread import none_read, unread_sentence
+from kip_replay.pipelines.ingest.excerpts import Look, look_at
+from kip_replay.pipelines.ingest.line_accounting import Counts
+from kip_replay.pipelines.ingest.log_files import LogFile, files_of, shared
+from kip_replay.pipelines.ingest.parse_task import Span, Unread
+from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.ingest.survey import span_us
 from kip_replay.pipelines.ingest.whose_log import (
     METADATA_FETCH,
     OF_BROKERS,
