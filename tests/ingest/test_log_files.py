@@ -307,18 +307,6 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     return survey(file, SurveySettings(100, final), {("r", 1): known})
 
 
-def test_half_a_last_line_is_left_unless_the_file_is_final(tmp_path: Path) -> None:
-    before, half = b"".join(LINES[:5]), LINES[5][:40]
-    path = tmp_path / "a.log"
-    found = grown(path, before[:-1], before + half)
-    assert (found.lines, found.left_bytes, found.end) == (1 - 1, 40, len(before))
-    (note,) = notes_of([found])
-    assert "its last 40 bytes are left for a later run" in note
-    assert grown(path, before, before + half).is_known
-    last = grown(path, before, before + half, final=True)
-    assert (last.first_byte, last.lines, last.left_bytes) == (len(before), 1, 0)
-
-
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 def test_a_whole_last_line_without_its_end_is_read_and_its_end_is_no_line(
     tmp_path: Path, line_end: bytes
@@ -470,6 +458,6 @@ def test_a_log_that_was_rotated_a_moment_ago_stops_nothing(tmp_path: Path) -> No
     assert check(tmp_path, logs, final=False) == check(tmp_path, logs, ingested=[read]) == empty
     assert check(tmp_path, logs) == empty
     (begun,) = check(tmp_path, {1: line("20:00:00"), 2: line("20:00:00")[:30]}, final=False)
-    assert begun.startswith("2.log ")
+    assert begun.startswith("2.log does not end with a line end: its last 30 bytes are left for a")
     refused = check(tmp_path, {1: one, 2: b"hello\n"}, final=False)
     assert "holds lines of other loggers" in refused[0]
