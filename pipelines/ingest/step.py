@@ -40,8 +40,8 @@ from kip_replay.pipelines.ingest import anonymity
 from kip_replay.pipelines.ingest.checks import (
     notes_of,
     refusals,
-    require_requests,
     unread_lines,
+    unreadable,
     warnings_of,
 )
 from kip_replay.pipelines.ingest.line_accounting import (
@@ -266,10 +266,10 @@ class _Ingest:
         )
         try:
             senders = sum((of.senders for of in parsed), Counter())
-            for wrong in (text for r in self.recordings for text in wrong_logs(r, senders)):
-                raise UserError(wrong)
+            wrong = [text for r in self.recordings for text in wrong_logs(r, senders)]
             known = {row["recording"] for row in self.ingested if row["requests"]}
-            require_requests(parsed, counts, known)
+            for text in (*wrong, *unreadable(parsed, counts, known)):
+                raise UserError(text)
         except UserError:
             for file in (file for of in parsed for file in of.files):
                 filesystem, place = filesystem_of(f"{warehouse.path}/{file.table}/{file.path}")
