@@ -1,8 +1,8 @@
 """Says what is wrong with logs: what stops a run, and what it and a plan warn of.
 
 A node whose stamps are read in the wrong zone lies hours beside the others; replayed, it would give
-numbers that look real. So nodes must have logged at the same time. Of lines that give no request it
-is said what they are, instead of advice that does not fit them.
+numbers that look real. So nodes must have logged at the same time. Lines that give no request are
+named for what they are, instead of advice that does not fit them.
 """
 
 from collections import Counter
