@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.checks import what_they_are
 from kip_replay.pipelines.ingest.excerpts import look_at
 from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.unread import what_they_are
 from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.replay.kafka.request_log.layouts.labels import Labels, labels
 

@@ -36,20 +36,7 @@ class Excerpts(LogBytes):
         yield from self.parts
 
     def _parts(self) -> Iterator[bytes]:
-        is_packed = self.disk_bytes > 0 and is_compressed(self.path)
-        self.log_bytes = size = unpacked_size(self.path) if is_packed else self.disk_bytes
-        part = self.excerpt_bytes
-        middle_at = (size - part) // 2
-        head_bytes = size if size <= 3 * part else min(_FURTHER * part, middle_at)
-        if is_packed:
-            self.is_end_seen = self.disk_bytes <= self.unpacked_bytes_max
-            head, middle, tail = self._unpacked_parts(head_bytes)
-        else:
-            further = (
-                [(middle_at, middle_at + part), (size - part, size)] if head_bytes < size else []
-            )
-            spans = [(0, head_bytes), *further, (size, size), (size, size)]
-            head, middle, tail = (b"".join(LogBytes(self.path, *s).chunks()) for s in spans[:3])
+        head, middle, tail = self._places()
         # Lines are short where a log begins.
         densities = [text.count(b"\n") / len(text) for text in (head, middle, tail) if text]
         self.lines = round(self.log_bytes * sum(densities) / max(len(densities), 1))
@@ -57,29 +44,40 @@ class Excerpts(LogBytes):
             self.lines += bool(head) and not head.endswith(b"\n")
             yield head
             return
-        begin = head.find(b"\n", part - 1) + 1 or head.rfind(b"\n") + 1
+        begin = head.find(b"\n", self.excerpt_bytes - 1) + 1 or head.rfind(b"\n") + 1
         yield head[:begin]
         more = head[begin : head.rfind(b"\n") + 1].splitlines(keepends=True)
         yield b"".join(line for line in more if _TELLING.search(line, 0, 2000))
         yield middle[middle.find(b"\n") + 1 : middle.rfind(b"\n") + 1]
         yield tail[tail.find(b"\n") + 1 :]
 
-    def _unpacked_parts(self, head_bytes: int) -> tuple[bytes, bytes, bytes]:
-        log, part, bytes_seen = LogBytes(self.path), self.excerpt_bytes, 0
+    def _places(self) -> tuple[bytes, bytes, bytes]:
+        """Reads head, middle and tail; the two are empty where the head is all."""
+        is_packed = self.disk_bytes > 0 and is_compressed(self.path)
+        self.is_end_seen = not is_packed or self.disk_bytes <= self.unpacked_bytes_max
+        self.log_bytes = size = unpacked_size(self.path) if is_packed else self.disk_bytes
+        part = self.excerpt_bytes
+        middle_at = (size - part) // 2
+        head_bytes = size if size <= 3 * part else min(_FURTHER * part, middle_at)
+        spans: list[tuple[int, int | None]] = [(0, None if is_packed else head_bytes)]
+        if not is_packed and head_bytes < size:
+            spans += [(middle_at, middle_at + part), (size - part, size)]
         head, middle, tail = b"", b"", b""
-        for chunk in log.chunks():
-            bytes_seen += len(chunk)
-            if len(head) < head_bytes:
-                head += chunk
-            elif not self.is_end_seen:
-                break
-            elif not middle and bytes_seen > self.log_bytes // 2:
-                middle = chunk[:part]
-            else:
-                tail = (tail + chunk)[-part:]
-        self.damage = log.damage
+        for start, end in spans:
+            log, at = LogBytes(self.path, start, end), start
+            for chunk in log.chunks():
+                at += len(chunk)
+                if len(head) < head_bytes:
+                    head += chunk
+                elif not self.is_end_seen:
+                    break
+                elif not middle and at > size // 2:
+                    middle = chunk[:part]
+                else:
+                    tail = (tail + chunk)[-part:]
+            self.damage = log.damage
         if self.is_end_seen:
-            self.log_bytes = bytes_seen
+            self.log_bytes = at
         return head, middle, tail
 
 

@@ -5,7 +5,6 @@ The survey and its checks are those of a run. Excerpts are parsed too, and the r
 
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,32 +14,32 @@ import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.excerpts import Look, look_at
-from kip_replay.pipelines.ingest.line_accounting import Counts
-from kip_replay.pipelines.ingest.log_files import LogFile, files_of, shared
-from kip_replay.pipelines.ingest.parse_task import Unread
-from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import span_us
-from kip_replay.pipelines.ingest.survey_checks import (
-    Span,
+from kip_replay.pipelines.ingest.checks import (
     notes_of,
     refusals,
     shown_span,
     some,
+    unread_lines,
+    unreadable,
     warnings_of,
 )
-from kip_replay.pipelines.ingest.unread import none_read, unread_sentence
+from kip_replay.pipelines.ingest.excerpts import Look, look_at
+from kip_replay.pipelines.ingest.line_accounting import Counts
+from kip_replay.pipelines.ingest.log_files import LogFile, files_of, shared
+from kip_replay.pipelines.ingest.parse_range import ParsedRange
+from kip_replay.pipelines.ingest.parse_task import Parsed, Span, note
+from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.ingest.survey import span_us
 from kip_replay.pipelines.ingest.whose_log import (
     METADATA_FETCH,
     OF_BROKERS,
     OF_CONTROLLERS,
     TOPIC_FETCH,
     Senders,
-    senders_of,
     wrong_logs,
 )
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
-from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
+from kip_replay.replay.kafka.request_log.layouts import LineReader
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
 _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
@@ -95,8 +94,7 @@ class NodeOverview:
 class Overview:
     """A recording in excerpts: ``rows`` are of ``PARSED_LINE``, of all nodes.
 
-    ``refused`` are sentences that a run would stop with, ``problems`` those it would work with, of
-    which ``unread`` say of ``lines`` why they cannot be read.
+    ``refused`` are sentences that a run would stop with, ``problems`` those it would work with.
     ``kafka_versions``: of the brokers and controllers that sent requests. ``parse_s``: CPU seconds
     that this machine took for ``rows``, which were ``sample_bytes``.
     """
@@ -106,8 +104,6 @@ class Overview:
     rows: pa.Table = field(default_factory=PARSED_LINE.empty_table)
     refused: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    lines: Counts = Counts()
-    unread: list[str] = field(default_factory=list)
     kafka_versions: list[str] = field(default_factory=list)
     brokers_seen: set[int] = field(default_factory=set)
     metadata_replicas_seen: set[int] = field(default_factory=set)
@@ -134,13 +130,17 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
         mine = [look for look in looks if look.survey.file.node_id == node.node_id]
         seen.nodes.append(NodeOverview(node, mine))
     surveys = [look.survey for look in looks]
-    senders = sum((_parse(seen, node) for node in seen.nodes), Senders())
-    _look_into_rows(seen, senders)
+    parsed = Parsed(0)
+    for node_overview in seen.nodes:
+        _parse(seen, node_overview, parsed)
+    _look_into_rows(seen, parsed.senders)
     seen.refused += refusals(recording, surveys, node_gap_minutes_max)
-    if not seen.refused and (text := none_read(recording.name, seen.lines, seen.unread, {})):
-        seen.refused.append(text)
-    seen.refused += wrong_logs(recording, senders)
+    if not seen.refused:
+        seen.refused += unreadable([parsed], parsed.counts)
+    seen.refused += wrong_logs(recording, parsed.senders)
     seen.problems += [*warnings_of(surveys), *notes_of(surveys)]
+    if unread := [*_unread(seen, parsed)]:
+        seen.problems += [*unread, *unread_lines([parsed], recording.name)]
     if (span := span_us(surveys)) and not seen.refused:
         seen.problems += (text for node in seen.nodes for text in _gaps(node, span))
     seen.problems += (text for node in seen.nodes for text in _other_role(node))
@@ -180,35 +180,29 @@ def _looks(files: Sequence[LogFile], refused: list[str]) -> list[Look]:
     return [seen for seen in looks if not isinstance(seen, str)]
 
 
-def _parse(seen: Overview, node: NodeOverview) -> Senders:
-    """Parses the excerpts of a node's files; what cannot be read is a problem."""
+def _parse(seen: Overview, node: NodeOverview, parsed: Parsed) -> None:
+    """Parses the excerpts of a node's files."""
     parser = LineParser(seen.recording.name, node.node.node_id, node.node.timezone)
     batches = []
     for survey, excerpts in node.looks:
-        lines = Lines()
-        for part in excerpts.parts:
-            reader = LineReader(node.node.timezone, survey.framing)
-            lines.add(reader.read([line for line in part.splitlines() if line], 1))
-        seen.lines += Counts(other=lines.others.total(), outside=lines.outside)
+        file, text = survey.file, b"".join(excerpts.parts)[: survey.end]
+        lines = LineReader(file.timezone, survey.framing).read(text.splitlines(), 1)
         begin = time.thread_time()
-        batches.append(parser.parse_batch(lines, survey.file.source_file))
+        rows = parser.parse_batch(lines, file.source_file)
         seen.parse_s += time.thread_time() - begin
         seen.sample_bytes += sum(map(len, lines.lines))
-    rows = pa.Table.from_batches(batches, PARSED_LINE)
-    seen.rows = pa.concat_tables([seen.rows, rows])
-    rejected = rows.filter(rows.column("rejected").is_valid())
-    seen.lines += Counts(requests=len(rows) - len(rejected), rejected=len(rejected))
-    if len(rejected) > _REJECTED_SHARE * len(rows):
-        unread = [*map(Unread.of, rejected.to_pylist())]
-        first = {line.reason: line for line in reversed(unread)}
-        reasons = Counter(line.reason for line in unread).most_common(3)
-        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
-        seen.problems.append(
-            f"node {node.node.node_id}: of {len(rows):,} lines looked at cannot be read: {counted}"
-        )
-        seen.unread += [unread_sentence(first[reason]) for reason, _ in reasons]
-        seen.problems += seen.unread[-len(reasons) :]
-    return sum(map(senders_of, batches), Senders())
+        note(parsed, ParsedRange(file, 0, 0, 1, None), {file.source_file: lines}, rows, rows)
+        batches.append(rows)
+    seen.rows = pa.concat_tables([seen.rows, pa.Table.from_batches(batches, PARSED_LINE)])
+
+
+def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
+    """Yields the nodes of which too many lines cannot be read."""
+    for node_id in seen.recording.node_ids:
+        total = sum((c for (_, of, _), c in parsed.counts.items() if of == node_id), Counts())
+        lines = total.requests + total.rejected
+        if total.rejected > _REJECTED_SHARE * lines:
+            yield f"node {node_id}: {total.rejected:,} of {lines:,} lines looked at cannot be read"
 
 
 def _look_into_rows(seen: Overview, senders: Senders) -> None:

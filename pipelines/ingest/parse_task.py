@@ -25,6 +25,7 @@ from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
 from kip_replay.replay.kafka.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log.layouts import Lines
 from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
 from kip_replay.replay.table import Table
 
@@ -122,15 +123,7 @@ def _parsed(task: ParseTask) -> Parsed:
         node = (part.file.recording, part.file.node_id)
         for lines, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
             kept = _without_repeated(lines, seen.setdefault(node, {*task.repeated}))
-            for source_file, of_file in read.items():
-                file = (part.file.recording, part.file.node_id, source_file)
-                others = of_file.others.total()
-                counts = Counts(other=others, physical=of_file.physical, outside=of_file.outside)
-                parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
-                for logger, count in of_file.others.items():
-                    parsed.loggers[part.file.recording, logger] += count
-            _note_unread(parsed, part, lines)
-            _count(parsed, part, lines, kept)
+            note(parsed, part, read, lines, kept)
             for table, rows in tables_of(kept):
                 tables.write(table, rows)
             if (span := _span(kept)) is not None:
@@ -162,7 +155,22 @@ def _span(lines: pa.RecordBatch) -> Span | None:
     return None if first is None else (first, last)
 
 
-def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.RecordBatch) -> None:
+def note(
+    parsed: Parsed,
+    part: ParsedRange,
+    read: Mapping[str, Lines],
+    lines: pa.RecordBatch,
+    kept: pa.RecordBatch,
+) -> None:
+    """Adds what was read of a range, by file, what was parsed of that, and what is kept of it."""
+    for source_file, of_file in read.items():
+        file = (part.file.recording, part.file.node_id, source_file)
+        others = of_file.others.total()
+        counts = Counts(other=others, physical=of_file.physical, outside=of_file.outside)
+        parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
+        for logger, count in of_file.others.items():
+            parsed.loggers[part.file.recording, logger] += count
+    _note_unread(parsed, part, lines)
     is_request = kept.column("request").is_valid().to_numpy(zero_copy_only=False)
     kept_rows = _rows_of_files(kept)
     # Of all lines, since it depends on the number of tasks which copies are dropped here.

@@ -7,7 +7,7 @@ Theory of operation
 2. Tasks parse byte ranges in parallel, each line once (``kafka.request_log``), and write the rows
    of each table to Parquet files where they will stay (``parse_task``). No table knows of them yet.
    Those with lines whose stamps cannot be right read once more and reject them (``stray_stamps``).
-   Where lines show that a log is another node's (``whose_log``), or none is a request (``unread``),
+   Where lines show that a log is another node's (``whose_log``), or none is a request (``checks``),
    these are deleted and it ends.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
    Where spans of time overlap, lines are compared, and tasks that have repeated ones parse once
@@ -37,6 +37,13 @@ from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import anonymity
+from kip_replay.pipelines.ingest.checks import (
+    notes_of,
+    refusals,
+    unread_lines,
+    unreadable,
+    warnings_of,
+)
 from kip_replay.pipelines.ingest.line_accounting import (
     Counts,
     FileKey,
@@ -59,12 +66,6 @@ from kip_replay.pipelines.ingest.repeated_lines import (
 )
 from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
-from kip_replay.pipelines.ingest.survey_checks import (
-    notes_of,
-    refusals,
-    warnings_of,
-)
-from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
 from kip_replay.pipelines.ingest.whose_log import wrong_logs
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
@@ -265,10 +266,10 @@ class _Ingest:
         )
         try:
             senders = sum((of.senders for of in parsed), Counter())
-            for wrong in (text for r in self.recordings for text in wrong_logs(r, senders)):
-                raise UserError(wrong)
+            wrong = [text for r in self.recordings for text in wrong_logs(r, senders)]
             known = {row["recording"] for row in self.ingested if row["requests"]}
-            require_requests(parsed, counts, known)
+            for text in (*wrong, *unreadable(parsed, counts, known)):
+                raise UserError(text)
         except UserError:
             for file in (file for of in parsed for file in of.files):
                 filesystem, place = filesystem_of(f"{warehouse.path}/{file.table}/{file.path}")

@@ -5,7 +5,7 @@ import hashlib
 import os
 import random
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import log_bytes
+from kip_replay.pipelines.ingest.checks import notes_of, refusals, warnings_of
 from kip_replay.pipelines.ingest.file_reading import ByteRange, Content
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
-from kip_replay.pipelines.ingest.survey_checks import notes_of, refusals, warnings_of
 from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts import LongLine
 
@@ -48,91 +48,81 @@ def survey_of(path: Path, content: bytes, range_bytes: int = 1 << 20, zone: str 
 # --- finding
 
 
-def test_a_name_is_one_file_a_glob_many_and_a_folder_kafkas_own(tmp_path: Path) -> None:
-    node = tmp_path / "node-1"
-    node.mkdir()
-    names = ["kafka-request.log", "kafka-request.log.2026-11-20-20", "server.log", ".hidden.log"]
-    for name in [*names, "kafka-request.log.2026-11-20-19.gz"]:
-        (node / name).write_bytes(b"")
-
-    def found(log: str) -> list[str]:
-        return [file.source_file for file in find_log_files(recording_of(tmp_path, {1: log}))]
-
-    rotated = [
-        "node-1/kafka-request.log",
-        "node-1/kafka-request.log.2026-11-20-19.gz",
-        "node-1/kafka-request.log.2026-11-20-20",
-    ]
-    assert found("node-1/kafka-request.log") == rotated[:1]
-    assert found("node-1/kafka-request.log*") == rotated
-    assert found("node-1") == rotated
-    assert found("*/*.log") == [rotated[0], "node-1/server.log"]
-    assert found(f"{node}/kafka*") == rotated  # absolute, but within
-
-
-def test_outside_of_the_recording_names_begin_below_what_was_named(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    (logs / "deep").mkdir(parents=True)
-    (logs / "deep" / "a.log").write_bytes(b"")
-
-    def found(log: Path) -> list[str]:
-        recording = recording_of(tmp_path / "elsewhere", {1: str(log)})
-        return [file.source_file for file in find_log_files(recording)]
-
-    assert found(logs / "deep" / "a.log") == ["a.log"]
-    assert found(logs / "deep") == ["a.log"]
-    assert found(logs / "*" / "a.log") == ["deep/a.log"]
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a recording in ``r``, and with files and links of every kind."""
+    folder, elsewhere = tmp_path / "r", tmp_path / "elsewhere" / "deep"
+    for place in (folder / "node-1", folder / "logs", elsewhere):
+        place.mkdir(parents=True)
+    logs = [f"node-1/{name}" for name in ("server.log", ".hidden.log", *map(Path, KAFKAS))]
+    for name in (*logs, "logs/a.log", "\udcff.log", "closed.log"):
+        (folder / name).write_bytes(b"")
+    for place in (elsewhere / "a.log", tmp_path / "passwd"):
+        place.write_bytes(b"")
+    links = {"near.log": "logs/a.log", "far.log": "../passwd", "out": "..", "loop": "loop"}
+    for name, target in {**links, "logs/round": ".."}.items():
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe")
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "closed.log")  # not root
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(folder / "socket"))
+        yield tmp_path
 
 
-def test_a_node_without_a_log_and_a_log_of_two_nodes_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"node 1 of recording 'r' has no log: .* 'gone\*'"):
-        find_log_files(recording_of(tmp_path, {1: "gone*"}))
-    (tmp_path / "a.log").write_bytes(b"")
-    with pytest.raises(UserError, match=r"a\.log .* of node 1 and of node 2"):
-        find_log_files(recording_of(tmp_path, {1: "a.log", 2: "*.log"}))
+KAFKAS = [
+    "kafka-request.log",
+    "kafka-request.log.2026-11-20-19.gz",
+    "kafka-request.log.2026-11-20-20",
+]
+ROTATED = [f"node-1/{name}" for name in KAFKAS]
 
 
-LEADS_OUT = r"leads out of the recording's folder to .*: .* --allow-outside"
+def names(root: Path, log: str, is_anywhere: bool = False) -> list[str]:
+    recording = recording_of(root / "r", {1: log.format(root)}, is_anywhere=is_anywhere)
+    return [file.source_file for file in find_log_files(recording)]
 
 
-@pytest.mark.parametrize("log", ["../logs/a.log", "../logs", "{0}/logs/a.log", "x/../../logs/*"])
-def test_a_manifest_names_logs_of_its_folder_unless_the_user_allows_others(
-    tmp_path: Path, log: str
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("node-1/kafka-request.log", ROTATED[:1]),
+        ("node-1/kafka-request.log*", ROTATED),
+        ("node-1", ROTATED),
+        ("*/*.log", ["logs/a.log", ROTATED[0], "node-1/server.log"]),
+        ("{0}/r/node-1/kafka*", ROTATED),
+        ("near.log", ["near.log"]),
+        ("logs/round/logs/round/near.log", ["logs/round/logs/round/near.log"]),
+        ("**/a.log", ["logs/a.log"]),
+    ],
+)
+def test_a_name_is_one_file_a_glob_many_and_a_folder_kafkas_own(
+    root: Path, log: str, expected: list[str]
 ) -> None:
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "a.log").write_bytes(b"")
-    recording = recording_of(tmp_path / "recording", {1: log.format(tmp_path)}, is_anywhere=False)
-    (tmp_path / "recording" / "x").mkdir(parents=True)
-    with pytest.raises(UserError, match=LEADS_OUT):
-        find_log_files(recording)
-    allowed = recording_of(tmp_path / "recording", {1: log.format(tmp_path)})
-    assert [Path(file.path) for file in find_log_files(allowed)] == [tmp_path / "logs" / "a.log"]
+    assert names(root, log) == expected
 
 
-def test_links_lead_no_further_than_names(tmp_path: Path) -> None:
-    folder = tmp_path / "recording"
-    (folder / "logs").mkdir(parents=True)
-    (folder / "logs" / "a.log").write_bytes(b"")
-    (folder / "near.log").symlink_to("logs/a.log")
-    (tmp_path / "passwd").write_bytes(b"")
-    (folder / "far.log").symlink_to(tmp_path / "passwd")
-    (folder / "out").symlink_to(tmp_path)
-    (folder / "loop").symlink_to("loop")
-    (folder / "logs" / "round").symlink_to("..")
-
-    def found(log: str, is_anywhere: bool = False) -> list[str]:
-        recording = recording_of(folder, {1: log}, is_anywhere=is_anywhere)
-        return [file.source_file for file in find_log_files(recording)]
-
-    assert found("near.log") == ["near.log"]
-    assert found("logs/round/logs/round/near.log") == ["logs/round/logs/round/near.log"]
-    assert found("**/a.log") == ["logs/a.log"]
-    for log in ("far.log", "f*", "out/passwd", "out/p*"):
-        with pytest.raises(UserError, match=LEADS_OUT):
-            found(log)
-        assert len(found(log, is_anywhere=True)) == 1
-    with pytest.raises(UserError, match="nothing there matches 'loop'"):
-        found("loop")
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        ("../elsewhere/deep/a.log", "../elsewhere/deep/a.log"),
+        ("../elsewhere/deep", "../elsewhere/deep/a.log"),
+        ("{0}/elsewhere/deep/a.log", "a.log"),
+        ("{0}/elsewhere/*/a.log", "deep/a.log"),
+        ("node-1/../../elsewhere/deep/*", "node-1/../../elsewhere/deep/a.log"),
+        ("far.log", "far.log"),
+        ("fa*", "far.log"),
+        ("out/passwd", "out/passwd"),
+        ("out/p*", "out/passwd"),
+    ],
+)
+def test_a_manifest_names_logs_of_its_folder_unless_the_user_allows_others(
+    root: Path, log: str, name: str
+) -> None:
+    """Links lead no further than names; absolute names begin below what was named."""
+    leads_out = r"leads out of the recording's folder to .*: .* --allow-outside"
+    with pytest.raises(UserError, match=leads_out):
+        names(root, log)
+    assert names(root, log, is_anywhere=True) == [name]
 
 
 @pytest.mark.parametrize(
@@ -142,26 +132,25 @@ def test_links_lead_no_further_than_names(tmp_path: Path) -> None:
             (log, f"no log: this is no regular file matches '{log}'")
             for log in ("pipe", "socket", "/dev/zero", "/dev/null")
         ),
+        ("gone*", r"node 1 of recording 'r' has no log: nothing there matches 'gone\*'"),
         ("*t", "no log: nothing there"),
+        ("loop", "nothing there matches 'loop'"),
         ("/proc/self/environ", "is no file of a disk"),
         ("/proc/self/root/proc/version", "is no file of a disk"),
         ("x" * 300, "cannot be read .*File name too long"),
         ("**x", "cannot be read .*Invalid pattern"),
         ("\udcff.log", "has a name that is no UTF-8"),
-        ("a.log", r"a\.log' of node 1 .* may not be read by this user"),
+        ("closed.log", r"closed\.log' of node 1 .* may not be read by this user"),
     ],
 )
-def test_what_cannot_be_opened_is_one_sentence(
-    tmp_path: Path, log: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("\udcff.log", "a.log"):
-        (tmp_path / name).write_bytes(b"")
-    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "a.log")  # not even root
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(tmp_path / "socket"))
-        with pytest.raises(UserError, match=message):
-            find_log_files(recording_of(tmp_path, {1: log}))
+def test_what_cannot_be_opened_is_one_sentence(root: Path, log: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        names(root, log, is_anywhere=True)
+
+
+def test_a_log_of_two_nodes_is_named(root: Path) -> None:
+    with pytest.raises(UserError, match=r"a\.log .* of node 1 and of node 2"):
+        find_log_files(recording_of(root / "r" / "logs", {1: "a.log", 2: "*.log"}))
 
 
 # --- bytes and lines
@@ -305,18 +294,6 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     file = LogFile("r", 1, "UTC", path.name, str(path))
     known = {content(before), content(b"other\n"), content(LINES[0])}
     return survey(file, SurveySettings(100, final), {("r", 1): known})
-
-
-def test_half_a_last_line_is_left_unless_the_file_is_final(tmp_path: Path) -> None:
-    before, half = b"".join(LINES[:5]), LINES[5][:40]
-    path = tmp_path / "a.log"
-    found = grown(path, before[:-1], before + half)
-    assert (found.lines, found.left_bytes, found.end) == (1 - 1, 40, len(before))
-    (note,) = notes_of([found])
-    assert "its last 40 bytes are left for a later run" in note
-    assert grown(path, before, before + half).is_known
-    last = grown(path, before, before + half, final=True)
-    assert (last.first_byte, last.lines, last.left_bytes) == (len(before), 1, 0)
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
@@ -470,6 +447,6 @@ def test_a_log_that_was_rotated_a_moment_ago_stops_nothing(tmp_path: Path) -> No
     assert check(tmp_path, logs, final=False) == check(tmp_path, logs, ingested=[read]) == empty
     assert check(tmp_path, logs) == empty
     (begun,) = check(tmp_path, {1: line("20:00:00"), 2: line("20:00:00")[:30]}, final=False)
-    assert begun.startswith("2.log ")
+    assert begun.startswith("2.log does not end with a line end: its last 30 bytes are left for a")
     refused = check(tmp_path, {1: one, 2: b"hello\n"}, final=False)
     assert "holds lines of other loggers" in refused[0]

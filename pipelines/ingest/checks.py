@@ -1,23 +1,30 @@
-"""Does a survey look like one whole recording? Wrong time zones and missing halves stop here.
+"""Says what is wrong with logs: what stops a run, and what it and a plan warn of.
 
 A node whose stamps are read in the wrong zone lies hours beside the others; replayed, it would give
-numbers that look real. So nodes must have logged at the same time.
+numbers that look real. So nodes must have logged at the same time. Lines that give no request are
+named for what they are, instead of advice that does not fit them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_of, read_spans
+from kip_replay.pipelines.ingest.line_accounting import (
+    Counts,
+    FileKey,
+    file_key,
+    file_of,
+    read_spans,
+)
+from kip_replay.pipelines.ingest.parse_task import Parsed, Span, Unread
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, span_us
-from kip_replay.pipelines.ingest.unread import what_they_are
 from kip_replay.pipelines.ingest.whose_log import same_contents
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
-
-Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
+from kip_replay.replay.kafka.request_log import Reason
 
 _MINUTE_US = 60_000_000
+_SHOWN_CHARACTERS, _LOGGERS_SHOWN = 120, 3
 #: Lines are written in the order of completion, within some of this.
 _OUT_OF_ORDER_US = 1_000_000
 #: Zones differ by half and whole hours (a few by quarters), from UTC-12 to UTC+14.
@@ -116,14 +123,13 @@ def some(names: Iterable[str], most: int = 3) -> str:
 
 def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:
     names = some(file.file.source_file for file in files)
-    others: Counter[str] = sum((Counter(file.others) for file in files), Counter())
-    wrong = "is empty"
+    log = f"the log of node {node_id} of recording {recording.name!r} ({names})"
     if damages := [file.damage for file in files if file.damage]:
-        wrong = damages[0]
-    elif any(file.end + file.left_bytes for file in files):
-        wrong = f"holds {what_they_are(others)}"
+        return f"{log} {damages[0]}"
+    others: Counter[str] = sum((Counter(file.others) for file in files), Counter())
+    is_empty = not any(file.end + file.left_bytes for file in files)
     return (
-        f"the log of node {node_id} of recording {recording.name!r} ({names}) {wrong}: set "
+        f"{log} {'is empty' if is_empty else f'holds {what_they_are(others)}'}: set "
         "kafka.request.logger to DEBUG on that node, or correct its 'log' in the manifest or --node"
     )
 
@@ -188,3 +194,56 @@ def shown_span(span: Span) -> str:
     """To the minute, in UTC."""
     first, last = (moment(us) for us in span)
     return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
+
+
+# --- lines that are no requests
+
+
+def what_they_are(loggers: Mapping[str, int]) -> str:
+    """Lines of other loggers, the most frequent ones by name."""
+    if not loggers:
+        return "no line of kafka.request.logger at DEBUG"
+    most = Counter(loggers).most_common(_LOGGERS_SHOWN)
+    named = ", ".join(f"{name} ({count:,})" for name, count in most)
+    more = ", ..." if len(loggers) > _LOGGERS_SHOWN else ""
+    return f"lines of other loggers ({named}{more}) and none of kafka.request.logger at DEBUG"
+
+
+def unread_lines(parsed: Sequence[Parsed], recording: str) -> list[str]:
+    """For each reason the first line of a recording that cannot be read, as far as it is kept."""
+    first: dict[str, Unread] = {}
+    unread = [(name, line) for of in parsed for (name, _), line in of.unread.items()]
+    for line in (line for name, line in unread if name == recording):
+        first[line.reason] = min(first.get(line.reason, line), line)
+    return [_unread_sentence(line) for _, line in sorted(first.items())]
+
+
+def _unread_sentence(line: Unread) -> str:
+    """Names a line, why it cannot be read, and its beginning, without what terminals obey."""
+    why = Reason[line.reason].value + (f" ({line.detail})" if line.detail else "")
+    begin = f" It begins: {ascii(line.text[:_SHOWN_CHARACTERS])[1:-1]}" if line.text else ""
+    return f"{line.source_file} line {line.line_number:,} ({line.reason}): {why}{begin}"
+
+
+def unreadable(
+    parsed: Sequence[Parsed], counts: Mapping[FileKey, Counts], known: Collection[str] = ()
+) -> Iterator[str]:
+    """Yields a sentence per recording not ``known`` of whose lines not one is a request."""
+    for recording in sorted({name for name, _, _ in counts}.difference(known)):
+        total = sum((c for (name, *_), c in counts.items() if name == recording), Counts())
+        loggers = Counter[str]()
+        for of in parsed:
+            loggers.update({name: n for (r, name), n in of.loggers.items() if r == recording})
+        if total.requests + total.repeated or not (total.lines or total.outside):
+            continue
+        if total.outside:
+            yield (
+                f"none of the {total.outside:,} requests of recording {recording!r} was completed "
+                "in that time: correct --from and --until, or the time zone"
+            )
+            continue
+        lines = "; ".join(unread_lines(parsed, recording)) or f"they are {what_they_are(loggers)}"
+        yield (
+            f"of {total.lines:,} lines of recording {recording!r} none can be read as a request, "
+            f"so nothing was written: {lines}"
+        )
