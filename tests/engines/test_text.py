@@ -20,12 +20,26 @@ def test_values_become_literals() -> None:
     )
 
 
-def test_parts_and_macros_are_read_with_a_text() -> None:
-    part = Text("CREATE TEMP MACRO twice(x) AS x + x;\nSELECT twice(node_id) AS n FROM requests")
-    text = Text("SELECT n FROM part JOIN fetches ON TRUE", {"part": part})
-    assert text.names == {"part", "fetches", "requests"}
-    assert text.macros == ["CREATE TEMP MACRO twice(x) AS x + x;\n"]
-    assert spark_sql(text).startswith("WITH part AS (SELECT node_id + node_id AS n FROM requests)")
+def test_parts_and_macros_are_read_with_a_text_once() -> None:
+    macro = "CREATE TEMP MACRO twice(x) AS x + x;\n"
+    ids = Text(f"{macro}SELECT twice(node_id) AS n FROM requests")
+    least = Text(f"{macro}-- FROM produces\nSELECT twice(min(n)) AS n FROM ids", {"ids": ids})
+    text = Text(
+        "WITH topics AS (SELECT n FROM least, ids) SELECT n FROM topics JOIN fetches ON TRUE",
+        {"least": least, "ids": ids, "brokers": Text("SELECT 1")},
+    )
+    assert text.names == {"fetches", "requests"}
+    assert text.macros == [macro]
+    assert spark_sql(text).startswith(
+        "WITH ids AS (SELECT node_id + node_id AS n FROM requests), "
+        "least AS (SELECT MIN(n) + MIN(n) AS n FROM ids) SELECT * FROM (WITH topics"
+    )
+
+
+def test_two_texts_of_one_name_are_refused() -> None:
+    one, other = (Text("SELECT * FROM ids", {"ids": Text(f"SELECT {n} AS n")}) for n in (1, 2))
+    with pytest.raises(AssertionError, match="two texts ids"):
+        Text("FROM one, other", {"one": one, "other": other}).sql  # noqa: B018
 
 
 @pytest.mark.parametrize(
