@@ -10,6 +10,7 @@ from kip_replay.pipelines.engines.translation import spark_sql
 from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.steps import Covered
 
 
 def test_values_become_literals() -> None:
@@ -96,5 +97,5 @@ def test_every_text_of_a_rule_can_be_translated(steps) -> None:  # type: ignore[
     limits = read_config(None, [])[steps.name]
     views = {file.stem for file in (conf_dir() / "views").glob("*.sql")}
     for file in (each for each in steps.folder.glob("*.sql") if each.stem not in views):
-        values = {**Increment(1, 2).values, **limits, "until_us": 2}
+        values = {**Increment(1, Covered(identity="", until_us=2)).values, **limits, "until_us": 2}
         assert spark_sql(steps.text(file.stem, **values))
