@@ -40,7 +40,7 @@ def test_parts_and_macros_are_read_with_a_text_once() -> None:
 def test_two_texts_of_one_name_are_refused() -> None:
     one, other = (Text("SELECT * FROM ids", {"ids": Text(f"SELECT {n} AS n")}) for n in (1, 2))
     with pytest.raises(AssertionError, match="two texts ids"):
-        Text("FROM one, other", {"one": one, "other": other}).sql  # noqa: B018
+        spark_sql(Text("FROM one, other", {"one": one, "other": other}))
 
 
 @pytest.mark.parametrize(
