@@ -1,5 +1,5 @@
--- Lines of files beside rejected ones that stand between them. Where a log grows, rejected_lines are
--- those of the last readings.
+-- Lines with rejected ones between them. Where a log grows, rejected_lines are those of the last
+-- readings.
 SELECT recording, node_id, least(after_at, completed_at) AS after_at,
     greatest(after_at, completed_at) AS before_at, last_request_id, request_id AS next_request_id,
     NULL AS lines_missing, 'rejected_line' AS evidence
