@@ -66,9 +66,14 @@ class Text:
     ) -> "Text":
         """Reads the text of a file, and its parts, which may read one another."""
         texts: dict[str, Text] = {}
-        for name, part in parts.items():
-            texts[name] = part if isinstance(part, Text) else cls(_read(part, values), texts)
-        return cls(_read(file, values), texts)
+
+        def read(part: Path | Text) -> Text:
+            if isinstance(part, Text):
+                return part
+            return cls(bound(part.read_text(encoding="utf-8"), values), texts)
+
+        texts |= {name: read(part) for name, part in parts.items()}
+        return read(file)
 
     @cached_property
     def parts_read(self) -> Mapping[str, "Text"]:
@@ -95,18 +100,9 @@ class Text:
     @property
     def sql(self) -> str:
         """The query without macros, the parts in one WITH in front."""
-        query, *parts = (
-            MACRO.sub("", text.query).strip() for text in (self, *self.parts_read.values())
-        )
-        if not parts:
-            return query
-        named = zip(self.parts_read, parts, strict=True)
-        parts_sql = ", ".join(f"{name} AS ({part})" for name, part in named)
-        return f"WITH {parts_sql} SELECT * FROM ({query})"
-
-
-def _read(file: Path, values: Mapping[str, object]) -> str:
-    return bound(file.read_text(encoding="utf-8"), values)
+        query, *parts = (MACRO.sub("", t.query).strip() for t in (self, *self.parts_read.values()))
+        named = (f"{name} AS ({part})" for name, part in zip(self.parts_read, parts, strict=True))
+        return f"WITH {', '.join(named)} SELECT * FROM ({query})" if parts else query
 
 
 def bound(query: str, values: Mapping[str, object]) -> str:
