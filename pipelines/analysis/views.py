@@ -72,8 +72,7 @@ def read_view(path: Path, limits: Mapping[str, float] = NO_PARTS) -> View:
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
     columns = {name: comment for name, _, comment in pairs}
     query = bound(match[3].strip(), limits)
-    parts = {name: part for name, part in _parts(path.stem).items() if name in Text(query).names}
-    return View(path.stem, match[1], columns, Text(query, parts).sql)
+    return View(path.stem, match[1], columns, Text(query, _parts(path.stem)).sql)
 
 
 def _parts(view: str) -> dict[str, Text]:

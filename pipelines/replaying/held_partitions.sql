@@ -14,13 +14,13 @@ WITH begun AS (
         SELECT recording, node_id, min(completed_at) AS began_at FROM requests
         GROUP BY recording, node_id) AS logs
     SEMI JOIN (SELECT recording, node_id FROM broker_heartbeats WHERE error_code = 0) AS active
-    ON active.recording = logs.recording AND active.node_id = logs.node_id
+    USING (recording, node_id)
     GROUP BY recording
 ),
 stated AS (
-    SELECT m.recording, began_us, request_id, node_id, unix_micros(built_at) AS stated_us, topic,
+    SELECT recording, began_us, request_id, node_id, unix_micros(built_at) AS stated_us, topic,
         topic_id, partition, leader_id, leader_epoch, replicas, array_sort(isr) AS isr
-    FROM isr_changes AS m JOIN begun ON begun.recording = m.recording
+    FROM isr_changes JOIN begun USING (recording)
     WHERE source = 'METADATA' AND error_code = 0 AND unix_micros(built_at) >= began_us
         AND unix_micros(built_at) < began_us + $evidence_us
 ),
@@ -53,11 +53,11 @@ deleted AS (
     GROUP BY ALL
 ),
 elected AS (
-    SELECT requests.recording, min(unix_micros(received_at)) AS elected_us
-    FROM requests JOIN begun ON begun.recording = requests.recording
+    SELECT recording, min(unix_micros(received_at)) AS elected_us
+    FROM requests JOIN begun USING (recording)
     WHERE api_name IN ('ELECT_LEADERS', 'ALTER_PARTITION_REASSIGNMENTS', 'BROKER_REGISTRATION')
         AND unix_micros(completed_at) >= began_us
-    GROUP BY requests.recording
+    GROUP BY recording
 ),
 outside AS (
     SELECT DISTINCT recording, began_us, stated_us, replica
@@ -80,14 +80,13 @@ heard AS (
     GROUP BY o.recording, o.stated_us, o.replica
 ),
 left_out AS (
-    SELECT e.recording, e.topic, e.partition,
+    SELECT recording, topic, partition,
         bool_or(heartbeats > 0 AND has_left AND NOT began_fenced) AS has_left,
         bool_or(heartbeats = 0) AS is_silent
     FROM (SELECT *, explode(replicas) AS replica FROM evidence) AS e
-    JOIN heard AS h
-    ON h.recording = e.recording AND h.stated_us = e.stated_us AND h.replica = e.replica
-    WHERE NOT array_contains(e.isr, e.replica)
-    GROUP BY e.recording, e.topic, e.partition
+    JOIN heard USING (recording, stated_us, replica)
+    WHERE NOT array_contains(isr, replica)
+    GROUP BY recording, topic, partition
 ),
 -- The first line that has a topic's min.insync.replicas: if it describes it, nothing had changed it.
 configured AS (
@@ -104,15 +103,14 @@ held AS (
         began_us + CASE WHEN is_silent THEN $fenced_us ELSE 0 END AS held_us, e.stated_us,
         node_id, request_id, CASE WHEN operation = 'describe' AND described_us < began_us
             + $evidence_us THEN min_insync_replicas END AS min_insync_replicas
-    FROM evidence AS e LEFT JOIN left_out AS o
-    ON o.recording = e.recording AND o.topic = e.topic AND o.partition = e.partition
+    FROM evidence AS e LEFT JOIN left_out USING (recording, topic, partition)
+    LEFT JOIN configured USING (recording, topic)
     LEFT JOIN altered AS a
     ON a.recording = e.recording AND a.topic = e.topic AND a.partition = e.partition
         AND altered_us >= began_us AND altered_us <= e.stated_us
     LEFT JOIN deleted AS d
     ON d.recording = e.recording AND (d.topic = e.topic OR d.topic = e.topic_id)
         AND deleted_us >= began_us AND deleted_us <= e.stated_us
-    LEFT JOIN configured AS c ON c.recording = e.recording AND c.topic = e.topic
     LEFT JOIN elected ON elected.recording = e.recording AND elected_us <= e.stated_us
     WHERE deleted_us IS NULL AND elected_us IS NULL
 )

@@ -24,15 +24,14 @@ first_seen AS (
     SELECT * FROM (
         SELECT s.*, row_number() OVER (
             PARTITION BY s.recording, s.node_id, s.session_id ORDER BY at_us, request_id) AS number
-        FROM sent AS s ANTI JOIN opened AS o
-        ON o.recording = s.recording AND o.node_id = s.node_id AND o.session_id = s.session_id
+        FROM sent AS s ANTI JOIN opened USING (recording, node_id, session_id)
         WHERE s.session_id <> 0 AND s.session_epoch > 0)
     WHERE number = 1
 ),
-fetchers AS (
-    SELECT recording, node_id, replica_id,
-        CASE WHEN replica_id >= 0 THEN count(DISTINCT client_id) ELSE 1 END AS fetchers
-    FROM sent GROUP BY recording, node_id, replica_id
+-- Consumers, and followers with one fetcher.
+alone AS (
+    SELECT recording, node_id, replica_id FROM sent GROUP BY recording, node_id, replica_id
+    HAVING replica_id < 0 OR count(DISTINCT client_id) = 1
 ),
 listings AS (
     SELECT DISTINCT b.recording, b.request_id, unix_micros(b.built_at) AS stated_us
@@ -46,12 +45,10 @@ older AS (
             l.request_id AS listing_id, l.stated_us, row_number() OVER (
                 PARTITION BY f.recording, f.node_id, f.session_id
                 ORDER BY l.stated_us, l.request_id) AS number
-        FROM first_seen AS f JOIN listings AS l
+        FROM first_seen AS f SEMI JOIN alone USING (recording, node_id, replica_id)
+        JOIN listings AS l
         ON l.recording = f.recording AND l.stated_us >= f.at_us
-            AND l.stated_us < f.at_us + $evidence_us
-        JOIN fetchers AS n
-        ON n.recording = f.recording AND n.node_id = f.node_id AND n.replica_id = f.replica_id
-            AND n.fetchers = 1)
+            AND l.stated_us < f.at_us + $evidence_us)
     WHERE number = 1
 ),
 -- Where a broker may have left meanwhile, another one may lead since.
@@ -110,9 +107,9 @@ moved AS (
         AND f.at_us < o.stated_us
 ),
 of_followers AS (
-    SELECT n.* FROM named AS n ANTI JOIN moved AS m
-    ON m.recording = n.recording AND m.node_id = n.node_id AND m.session_id = n.session_id
-        AND m.topic = n.topic AND m.partition = n.partition AND NOT m.is_gone
+    SELECT recording, node_id, session_id, topic, topic_id, partition
+    FROM named ANTI JOIN (SELECT * FROM moved WHERE NOT is_gone) AS elsewhere
+    USING (recording, node_id, session_id, topic, partition)
     UNION
     SELECT recording, node_id, session_id, topic, topic_id, partition FROM moved WHERE is_gone
 ),
@@ -123,10 +120,9 @@ consumed AS (
                 'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition}), []),
             coalesce(list_transform(s.response_partitions, lambda p: {
                 'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition}), [])) AS listed
-    FROM older AS o JOIN fetches AS s
-    ON s.recording = o.recording AND s.node_id = o.node_id AND s.session_id = o.session_id
-        AND unix_micros(s.dequeued_at) <= o.stated_us
+    FROM older AS o JOIN fetches AS s USING (recording, node_id, session_id)
     WHERE o.replica_id = -1 AND coalesce(o.rack_id, '') = ''
+        AND unix_micros(s.dequeued_at) <= o.stated_us
 ),
 steady AS (
     SELECT recording, node_id, session_id FROM consumed GROUP BY recording, node_id, session_id
@@ -145,8 +141,7 @@ candidates AS (
             a.partitions, row_number() OVER (
                 PARTITION BY o.recording, o.node_id, o.session_id, a.group_id, a.member_id
                 ORDER BY a.built_at, a.request_id) AS number
-        FROM older AS o JOIN steady AS s
-        ON s.recording = o.recording AND s.node_id = o.node_id AND s.session_id = o.session_id
+        FROM older AS o SEMI JOIN steady USING (recording, node_id, session_id)
         JOIN group_assignments AS a
         ON a.recording = o.recording AND a.client_id = o.client_id
             AND a.client_host = host_of(o.connection) AND unix_micros(a.built_at) >= o.at_us
@@ -161,32 +156,23 @@ assigned AS (
         AND m.partition = c.p.partition AND (m.topic = c.p.topic OR m.topic_id = c.p.topic_id)
 ),
 refuted AS (
-    SELECT DISTINCT c.recording, c.node_id, c.session_id, c.group_id, c.member_id
-    FROM candidates AS c JOIN consumed_partitions AS p
-    ON p.recording = c.recording AND p.node_id = c.node_id AND p.session_id = c.session_id
-    LEFT JOIN assigned AS a
-    ON a.recording = c.recording AND a.node_id = c.node_id AND a.session_id = c.session_id
-        AND a.group_id = c.group_id AND a.member_id = c.member_id AND a.topic = p.topic
-        AND a.partition = p.partition
-    WHERE a.topic IS NULL
+    SELECT DISTINCT recording, node_id, session_id, group_id, member_id
+    FROM candidates JOIN consumed_partitions USING (recording, node_id, session_id)
+    ANTI JOIN assigned
+    USING (recording, node_id, session_id, group_id, member_id, topic, partition)
 ),
 -- The only member that is left of each session, or the first of several that have the same.
 consumers AS (
-    SELECT c.recording, c.node_id, c.session_id, min(c.group_id) AS group_id,
-        min_by(c.member_id, (c.group_id, c.member_id)) AS member_id
-    FROM candidates AS c ANTI JOIN refuted AS r
-    ON r.recording = c.recording AND r.node_id = c.node_id AND r.session_id = c.session_id
-        AND r.group_id = c.group_id AND r.member_id = c.member_id
-    GROUP BY c.recording, c.node_id, c.session_id
-    HAVING count(DISTINCT array_sort(c.partitions)) = 1
+    SELECT recording, node_id, session_id, min(group_id) AS group_id,
+        min_by(member_id, (group_id, member_id)) AS member_id
+    FROM candidates ANTI JOIN refuted USING (recording, node_id, session_id, group_id, member_id)
+    GROUP BY recording, node_id, session_id HAVING count(DISTINCT array_sort(partitions)) = 1
 ),
 members AS (
     SELECT * FROM of_followers
     UNION ALL
-    SELECT a.recording, a.node_id, a.session_id, a.topic, a.topic_id, a.partition
-    FROM assigned AS a SEMI JOIN consumers AS c
-    ON c.recording = a.recording AND c.node_id = a.node_id AND c.session_id = a.session_id
-        AND c.group_id = a.group_id AND c.member_id = a.member_id
+    SELECT recording, node_id, session_id, topic, topic_id, partition
+    FROM assigned SEMI JOIN consumers USING (recording, node_id, session_id, group_id, member_id)
 )
 SELECT o.recording, o.node_id, o.session_id, any_value(o.session_epoch) AS session_epoch,
     any_value(o.api_version) AS api_version, any_value(o.client_id) AS client_id,
@@ -197,9 +183,8 @@ SELECT o.recording, o.node_id, o.session_id, any_value(o.session_epoch) AS sessi
     timestamp_micros(any_value(o.at_us)) AS held_from,
     timestamp_micros(any_value(o.stated_us)) AS stated_at, any_value(o.request_id) AS request_id,
     any_value(o.listing_id) AS evidence_request_id
-FROM older AS o JOIN members AS m
-ON m.recording = o.recording AND m.node_id = o.node_id AND m.session_id = o.session_id
-ANTI JOIN left_since AS l ON l.recording = o.recording AND l.listing_id = o.listing_id
+FROM older AS o JOIN members AS m USING (recording, node_id, session_id)
+ANTI JOIN left_since USING (recording, listing_id)
 LEFT JOIN created AS c
 ON c.recording = m.recording AND c.topic = m.topic AND c.created_us >= o.at_us
     AND c.created_us < o.stated_us + 1000000

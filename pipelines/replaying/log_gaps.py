@@ -1,7 +1,8 @@
 """Gaps in the logs of recordings: found before anything is replayed, and kept in ``log_gaps``.
 
-``log_gaps.sql`` says what shows a gap. While a recording grows, it looks only at lines that came
-since, and those shortly before; when it is closed, at all of them once more.
+A text of ``gaps/`` for each kind of evidence says what shows a gap. While a recording grows, they
+look only at lines that came since, and those shortly before; when it is closed, at all of them once
+more.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,14 +31,15 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, LOG_TABLES, REJECTED_LINES
 
-_SQL = Path(__file__).with_name("log_gaps.sql")
+_PARTS = {file.stem: file for file in Path(__file__).with_name("gaps").glob("*.sql")}
+_SQL = _PARTS["log_gaps"]
 STEP = Step(
     name="log_gaps",
     kind=Kind.BY_TIME,
     reads=LOG_TABLES,
     writes=(LOG_GAPS,),
     modules=(__name__,),
-    texts=(_SQL,),
+    texts=tuple(_PARTS.values()),
 )
 _BEGINNING = moment(0)
 _node = itemgetter("recording", "node_id")
@@ -101,7 +103,7 @@ def gaps_in(
 
     ``inputs``: what is read in place of tables.
     """
-    text = Text.read(_SQL, since_at=since_at, is_final=is_final)
+    text = Text.read(_SQL, _PARTS, since_at=since_at, is_final=is_final)
     rows = engine.rows(text, voters, {"voters": voters_table(voters), **inputs})
     return list(rows.to_pylist())
 

@@ -99,8 +99,7 @@ uncertain AS (
     SELECT g.recording, g.node_id, 'own log' AS what, -1 AS broker_id,
         after_us AS from_us, after_us AS shown_us, before_us + $lag_us_max AS until_us,
         g.node_id AS gap_node_id, CAST(NULL AS VARCHAR) AS evidence_request_id
-    FROM gaps AS g SEMI JOIN leaders
-    ON leaders.recording = g.recording AND leaders.node_id = g.node_id
+    FROM gaps AS g SEMI JOIN leaders USING (recording, node_id)
     WHERE NOT begins_late
     UNION ALL
     SELECT h.recording, l.node_id, 'metadata log', -1, from_us, from_us,

@@ -10,6 +10,7 @@ from kip_replay.pipelines.engines.translation import spark_sql
 from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.steps import Covered
 
 
 def test_values_become_literals() -> None:
@@ -20,12 +21,26 @@ def test_values_become_literals() -> None:
     )
 
 
-def test_parts_and_macros_are_read_with_a_text() -> None:
-    part = Text("CREATE TEMP MACRO twice(x) AS x + x;\nSELECT twice(node_id) AS n FROM requests")
-    text = Text("SELECT n FROM part JOIN fetches ON TRUE", {"part": part})
-    assert text.names == {"part", "fetches", "requests"}
-    assert text.macros == ["CREATE TEMP MACRO twice(x) AS x + x;\n"]
-    assert spark_sql(text).startswith("WITH part AS (SELECT node_id + node_id AS n FROM requests)")
+def test_parts_and_macros_are_read_with_a_text_once() -> None:
+    macro = "CREATE TEMP MACRO twice(x) AS x + x;\n"
+    ids = Text(f"{macro}SELECT twice(node_id) AS n FROM requests")
+    least = Text(f"{macro}-- FROM produces\nSELECT twice(min(n)) AS n FROM ids", {"ids": ids})
+    text = Text(
+        "WITH topics AS (SELECT n FROM least, ids) SELECT n FROM topics JOIN fetches ON TRUE",
+        {"least": least, "ids": ids, "brokers": Text("SELECT 1")},
+    )
+    assert text.names == {"fetches", "requests"}
+    assert text.macros == [macro]
+    assert spark_sql(text).startswith(
+        "WITH ids AS (SELECT node_id + node_id AS n FROM requests), "
+        "least AS (SELECT MIN(n) + MIN(n) AS n FROM ids) SELECT * FROM (WITH topics"
+    )
+
+
+def test_two_texts_of_one_name_are_refused() -> None:
+    one, other = (Text("SELECT * FROM ids", {"ids": Text(f"SELECT {n} AS n")}) for n in (1, 2))
+    with pytest.raises(AssertionError, match="two texts ids"):
+        spark_sql(Text("FROM one, other", {"one": one, "other": other}))
 
 
 @pytest.mark.parametrize(
@@ -82,5 +97,5 @@ def test_every_text_of_a_rule_can_be_translated(steps) -> None:  # type: ignore[
     limits = read_config(None, [])[steps.name]
     views = {file.stem for file in (conf_dir() / "views").glob("*.sql")}
     for file in (each for each in steps.folder.glob("*.sql") if each.stem not in views):
-        values = {**Increment(1, 2).values, **limits, "until_us": 2}
+        values = {**Increment(1, Covered(identity="", until_us=2)).values, **limits, "until_us": 2}
         assert spark_sql(steps.text(file.stem, **values))
