@@ -114,31 +114,18 @@ class Headline(msgspec.Struct, forbid_unknown_fields=True):
 class Shown(msgspec.Struct, forbid_unknown_fields=True):
     """A part of the page: a mark of pipelines/report/marks.py and the query of its rows."""
 
-    mark: str
+    mark: Literal["table", "lines"]
     name: str
     query: str
     note: str | None = None
     x: str | None = None
     y: str | None = None
-    unit: str | None = None
     x_scale: str | None = None
     y_scale: str | None = None
     elbow: str | None = None
     columns: list[str] = []
     filters: list[str] = []
     sentences: dict[str, str] = {}
-    is_rate: bool = False
-    is_first: bool = False
-
-
-class TimeLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A view over time."""
-
-    name: str
-    view: str
-    note: str | None = None
-    where: str | None = None
-    figures: dict[str, str] = {}
     is_rate: bool = False
 
 
@@ -152,12 +139,9 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     released: str | None = None
     proposal: str | None = None
     link: str | None = None
-    #: What to paste where the advice is to do it, and what is to be done with it.
+    #: What to paste where the advice is to do it.
     paste: str | None = None
-    then: str | None = None
-    at_risk: str | None = None
     #: The tables that figures are of, in words, and what their rows are.
-    outcomes_in: str
     outcomes: dict[str, str]
     #: Sentences by the code of a decision's reason.
     reasons: dict[str, str]
@@ -173,7 +157,6 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     thresholds: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]] = {}
     words: dict[str, str] = {}
     show: list[Shown] = []
-    timelines: list[TimeLine] = []
 
     def __post_init__(self) -> None:
         if (self.released is None) == (self.proposal is None):
