@@ -55,11 +55,11 @@ def _plain(value: object) -> object:
     return int(value) if isinstance(value, Decimal) and value == int(value) else value
 
 
-def grouped(found: Iterable[Row], column: str = "recording") -> dict[str, list[Row]]:
-    """Rows by the value of a column."""
+def grouped(found: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows by recording."""
     by: dict[str, list[Row]] = defaultdict(list)
     for row in found:
-        by[row[column]].append(row)
+        by[row["recording"]].append(row)
     return by
 
 

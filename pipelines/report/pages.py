@@ -85,7 +85,6 @@ def read_pages(
             read |= {"headlines": decided[0].to_pylist(), "decisions": decided[1].to_pylist()}
         read["headlines"].sort(key=itemgetter("place"))
         by_recording = {name: marks.grouped(rows) for name, rows in read.items()}
-        by_recording["checks"] = marks.grouped(read["checks"], "recorded_in")
         if is_drawn:
             database.execute(EVENTS_OF_ALL)
         pages = []
