@@ -7,7 +7,7 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import accuracy_rows, figure, measure_name
+from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
@@ -36,10 +36,9 @@ PARSER = JobParser(
 )
 for _name in ("before", "after"):
     PARSER.add_argument(_name, nargs="?", metavar=_name.upper(), help="name of a recording")
-PARSER.add_argument("--all", action="store_true", help="print every figure, with its baseline")
+PARSER.add_argument("--all", action="store_true", help="print every figure")
 #: Figures of a rule without ``--all``: four rules and three other lines make ten.
 _FIGURES_OF_RULE = 2
-_FIGURES = ("baseline", "predicted", "recorded", "error")
 
 
 def work(job: Job) -> Exit:
@@ -69,44 +68,38 @@ def work(job: Job) -> Exit:
 def _compare(warehouse: Warehouse, before: str, after: str, is_all: bool) -> None:
     rows = accuracy_rows(warehouse, [before], [after])
     say(f"{after} predicted from {before}: {sentence(rows)}")
-    if is_all:
-        lines = [("rule", "variant", "figure", *_FIGURES, "", ""), *map(_cells, rows)]
-        say(*in_columns(lines, right={3, 4, 5, 6}))
-        return
-    head = ("", "", "predicted", "recorded", f"(of {len(rows)} figures, --all has the others)")
-    lines = [line for steps in RULES for line in _main_figures(steps.name, rows)]
-    say(*in_columns([head, *lines], right={2, 3}))
+    most = None if is_all else _FIGURES_OF_RULE
+    lines = [line for steps in RULES for line in _figures(steps.name, rows, most)]
+    note = "" if is_all else f"(of {len(rows)} figures, --all has the others)"
+    say(*in_columns([("", "", "predicted", "recorded", note), *lines], right={2, 3}))
 
 
-def _cells(row: Mapping[str, Any]) -> Sequence[str]:
-    judged = ""
-    if row["tolerance"] is not None:
-        judged = f"{'within' if row['passed'] else 'MORE THAN'} {row['tolerance']:.3g}"
-    unknown = f"unknown: {row['unknown_count']}" if row["unknown_count"] else ""
-    little = "" if row["is_enough"] else "little data"
-    figures = (figure(row[name]) for name in _FIGURES)
-    return row["rule"], row["variant"], measure_name(row), *figures, judged, f"{unknown} {little}"
+def _figures(
+    rule: str, rows: Sequence[Mapping[str, Any]], most: int | None
+) -> Sequence[Sequence[str]]:
+    """A rule's figures in words: what missed its tolerance, then headlines, then what is judged.
 
-
-def _main_figures(rule: str, rows: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[str]]:
-    """A rule's figures that matter most, in words: what missed its tolerance, then headlines."""
+    ``most``: of this many metrics, the first of each.
+    """
     kip, names = (rule_pages()[rule][key] for key in ("kip", "metrics"))
     checks = [headline.get("self_check") for headline in rule_headlines(rule)]
 
-    def place(row: Mapping[str, Any]) -> tuple[bool, bool, int, str]:
+    def place(row: Mapping[str, Any]) -> tuple[bool, bool, int, str, str]:
         metric = row["metric"]
         at = checks.index(metric) if metric in checks else len(checks)
-        return row["passed"] is not False, row["tolerance"] is None, at, row["group_value"]
+        return row["passed"] is not False, row["tolerance"] is None, at, metric, row["group_value"]
 
-    best: dict[str, Mapping[str, Any]] = {}
-    for row in sorted((r for r in rows if r["rule"] == rule and r["metric"] in names), key=place):
-        best.setdefault(row["metric"], row)
+    shown = sorted((row for row in rows if row["rule"] == rule), key=place)
+    if most is not None:
+        named = [row for row in shown if row["metric"] in names]
+        shown = [*{row["metric"]: row for row in reversed(named)}.values()]
+        shown = sorted(shown, key=place)[:most]
     lines = []
-    for metric, row in list(best.items())[:_FIGURES_OF_RULE]:
+    for row in shown:
         group = row["group_value"]
         where = f", node {group}" if group.isdecimal() else f", {words.named(group)}"
         figures = (_in_words(row[name], row["unit"]) for name in ("predicted", "recorded"))
-        name = names[metric] + ("" if group == "all" else where)
+        name = names.get(row["metric"], row["metric"]) + ("" if group == "all" else where)
         lines.append((kip, name, *figures, _verdict(row)))
     return lines or [(kip, "nothing that both recordings show", "", "", "")]
 

@@ -1,7 +1,8 @@
 """The whole way: ingest, replay, summarize, check, report."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._engine import engine_of
@@ -32,7 +33,7 @@ from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.storage import place_of
+from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.steps import recent_of
@@ -65,9 +66,10 @@ PARSER = JobParser(
 
 #: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
 _STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
+_SHOWN = {"ingest": ("survey", "read logs")}
 
 
-def work(job: Job, stages: Collection[str] = _STAGES) -> Exit:
+def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     watch, is_run = Stopwatch(), stages is _STAGES
     growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
@@ -78,7 +80,7 @@ def work(job: Job, stages: Collection[str] = _STAGES) -> Exit:
     found = job.of_each(looked_at, job.recordings())
     recordings, files = [r for r, _ in found], [file for _, of in found for file in of]
     log_bytes = log_bytes_of(files)
-    expect_stages(job, log_bytes, *(() if is_run else ("survey", "read logs", *stages)))
+    expect_stages(job, log_bytes, *(() if is_run else _SHOWN.get(stages[0], stages)))
     engine = engine_of(job, log_bytes)
     warehouse, read = engine.warehouse, list[LinesRead]()
     # Without states of replays, a crash would cost more than commits do.
@@ -111,18 +113,8 @@ def work(job: Job, stages: Collection[str] = _STAGES) -> Exit:
     if not is_run:
         return Exit.FELL_SHORT if too_many else Exit.DONE
     with watch.phase("report"):
-        versions = kafka_versions_of(recordings)
         path = place_of(job.warehouse_path) / REPORT_NAME
-        lineage = warehouse.lineage(ingested_recordings(warehouse))
-        shown = sorted(name for name, step in lineage if step == DECIDED.name)
-        fingerprint = report_fingerprint(shown, warehouse, versions)
-        is_new = not is_current(path, fingerprint)
-        recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
-        which, limits = shown if is_new else names, job.config["findings"]
-        pages = read_pages(recent, which, versions, is_drawn=is_new, limits=limits)
-        if is_new:
-            write_page(path, render(pages), fingerprint)
-        pages = [page for name in names for page in pages if page["recording"] == name]
+        pages = _written(job, warehouse, recordings, path)
         held = accuracy_rows(warehouse, names)
     if growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
@@ -135,6 +127,23 @@ def work(job: Job, stages: Collection[str] = _STAGES) -> Exit:
     if is_critical or too_many:
         return Exit.FELL_SHORT
     return Exit.UNWELCOME if unwelcome else Exit.DONE
+
+
+def _written(
+    job: Job, warehouse: Warehouse, recordings: Sequence[Recording], path: Place
+) -> list[dict[str, Any]]:
+    """Writes the page on all recordings unless it is current; returns those of these recordings."""
+    versions, names = kafka_versions_of(recordings), [recording.name for recording in recordings]
+    lineage = warehouse.lineage(ingested_recordings(warehouse))
+    shown = sorted(name for name, step in lineage if step == DECIDED.name)
+    fingerprint = report_fingerprint(shown, warehouse, versions)
+    is_new = not is_current(path, fingerprint)
+    recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
+    which, limits = shown if is_new else names, job.config["findings"]
+    pages = read_pages(recent, which, versions, is_drawn=is_new, limits=limits)
+    if is_new:
+        write_page(path, render(pages), fingerprint)
+    return [page for name in names for page in pages if page["recording"] == name]
 
 
 def _looked_at(

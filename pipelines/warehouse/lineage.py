@@ -11,12 +11,15 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import resolve_name
+from itertools import chain
 from pathlib import Path
 
 _ROOT = "kip_replay"
 #: Where the packages are: the clone, or kip_replay where it is installed.
 _FOLDER = Path(__file__).resolve().parents[2]
 _REGISTRIES = ("kip_replay.replay.rules", "kip_replay.pipelines.rules")
+#: Parts of a statement that have statements.
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _NOT_FOLLOWED = (
     "kip_replay.pipelines.errors",
     "kip_replay.pipelines.engines",
@@ -63,7 +66,9 @@ def _path_of(name: str, folder: Path) -> Path | None:
 def _imported(path: Path, name: str) -> list[str]:
     """Names of this project that a module imports, wherever in it."""
     package, names = name if path.name == "__init__.py" else name.rpartition(".")[0], []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    statements: list[ast.AST] = [ast.parse(path.read_bytes())]
+    for node in statements:  # and those in them; ast.walk looks at expressions, too, for as long
+        statements += chain(*(getattr(node, part, ()) for part in _BLOCKS))
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

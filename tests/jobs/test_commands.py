@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from ran import ran
@@ -27,7 +27,7 @@ from kip_replay.jobs._parser import WAREHOUSE_VARIABLE, JobParser
 from kip_replay.pipelines.engines import session
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.commits import create
-from kip_replay.pipelines.warehouse.place import require_named, require_writable
+from kip_replay.pipelines.warehouse.place import require_writable
 from kip_replay.replay.log_tables import INGESTED_FILES
 
 Capsys = pytest.CaptureFixture[str]
@@ -116,68 +116,61 @@ def test_bash_completes_names_of_recordings_and_runs_none(tmp_path: Path) -> Non
 # --- warehouses that cannot be written ------------------------------------------------------------
 
 
-@pytest.fixture
-def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> Callable[..., str]:
-    """Runs a job on a warehouse, which ends with status 2 before Spark starts; its sentence."""
+READ_ONLY, FULL = OSError(30, "Read-only file system"), OSError(28, "No space left on device")
+MISREAD = ("a%41", "a\\b", "a[1]", "{a}", "a*", "a?", "a\nb", "\udcff")
 
-    def no_spark(*_: object, **__: object) -> None:
-        raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(session, "_launch_jvm", no_spark)
+@pytest.mark.parametrize(
+    ("job", "name", "failure", "sentence"),
+    [
+        *(
+            (job, name, None, "cannot be written to (Not a directory)")
+            for job in (run, ingest, replay, compare)
+            for name in ("file", "file/below")
+        ),
+        # To root, rights are none.
+        *((job, "w", READ_ONLY, f"({READ_ONLY.strerror})") for job in (run, ingest, maintain)),
+        (report, "w", READ_ONLY, "there is no recording in the warehouse"),  # it only reads
+        (run, "w", FULL, "there is no space left on the disk of the warehouse"),
+        *((run, name, None, "reads as something else: name another folder") for name in MISREAD),
+        (report, MISREAD[0], None, "reads as something else: name another folder"),
+    ],
+    ids=repr,
+)
+def test_a_warehouse_that_cannot_be_written_is_refused_before_spark_starts(
+    job: Any,
+    name: str,
+    failure: OSError | None,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capsys,
+) -> None:
     recording = str(plain(tmp_path / "recording").path)
-
-    def sentence(job: Any, warehouse: Path) -> str:
-        arguments = {compare: ["a", "b"], maintain: []}.get(job, [recording])
-        assert job.main([*arguments, "--warehouse", str(warehouse)]) == 2
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err.count("\n") == 1
-        return printed.err
-
-    return sentence
-
-
-def test_what_is_no_folder_is_no_warehouse(tmp_path: Path, refused: Callable[..., str]) -> None:
     (tmp_path / "file").write_bytes(b"")
-    for job in (run, ingest, replay, compare):
-        for place in (tmp_path / "file", tmp_path / "file" / "below"):
-            assert f"warehouse {place} cannot be written to (Not a directory)" in refused(
-                job, place
-            )
-
-
-def test_a_folder_that_takes_no_file_is_no_warehouse(
-    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
     create(str(tmp_path / "w" / INGESTED_FILES.name), INGESTED_FILES)
-
-    def read_only(**_: object) -> None:
-        raise OSError(30, "Read-only file system")  # to root, rights are none
-
-    with monkeypatch.context() as patch:
-        patch.setattr("kip_replay.pipelines.warehouse.place.TemporaryFile", read_only)
-        for job in (run, ingest, maintain):
-            assert "cannot be written to (Read-only file system)" in refused(job, tmp_path / "w")
-        page = ["--output", str(tmp_path / "page.html"), "--warehouse", str(tmp_path / "w")]
-        assert report.main([str(tmp_path / "recording"), *page]) == 2
-        assert "there is no recording in the warehouse" in capsys.readouterr().err  # it only reads
-    monkeypatch.setattr(os, "access", lambda place, _: "_delta_log" not in str(place))
-    assert "ingested_files/_delta_log of the warehouse cannot be written" in refused(
-        run, tmp_path / "w"
-    )
+    before = sorted(tmp_path.rglob("*"))
+    arguments = {compare: ["a", "b"], maintain: [], report: [recording, "--output", "page"]}
+    monkeypatch.setattr(session, "_launch_jvm", None)
+    if failure:
+        temporary = Mock(side_effect=failure)
+        monkeypatch.setattr("kip_replay.pipelines.warehouse.place.TemporaryFile", temporary)
+    status = job.main([*arguments.get(job, [recording]), "--warehouse", str(tmp_path / name)])
+    assert status == (1 if failure is FULL else 2)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert sentence in printed.err
+    assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_disk_that_is_full_is_found_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+def test_a_log_of_commits_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(**_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("kip_replay.pipelines.warehouse.place.TemporaryFile", full)
-    recording = str(plain(tmp_path / "recording").path)
-    assert run.main([recording, "--warehouse", str(tmp_path / "w")]) == 1
-    assert "there is no space left on the disk of the warehouse" in capsys.readouterr().err
-    assert not (tmp_path / "w").exists()
+    create(str(tmp_path / INGESTED_FILES.name), INGESTED_FILES)
+    monkeypatch.setattr(os, "access", lambda place, _: "_delta_log" not in str(place))
+    with pytest.raises(UserError, match="ingested_files/_delta_log of the warehouse cannot be"):
+        require_writable(str(tmp_path))
 
 
 def test_a_growing_recording_may_begin_with_empty_logs(
@@ -208,16 +201,6 @@ def test_a_recording_that_cannot_be_read_does_not_stop_the_others(
         printed = capsys.readouterr()
         assert done in printed.out
         assert printed.err.count("error: ") == errors
-
-
-@pytest.mark.parametrize("name", ["a%41", "a\\b", "a[1]", "{a}", "a*", "a?", "a\nb", "\udcff"])
-def test_a_path_that_would_be_read_as_another_is_refused(
-    tmp_path: Path, refused: Callable[..., str], name: str
-) -> None:
-    assert "reads as something else: name another folder" in refused(run, tmp_path / name)
-    assert [path.name for path in tmp_path.iterdir()] == ["recording"]
-    with pytest.raises(UserError, match="reads as something else"):
-        require_named(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("name", ["a b", "a#b", "100%", "ü", "a;b", "it's", 'a"b', "a=b", "~"])
