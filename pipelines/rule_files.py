@@ -27,8 +27,7 @@ class Severity(StrEnum):
 
 class Expectation(msgspec.Struct, forbid_unknown_fields=True):
     """One ``[[expectation]]``: conditions that hold for each row of tables, or a SELECT of rows
-    that fail, ``recording`` among its columns. There ``{batch}`` is the table, and ``{growing}``
-    selects the recordings that the rule has not replayed to their end."""
+    that fail, with ``{batch}`` for the table and ``recording`` among its columns."""
 
     #: Tables by name, or every rule's outcome tables that have some columns.
     tables: list[str] | None = None
@@ -115,7 +114,7 @@ class Headline(msgspec.Struct, forbid_unknown_fields=True):
 class Shown(msgspec.Struct, forbid_unknown_fields=True):
     """A part of the page: a mark of pipelines/report/marks.py and the query of its rows."""
 
-    mark: Literal["lines", "table"]
+    mark: Literal["table", "lines"]
     name: str
     query: str
     note: str | None = None
@@ -143,7 +142,6 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     #: What to paste where the advice is to do it.
     paste: str | None = None
     #: The tables that figures are of, in words, and what their rows are.
-    outcomes_in: str
     outcomes: dict[str, str]
     #: Sentences by the code of a decision's reason.
     reasons: dict[str, str]

@@ -20,8 +20,7 @@ RULE = REPOSITORY / "pipelines" / "rules" / "min_isr_acks"
         ("needs.toml", 'of = "broker"', "", "Expected `open`, or `of`, `shows`, `what` and `how`"),
         ("page.toml", "kip =", "kpi =", "unknown field `kpi`"),
         ("page.toml", 'role = "gain"', 'role = "win"', "'win' - at `$.headlines[0].role`"),
-        ("page.toml", "proposal =", "released = '5'\nproposal =", "one of `released` and `pro"),
-        ("page.toml", 'mark = "lines"', 'mark = "line"', "'line' - at `$.show[0].mark`"),
+        ("page.toml", "proposal =", "paste =", "Expected one of `released` and `proposal`"),
         ("page.toml", "\nquery =", "\nqery =", "unknown field `qery` - at `$.show[0]`"),
     ],
 )
