@@ -1,5 +1,6 @@
 """The whole way: ingest, replay, summarize, check, report."""
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -132,16 +133,20 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
 def _written(
     job: Job, warehouse: Warehouse, recordings: Sequence[Recording], path: Place
 ) -> list[dict[str, Any]]:
-    """Writes the page on all recordings unless it is current; returns those of these recordings."""
+    """Writes the page on all recordings unless it is current; returns those of these recordings.
+
+    Beside it is ``report.json``, which a run reads that has nothing new to show.
+    """
     versions, names = kafka_versions_of(recordings), [recording.name for recording in recordings]
     lineage = warehouse.lineage(ingested_recordings(warehouse))
     shown = sorted(name for name, step in lineage if step == DECIDED.name)
-    fingerprint = report_fingerprint(shown, warehouse, versions)
-    is_new = not is_current(path, fingerprint)
-    recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
-    which, limits = shown if is_new else names, job.config["findings"]
-    pages = read_pages(recent, which, versions, is_drawn=is_new, limits=limits)
-    if is_new:
+    fingerprint, values = report_fingerprint(shown, warehouse, versions), path.with_suffix(".json")
+    if is_current(path, fingerprint) and values.is_file():
+        pages = json.loads(values.read_bytes())["recordings"]
+    else:
+        recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
+        pages = read_pages(recent, shown, versions, limits=job.config["findings"])
+        write_page(values, render(pages, "json"))
         write_page(path, render(pages), fingerprint)
     return [page for name in names for page in pages if page["recording"] == name]
 
