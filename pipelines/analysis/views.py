@@ -57,7 +57,7 @@ class View:
 
     @property
     def sources(self) -> set[str]:
-        """Names that the query reads: tables, views and its own parts."""
+        """Names of tables and views that the query reads."""
         return Text(self.query).names
 
 

@@ -100,8 +100,8 @@ class Local:
                     named = {file["path"] for file in given.files}
                     given = self.warehouse.dataset(given.table, named)
                 session.register(name, given)
-            for macro in text.macros:
-                session.execute(macro)
+            for macro in text.macros.values():
+                session.execute(macro[0])
             yield session
 
 

@@ -35,7 +35,7 @@ MACROS = (
     "timestamp_micros(us) AS make_timestamptz(us)",
 )
 NO_PARTS: Mapping[str, Any] = MappingProxyType({})
-MACRO = re.compile(r"CREATE TEMP MACRO (\w+)\((.*?)\) AS\s+(.*?);\n", re.DOTALL)
+_MACRO = re.compile(r"CREATE TEMP MACRO (\w+)\((.*?)\) AS\s+(.*?);\n", re.DOTALL)
 #: Names of tables in a query's syntax tree, and those of its WITH. DuckDB's own parser takes half
 #: as long as sqlglot's: a run that finds nothing new reads 60 texts.
 _NAMES = """
@@ -48,7 +48,7 @@ _NAMES = """
 @cache
 def tables_in(query: str) -> frozenset[str]:
     """Returns the names of tables that a query reads; none where DuckDB can't parse it."""
-    row = duckdb.execute(_NAMES, [MACRO.sub("", query)]).fetchone()
+    row = duckdb.execute(_NAMES, [_MACRO.sub("", query)]).fetchone()
     tables, of_with = row or ((), ())
     return frozenset(tables) - frozenset(of_with)
 
@@ -92,15 +92,18 @@ class Text:
         return {name for text in texts for name in tables_in(text.query)} - self.parts_read.keys()
 
     @property
-    def macros(self) -> list[str]:
-        """Macros of its parts and its own, each once."""
-        texts = (*self.parts_read.values(), self)
-        return [*dict.fromkeys(m[0] for text in texts for m in MACRO.finditer(text.query))]
+    def macros(self) -> dict[str, re.Match[str]]:
+        """Macros of its parts and its own by name: their parameters and bodies."""
+        macros: dict[str, re.Match[str]] = {}
+        for text in (*self.parts_read.values(), self):
+            for macro in _MACRO.finditer(text.query):
+                assert macros.setdefault(macro[1], macro)[0] == macro[0], f"two macros {macro[1]}"
+        return macros
 
     @property
     def sql(self) -> str:
         """The query without macros, the parts in one WITH in front."""
-        query, *parts = (MACRO.sub("", t.query).strip() for t in (self, *self.parts_read.values()))
+        query, *parts = (_MACRO.sub("", t.query).strip() for t in (self, *self.parts_read.values()))
         named = (f"{name} AS ({part})" for name, part in zip(self.parts_read, parts, strict=True))
         return f"WITH {', '.join(named)} SELECT * FROM ({query})" if parts else query
 

@@ -6,7 +6,7 @@ from typing import Any
 import sqlglot
 from sqlglot import Dialect, ErrorLevel, exp
 
-from kip_replay.pipelines.engines.text import MACRO, Text
+from kip_replay.pipelines.engines.text import Text
 
 #: DuckDB's functions that sqlglot leaves as they are, for Spark.
 _SPARK = {
@@ -17,11 +17,11 @@ _SPARK = {
 
 def spark_sql(text: Text) -> str:
     """The query in Spark's dialect. Raises ValueError for what would mean something else there."""
-    macros = {m[1]: (m[2], m[3]) for each in text.macros for m in [MACRO.match(each)] if m}
+    macros = text.macros
     tree = sqlglot.parse_one(text.sql, read="duckdb")
     while calls := [c for c in tree.find_all(exp.Anonymous) if c.name in macros]:
         call = calls[-1]  # the innermost ones come last
-        call.replace(_expanded(call, *macros[call.name]))
+        call.replace(_expanded(call, *macros[call.name].group(2, 3)))
     if wrong := sorted({*_refused(tree)}):
         raise ValueError(f"Spark would take {', '.join(wrong)} for something else")
     for union in tree.find_all(exp.Union):

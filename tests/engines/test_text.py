@@ -30,7 +30,7 @@ def test_parts_and_macros_are_read_with_a_text_once() -> None:
         {"least": least, "ids": ids, "brokers": Text("SELECT 1")},
     )
     assert text.names == {"fetches", "requests"}
-    assert text.macros == [macro]
+    assert [*text.macros] == ["twice"]
     assert spark_sql(text).startswith(
         "WITH ids AS (SELECT node_id + node_id AS n FROM requests), "
         "least AS (SELECT MIN(n) + MIN(n) AS n FROM ids) SELECT * FROM (WITH topics"
