@@ -263,5 +263,5 @@ def _gaps(node: NodeOverview, whole: Span) -> Iterator[str]:
         if end - begin > limit_us:
             yield (
                 f"node {node.node.node_id}: no file has {moment(begin):%F %T} to "
-                f"{moment(end):%F %T} UTC: was it down, its logger off, or is a rotated file missing?"
+                f"{moment(end):%F %T} UTC: was it down, its logger off, or is a rotated file gone?"
             )
