@@ -155,8 +155,8 @@ def _apart(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> 
         sorted({node.timezone for node in recording.nodes if node.node_id in group})
     )
     yield (
-        f"{who} of recording {recording.name!r} logged from {shown_span(here)} UTC (read as "
-        f"{zones}) but the other nodes from {shown_span(there)} UTC: {hint}"
+        f"{who} of recording {recording.name!r} logged from {_shown_span(here)} UTC (read as "
+        f"{zones}) but the other nodes from {_shown_span(there)} UTC: {hint}"
     )
 
 
@@ -190,7 +190,7 @@ def _hull(spans: Sequence[Span]) -> Span:
     return min(first for first, _ in spans), max(last for _, last in spans)
 
 
-def shown_span(span: Span) -> str:
+def _shown_span(span: Span) -> str:
     """To the minute, in UTC."""
     first, last = (moment(us) for us in span)
     return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"

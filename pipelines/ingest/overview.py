@@ -17,7 +17,6 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.checks import (
     notes_of,
     refusals,
-    shown_span,
     some,
     unread_lines,
     unreadable,
@@ -38,6 +37,7 @@ from kip_replay.pipelines.ingest.whose_log import (
     Senders,
     wrong_logs,
 )
+from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
 from kip_replay.replay.kafka.request_log.layouts import LineReader
 
@@ -262,6 +262,6 @@ def _gaps(node: NodeOverview, whole: Span) -> Iterator[str]:
     for begin, end, limit_us in zip(edges[::2], edges[1::2], limits, strict=True):
         if end - begin > limit_us:
             yield (
-                f"node {node.node.node_id}: no file has {shown_span((begin, end))} UTC: was it "
-                "down, its logger off, or is a rotated file missing?"
+                f"node {node.node.node_id}: no file has {moment(begin):%F %T} to "
+                f"{moment(end):%F %T} UTC: was it down, its logger off, or is a rotated file gone?"
             )
