@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -32,8 +32,6 @@ from kip_replay.replay.table import Table
 #: First and last microsecond (UTC, since 1970) of something, both included.
 Span = tuple[int, int]
 TABLES_OF_LINES = STRUCTS | LISTS
-#: The column that names a line, in the tables that have it under another name.
-_LINE_ID = "request_id"
 #: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
 _EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")
 _LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
@@ -124,8 +122,9 @@ def _parsed(task: ParseTask) -> Parsed:
         for lines, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
             kept = _without_repeated(lines, seen.setdefault(node, {*task.repeated}))
             note(parsed, part, read, lines, kept)
-            for table, rows in tables_of(kept):
-                tables.write(table, rows)
+            for table in TABLES_OF_LINES.values():
+                if (rows := rows_of(table, kept)).num_rows:
+                    tables.write(table, rows)
             if (span := _span(kept)) is not None:
                 parsed.spans.setdefault(node, []).append(span)
     parsed.files = tables.closed()
@@ -273,18 +272,9 @@ def rows_of(table: Table, lines: pa.RecordBatch) -> pa.RecordBatch:
         structs = values if len(parents) == len(values) else values.take(parents)
     own = dict(zip(structs.type.names, structs.flatten(), strict=True))
     schema = table.arrow_schema
-    columns = [own[name] if name in own else _shared(lines, name, parents) for name in schema.names]
+    whole = {"request_id": "line_id"}  # a line is named so in most tables
+    columns = [
+        own[name] if name in own else lines.column(whole.get(name, name)).take(parents)
+        for name in schema.names
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def tables_of(lines: pa.RecordBatch) -> Iterator[tuple[Table, pa.RecordBatch]]:
-    """Every table that has rows in wide rows, with its rows."""
-    for table in TABLES_OF_LINES.values():
-        rows = rows_of(table, lines)
-        if rows.num_rows:
-            yield table, rows
-
-
-def _shared(lines: pa.RecordBatch, name: str, parents: pa.Array) -> pa.Array:
-    """A column that the wide row has once, outside of its structs."""
-    return lines.column("line_id" if name == _LINE_ID else name).take(parents)
