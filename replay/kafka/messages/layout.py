@@ -50,6 +50,11 @@ class Field:
     #: The least and the largest number, besides the default.
     limits: tuple[int, int] | None
 
+    @property
+    def may_be_absent(self) -> bool:
+        """Returns whether the log may lack it in a version that has it."""
+        return self.is_tagged or self.is_nullable or self.has_default
+
     @cached_property
     def json_name(self) -> str:
         """The field's name in the request log, where of records only the size is."""
@@ -121,6 +126,8 @@ class Struct:
 @dataclass(frozen=True, eq=False)
 class Message:
     key: int
+    #: Has all fields, and not only those that are used.
+    is_whole: bool
     versions: range
     body: Struct
     #: Columns that are neither null nor false where the body is there.
@@ -129,6 +136,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Api:
+    text: str
     key: int
     request: Message
     response: Message
@@ -136,7 +144,7 @@ class Api:
     @staticmethod
     def of(text: str) -> Api:
         request, response = messages_of(text).values()
-        return Api(request.key, request, response)
+        return Api(text, request.key, request, response)
 
 
 @cache
@@ -155,8 +163,10 @@ def messages_of(text: str) -> Mapping[str, Message]:
             fields = tuple(reversed(below.pop(depth + 1, [])))
             struct = Struct(fields, flexible) if fields else None
             below[depth] += [field_of(field, struct) for field in reversed(line.split(", "))]
+        key = int(attributes["apiKey"])
         messages[type_] = Message(
-            int(attributes["apiKey"]),
+            key,
+            key >= 0,
             versions_of(attributes["validVersions"]),
             Struct(tuple(reversed(below[1])), flexible),
             tuple(filter(None, attributes.get("presentWith", "").split(","))),

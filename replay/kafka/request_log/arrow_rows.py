@@ -13,16 +13,10 @@ Bools = NDArray[np.bool_]
 Columns = dict[str, pa.Array]
 
 
-def one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """A column of a table, copied only where it has several chunks."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def struct_of(type_: pa.StructType, columns: Mapping[str, pa.Array]) -> pa.StructArray:
     """A struct array, no row null. ``columns`` has every field of the type, cast if need be."""
-    fields = list(type_)
-    arrays = [_as(columns[field.name], field.type) for field in fields]
-    return pa.StructArray.from_arrays(arrays, fields=fields)
+    arrays = [columns[field.name].cast(field.type) for field in type_]
+    return pa.StructArray.from_arrays(arrays, fields=[*type_])
 
 
 def struct_rows(type_: pa.StructType, rows: Sequence[tuple[Any, ...]]) -> pa.StructArray:
@@ -85,18 +79,3 @@ def nulls_of(array: pa.Array) -> Bools:
         return np.zeros(len(array), np.bool_)
     nulls: Bools = array.is_null().to_numpy(zero_copy_only=False)
     return nulls
-
-
-def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The array with the type's fields, in their order, and no others."""
-    if array.type == type_:
-        return array
-    mask = array.is_null() if array.null_count else None
-    if pa.types.is_list(type_):
-        values = _as(array.values, type_.value_type)
-        return pa.ListArray.from_arrays(array.offsets, values, type=type_, mask=mask)
-    if pa.types.is_struct(type_):
-        fields = list(type_)
-        arrays = [_as(array.field(field.name), field.type) for field in fields]
-        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
-    return array.cast(type_)

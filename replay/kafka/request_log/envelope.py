@@ -1,24 +1,30 @@
-"""The request log's own JSON, around the request and the response of an API.
+"""The request log's own JSON around an API's request and response: of a line, and as columns.
 
 Source: ``kafka.network.RequestConvertToJson.requestDescMetrics``. Fields that a newer Kafka adds
 are passed over; ``request`` and ``response`` stay raw until their API is known.
+
+Clock model (``SocketServer.processCompletedSends``): the stamp is taken just after the send, so the
+request arrived ``totalTimeMs`` before it, and the parts of the total lead from there. Kafka writes
+milliseconds with microseconds as decimals; each is rounded to an integer microsecond first, then
+added, so that equal lines give equal times everywhere.
 """
 
-from functools import reduce
+from functools import cache, reduce
 from operator import add
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 from msgspec import field
+from numpy.typing import NDArray
 
-from ..messages.layout import RANGES
+from kip_replay.replay.table import AT
+
+from .arrow_rows import Columns, Positions
 from .line import Reason, Unreadable
+from .parsed_line import REQUEST
 
-_limits = {type_: msgspec.Meta(ge=least, le=most) for type_, (least, most) in RANGES.items()}
-Int8 = Annotated[int, _limits["int8"]]
-Int16 = Annotated[int, _limits["int16"]]
-Int32 = Annotated[int, _limits["int32"]]
-Int64 = Annotated[int, _limits["int64"]]
 #: API keys and versions.
 _Code = Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)]
 #: Clients count on from 2^31 - 1 to -2^31.
@@ -47,7 +53,7 @@ class RequestHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
     correlation_id: _Id
     client_id: str | None = None
     api_name: str | None = field(name="requestApiKeyName", default=None)
-    is_deprecated_version: bool = field(name="requestApiVersionDeprecated", default=False)
+    is_deprecated_version: bool | None = field(name="requestApiVersionDeprecated", default=False)
 
 
 class ClientInformation(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -83,23 +89,22 @@ class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
     @property
     def is_absurd(self) -> bool:
-        return not can_be(*(getattr(self, name) for name in DURATIONS))
+        return not can_be(*(getattr(self, name) for name in _DURATIONS))
 
     @property
     def has_response(self) -> bool:
         """False with acks=0, or where the level was switched meanwhile."""
-        return memoryview(self.response)[0] == _BRACE
+        return memoryview(self.response) not in NO_BODY
 
-    @property
-    def bodies(self) -> bytes:
-        """JSON of both bodies, null where there is none."""
-        both = (self.request, self.response)
-        request, response = (b"null" if memoryview(b) in NO_BODY else b for b in both)
-        return b'{"request":%b,"response":%b}' % (request, response)
+    def with_bodies(self, request: Any, response: Any) -> bytes:
+        """The line's JSON with these bodies, and with nothing that is not known here."""
+        bodies = [msgspec.Raw(msgspec.json.encode(body)) for body in (request, response)]
+        whole = msgspec.structs.replace(self, request=bodies[0], response=bodies[1])
+        return msgspec.json.encode(whole)
 
 
 #: In the order of ``can_be``.
-DURATIONS = tuple(name for name in Envelope.__struct_fields__ if name.endswith("_ms"))
+_DURATIONS = tuple(name for name in Envelope.__struct_fields__ if name.endswith("_ms"))
 #: What Kafka writes where it has no body to show: since 4.4 the second.
 NO_BODY = (b'""', b"null")
 _BRACE = ord("{")
@@ -122,3 +127,75 @@ def decode_envelope(json: bytes) -> Envelope:
         if view[0] != _BRACE and view not in NO_BODY:
             raise Unreadable(Reason.bad_body)
     return envelope
+
+
+# --- as columns
+
+_PARTS: dict[str, type[msgspec.Struct]] = {
+    "requestHeader": RequestHeader,
+    "clientInformation": ClientInformation,
+}
+#: What may be null; of the others, Kafka writes each.
+_OPTIONAL = {"client_id", "api_name", "is_deprecated_version"}
+_OPTIONAL |= {"security_protocol", "principal", "listener", *ClientInformation.__struct_fields__}
+
+
+@cache
+def _fields(part: type[msgspec.Struct]) -> dict[str, tuple[str, pa.DataType]]:
+    """Fields that are columns of ``requests``: names there, names in the log, and types."""
+    return {
+        field.name: (field.encode_name, REQUEST.field(field.name).type)
+        for field in msgspec.structs.fields(part)
+        if field.name in REQUEST.names
+    }
+
+
+#: An envelope, less its bodies.
+ENVELOPE = pa.schema(
+    [
+        *((name, pa.struct([*_fields(part).values()])) for name, part in _PARTS.items()),
+        *_fields(Envelope).values(),
+    ]
+)
+
+
+def envelope_columns(lines: pa.RecordBatch) -> Columns:
+    """Columns of ``requests`` that follow from lines without their stamps."""
+    columns = {name: lines.column(place) for name, (place, _) in _fields(Envelope).items()}
+    for name, part in _PARTS.items():
+        columns |= zip(_fields(part), lines.column(name).flatten(), strict=True)
+    columns["is_deprecated_version"] = columns["is_deprecated_version"].fill_null(False)
+    columns["has_response"] = lines.column("response").is_valid()
+    return columns
+
+
+def are_sound_envelopes(lines: pa.RecordBatch, is_silent: bool) -> bool:
+    """Returns whether lines lack nothing, but for all responses if silent, and have times that can
+    be: null may be a field that is missing, and Arrow reads NaN and infinity, which are no JSON."""
+    columns = envelope_columns(lines)
+    required = [column for name, column in columns.items() if name not in _OPTIONAL]
+    required += [lines.column(name) for name in ("clientInformation", "request")]
+    has_response = columns["has_response"]
+    return (
+        all(column.null_count == 0 for column in required)
+        and has_response.true_count == (0 if is_silent else len(has_response))
+        and bool(can_be(*_durations(columns)).all())
+    )
+
+
+def _durations(columns: Columns) -> NDArray[np.float64]:
+    return np.array([columns[name].to_numpy(zero_copy_only=False) for name in _DURATIONS])
+
+
+def with_times(columns: Columns, stamps_us: Positions) -> Columns:
+    us = np.rint(_durations(columns) * 1000).astype(np.int64)
+    total, request_queue, local, _, response_queue, send, _ = us
+    dequeued = stamps_us - total + request_queue
+    times = {
+        "received_at": stamps_us - total,
+        "dequeued_at": dequeued,
+        "handled_at": dequeued + local,
+        "built_at": stamps_us - send - response_queue,
+        "completed_at": stamps_us,
+    }
+    return columns | {name: pa.array(time, AT) for name, time in times.items()}

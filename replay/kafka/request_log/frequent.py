@@ -1,43 +1,148 @@
-"""FETCH, PRODUCE and BROKER_HEARTBEAT: what their tables have beside the fields of the bodies.
+"""FETCH, PRODUCE and BROKER_HEARTBEAT as columns of their tables, many lines at once.
+
+These are nearly all of a busy log, and their partitions nearly all of a line. Which fields are
+read, under which names and with which defaults follows from the message schemas
+(``messages.schemas``): absent fields take Kafka's defaults, as older versions lack them and tagged
+ones are written only where they differ. So an absent ``highWatermark`` is 2^63 - 1 (the sender
+knows nothing of KIP-1166); -1 (unknown) is written out.
 
 A response to PRODUCE need not list partitions in the order of the request, so they are matched by
 topic and index. Whether a producer is idempotent only INIT_PRODUCER_ID shows: a row of
 ``producer_ids``.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..messages import BROKER_HEARTBEAT, FETCH, PRODUCE
+from kip_replay.replay.table import BOOL, INT, LONG, TEXT
+
+from ..messages import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE
+from ..messages.layout import Field, Struct
 from .arrow_rows import Columns, Positions, list_of, lists_in, nulls_of
-from .bodies import Reader, TypedRows
-from .envelope import Envelope
-from .typed_bodies import Bodies
+from .parsed_line import PARSED_LINE
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 METADATA_TOPIC = "__cluster_metadata"
-_KEY = ("topic_id", "topic", "partition")
+#: By API key, the column of ``PARSED_LINE`` that its lines have.
+VIEWS = {FETCH.key: "fetch", PRODUCE.key: "produce", BROKER_HEARTBEAT.key: "broker_heartbeat"}
+_SCALARS = dict.fromkeys(("int8", "int16", "int32"), INT) | dict.fromkeys(
+    ("int64", "records"), LONG
+)
+_SCALARS |= {"bool": BOOL, "string": TEXT, "uuid": TEXT}
 
 
-def _fetches(bodies: Bodies) -> Columns:
-    request = bodies.request
-    is_there = request["max_wait_ms"].is_valid()
-    not_sent = pc.if_else(is_there, pa.scalar(-1, pa.int64()), None)
-    return {
-        **request,
-        **bodies.response,
-        "replica_epoch": pc.coalesce(request["replica_epoch"], not_sent),
-        "is_cluster_metadata": pc.if_else(is_there, _fetch_metadata(request), None),
+def body_type(struct: Struct) -> pa.StructType:
+    """The type of a body as the log has it."""
+    types = (body_type(f.struct) if f.struct else _SCALARS[f.type] for f in struct.fields)
+    fields = zip(struct.fields, types, strict=True)
+    return pa.struct([(f.json_name, pa.list_(t) if f.is_array else t) for f, t in fields])
+
+
+def are_sound(struct: Struct, array: pa.StructArray, version: int) -> bool:
+    """Returns whether bodies of a version have all that it has, with values that can be."""
+    for field in struct.fields:
+        value = array.field(field.json_name)
+        is_required = version in field.versions and not field.may_be_absent
+        if is_required and value.null_count > array.null_count:
+            return False
+        if field.is_array:
+            value = value.flatten()
+            if value.null_count:
+                return False
+        if field.struct is not None and not are_sound(field.struct, value, version):
+            return False
+        if field.limits is not None:
+            least, largest = pc.min_max(value).as_py().values()
+            if least is not None and not field.limits[0] <= least <= largest <= field.limits[1]:
+                return False
+    return True
+
+
+# --- columns
+
+
+def body_columns(key: int, lines: pa.RecordBatch) -> Columns:
+    """Columns that an API's table has of the bodies of lines; null without a body."""
+    api, row = APIS[key], PARSED_LINE.field(VIEWS[key]).type
+    requested = _columns(api.request.body, lines.column("request"), row, are_bodies=True)
+    returned = _columns(api.response.body, lines.column("response"), row, are_bodies=True)
+    columns = requested | returned
+    if key == FETCH.key:
+        is_there = columns["max_wait_ms"].is_valid()
+        not_sent = pc.if_else(is_there, pa.scalar(-1, LONG), None)
+        columns["replica_epoch"] = pc.coalesce(columns["replica_epoch"], not_sent)
+        fetches_metadata = _fetch_metadata(columns["request_partitions"])
+        columns["is_cluster_metadata"] = pc.if_else(is_there, fetches_metadata, None)
+    if key == PRODUCE.key:
+        columns["partitions"] = _side_by_side(requested["partitions"], returned["partitions"])
+    return columns
+
+
+def _columns(
+    struct: Struct, array: pa.StructArray, row: pa.StructType, are_bodies: bool = False
+) -> Columns:
+    """Columns of structs. Lists are null where their field is missing or, of bodies, the body."""
+    columns: Columns = {}
+    for field in struct.fields:
+        value, place = array.field(field.json_name), row.get_field_index(field.column)
+        column = row.field(place).type if place >= 0 else pa.null()
+        if field.is_array and not pa.types.is_list(column):  # only its length is kept
+            columns[field.column] = pc.list_value_length(value)
+        elif field.struct is None:
+            columns[field.column] = _with_default(field, value, array)
+        elif not field.is_array:
+            # What a tagged struct holds goes before what older versions wrote beside it.
+            for name, inner in _columns(field.struct, value, row).items():
+                columns[name] = pc.coalesce(inner, columns[name]) if name in columns else inner
+        else:
+            elements = _partitions if field.partitions is not None else _elements
+            lengths, inner = elements(field, value, column.value_type)
+            flat = pa.StructArray.from_arrays([*inner.values()], names=[*inner])
+            columns[field.column] = list_of(lengths, flat, nulls_of(array if are_bodies else value))
+    return columns
+
+
+def _elements(field: Field, lists: pa.ListArray, row: pa.StructType) -> tuple[Positions, Columns]:
+    assert field.struct is not None
+    lengths, elements = lists_in(lists)
+    return lengths, _columns(field.struct, elements, row)
+
+
+def _partitions(
+    field: Field, topics: pa.ListArray, row: pa.StructType
+) -> tuple[Positions, Columns]:
+    """All partitions of lists of topics, each with what its topic goes by."""
+    assert field.struct is not None
+    assert field.partitions is not None
+    topics_per_row, topic = lists_in(topics)
+    per_topic, flat = lists_in(topic.field(field.partitions.json_name))
+    row_of_topic = np.repeat(np.arange(len(topics)), topics_per_row)
+    lengths = np.bincount(row_of_topic, weights=per_topic, minlength=len(topics)).astype(np.int64)
+    parent = pa.array(np.repeat(np.arange(len(topic)), per_topic))
+    columns = {
+        name.column: topic.field(name.json_name).take(parent)
+        for name in field.struct.fields
+        if name is not field.partitions
     }
+    if field.partitions.struct is None:
+        return lengths, columns | {field.partitions.column: flat}
+    return lengths, columns | _columns(field.partitions.struct, flat, row)
 
 
-def _fetch_metadata(request: Columns) -> pa.BooleanArray:
+def _with_default(field: Field, value: pa.Array, parent: pa.StructArray) -> pa.Array:
+    """Nulls replaced where there is a parent; without one nothing is known."""
+    if value.null_count == 0 or field.default is None:
+        return value
+    filled = value.fill_null(field.default)
+    if parent.null_count == 0:
+        return filled
+    return pc.if_else(parent.is_valid(), filled, pa.scalar(None, value.type))
+
+
+def _fetch_metadata(request_partitions: pa.ListArray) -> pa.BooleanArray:
     """Raft FETCHes always name their partition: they have no sessions."""
-    lengths, partitions = lists_in(request["request_partitions"])
+    lengths, partitions = lists_in(request_partitions)
     by_id = pc.equal(pc.struct_field(partitions, "topic_id"), METADATA_TOPIC_ID).fill_null(False)
     by_name = pc.equal(pc.struct_field(partitions, "topic"), METADATA_TOPIC).fill_null(False)
     rows = np.repeat(np.arange(len(lengths)), lengths)
@@ -45,80 +150,23 @@ def _fetch_metadata(request: Columns) -> pa.BooleanArray:
     return pa.array(np.bincount(of_metadata, minlength=len(lengths)) > 0)
 
 
-def _produces(bodies: Bodies) -> Columns:
-    requested, returned = bodies.request["partitions"], bodies.response["partitions"]
-    return {
-        **bodies.request,
-        **bodies.response,
-        "has_response": bodies.has_response,
-        "partitions": _side_by_side(requested, returned),
-    }
-
-
 def _side_by_side(requested: pa.ListArray, returned: pa.ListArray) -> pa.ListArray:
+    """Each requested partition with what was returned for it, null where nothing was."""
     lengths, request = lists_in(requested)
-    match = _matches(requested, returned)
-    response = lists_in(returned)[1]
-    if match is not None:
-        response = response.take(match)
+    response = lists_in(returned)[1].take(pc.index_in(_keys(requested), _keys(returned)))
     both = {
         field.name: array
         for partitions in (response, request)
         for field, array in zip(partitions.type, partitions.flatten(), strict=True)
     }
-    partitions = pa.StructArray.from_arrays(list(both.values()), names=list(both))
+    partitions = pa.StructArray.from_arrays([*both.values()], names=[*both])
     return list_of(lengths, partitions, nulls_of(requested))
 
 
-def _matches(requested: pa.ListArray, returned: pa.ListArray) -> pa.Int64Array | None:
-    """Finds the response of each requested partition, null where there is none."""
-    both = [lists_in(partitions) for partitions in (requested, returned)]
-    (lengths, request), (lengths_returned, response) = both
-    if np.array_equal(lengths, lengths_returned) and all(
-        pc.struct_field(request, name).equals(pc.struct_field(response, name)) for name in _KEY
-    ):
-        return None
-    keys = _keys(both)
-    requested_keys, returned_keys = keys[: len(request)], keys[len(request) :]
-    order = np.argsort(returned_keys, kind="stable")
-    if not len(order):
-        return pa.nulls(len(requested_keys), pa.int64())
-    place = np.minimum(np.searchsorted(returned_keys[order], requested_keys), len(order) - 1)
-    return pa.array(order[place], mask=returned_keys[order][place] != requested_keys)
-
-
-def _keys(both: list[tuple[Positions, pa.StructArray]]) -> Positions:
-    lines = np.concatenate([np.repeat(np.arange(len(lengths)), lengths) for lengths, _ in both])
-    columns = [pa.concat_arrays([pc.struct_field(flat, name) for _, flat in both]) for name in _KEY]
-    codes = [
-        column.dictionary_encode(null_encoding="encode").indices.to_numpy() for column in columns
-    ]
-    rows = np.column_stack([lines, *codes])
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
-#: By API key: the column of ``PARSED_LINE``, and what it is made of.
-VIEWS: dict[int, tuple[str, Callable[[Bodies], Columns]]] = {
-    FETCH.key: ("fetch", _fetches),
-    PRODUCE.key: ("produce", _produces),
-    BROKER_HEARTBEAT.key: ("broker_heartbeat", lambda bodies: bodies.request | bodies.response),
-}
-
-_INIT_PRODUCER_ID = """
-InitProducerIdRequest request
-  TransactionalId string 0+ nullableVersions=0+ default=null
-InitProducerIdResponse response
-  ErrorCode int16 0+, ProducerId int64 0+ default=-1, ProducerEpoch int16 0+
-"""
-
-
-def _producer_id(request: Any, response: Any, _: Envelope) -> TypedRows:
-    """The row of one line; columns of a missing body are None."""
-    transactional_id = request.transactional_id if request else None
-    if response is None:
-        return TypedRows(producer_id=(transactional_id, None, None, None))
-    returned = (response.producer_id, response.producer_epoch, response.error_code)
-    return TypedRows(producer_id=(transactional_id, *returned))
-
-
-READERS = {22: Reader(_INIT_PRODUCER_ID, _producer_id)}
+def _keys(partitions_of_lines: pa.ListArray) -> pa.StringArray:
+    """Line, topic and index of each partition."""
+    lengths, partitions = lists_in(partitions_of_lines)
+    lines = pa.array(np.repeat(np.arange(len(lengths)), lengths))
+    parts = [pc.struct_field(partitions, name) for name in ("partition", "topic_id", "topic")]
+    texts = [part.cast(TEXT).fill_null("") for part in (lines, *parts)]
+    return pc.binary_join_element_wise(*texts, "\0")

@@ -137,7 +137,7 @@ def _reader(text: str, read: Callable[[Any, Any, Envelope], Iterator[Row]]) -> R
     def rows(request: Any, response: Any, envelope: Envelope) -> TypedRows:
         # A response may name a member twice.
         members = {row[:2]: row for row in read(request, response, envelope)}
-        return TypedRows(group_assignments=[*members.values()])
+        return {"group_assignments": [*members.values()]}
 
     return Reader(text, rows)
 

@@ -36,9 +36,9 @@ def _writes(text: str, resources: Callable[[Any, Any, int | None], _Resources]) 
     def rows(request: Any, response: Any, _: Envelope) -> TypedRows:
         error = None if response is None else response.error_code
         if request is None:
-            return TypedRows(metadata_write=(None, error, None))
-        written = resources(request, () if response is None else response.results, error)
-        return TypedRows(metadata_write=(getattr(request, "validate_only", False), error, written))
+            return {"metadata_write": [(None, error, None)]}
+        written = resources(request, (response and response.results) or (), error)
+        return {"metadata_write": [(getattr(request, "validate_only", False), error, written)]}
 
     return Reader(text, rows)
 
@@ -61,7 +61,8 @@ DeleteTopicsResponse response
 
 def _deleted_topics(request: Any, results: Any, _: int | None) -> _Resources:
     errors = _errors(results, "topic_id") | _errors(results)
-    names = [*request.topic_names, *(t.name or t.topic_id or "" for t in request.topics)]
+    topics = request.topics or ()
+    names = [*(request.topic_names or ()), *(t.name or t.topic_id or "" for t in topics)]
     return [_resource("topic", name, errors.get(name)) for name in names]
 
 
@@ -171,7 +172,7 @@ def _described_configs(_: Any, response: Any, __: Envelope) -> TypedRows:
             value = _shown(config.value, config.is_sensitive)
             described = (value, "describe", config.config_source, error)
             rows[(*of_resource, config.name)] = (*of_resource, config.name, *described)
-    return TypedRows(configs=[*rows.values()])
+    return {"configs": [*rows.values()]}
 
 
 _ALTER_CONFIGS = """
@@ -191,7 +192,7 @@ def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
     """Reads what was altered, each resource with its error."""
     error = None if response is None else 0
     if request is None:
-        return TypedRows(metadata_write=(None, error, None))
+        return {"metadata_write": [(None, error, None)]}
     errors = {
         (_type(result), result.resource_name): result.error_code
         for result in (response.responses if response else ())
@@ -209,7 +210,8 @@ def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
             key = (*of_resource, config.name)
             rows[(*key, operation)] = (*key, value, operation, None, of_error)
     write = (request.validate_only, error, resources)
-    return TypedRows(write, configs=[] if request.validate_only else [*rows.values()])
+    altered_rows = [] if request.validate_only else [*rows.values()]
+    return {"metadata_write": [write], "configs": altered_rows}
 
 
 # --- new topics, with their configs
@@ -254,8 +256,8 @@ def _created_topics(request: Any, response: Any, _: Envelope) -> TypedRows:
     validate_only = request.validate_only if request else None
     write = (validate_only, None if response is None else 0, resources)
     if validate_only:
-        return TypedRows(write)
-    return TypedRows(write, topics=topics, configs=configs)
+        return {"metadata_write": [write]}
+    return {"metadata_write": [write], "topics": topics, "configs": configs}
 
 
 def _sizes(requested: Any, returned: Any) -> list[int | None]:

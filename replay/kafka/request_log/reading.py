@@ -1,181 +1,161 @@
-"""Lines of one batch on their way to rows: which can be read so far, and why the others cannot.
+"""Lines of one batch on their way to rows: JSON as columns, and why some cannot be read.
 
-Arrow's JSON reader takes the lines of an API of ``APIS`` at once, envelopes and bodies together,
-into columns. It is not as strict as a log needs: null for a field that is missing, NaN for a
-number. So its result is taken only for lines that have each field that Kafka has, and no other,
-with a value that can be. All other lines are decoded one by one (``envelope``), which says what is
-wrong with them; then Arrow reads bodies alone.
+Two ways lead to the same columns. Lines of FETCH, PRODUCE and BROKER_HEARTBEAT, which are nearly
+all of a busy log, are read by Arrow's JSON reader, those of an API's version at once, without a
+Python object for each value. It is not as strict as a log needs: null for a field that is missing,
+NaN for a number. So where a line of these lacks a field that Kafka writes, or has another or a
+value that cannot be, all of them are decoded one by one, as those of the rarer APIs are
+(``envelope``, ``bodies``): that says what is wrong with a line. Arrow then reads what was decoded.
 """
 
-import hashlib
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cache
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.json
 
-from ..messages import APIS, PRODUCE
-from .arrow_rows import Columns, Positions
-from .bodies import Reader, TypedRows
-from .envelope import Envelope, decode_envelope
-from .line import Reason, Unreadable, json_of, stamp_of
-from .local_time import LocalTime
-from .pseudonyms import Pseudonyms
-from .request_columns import USUAL_ENVELOPE, decoded_columns, envelope_columns, sound
-from .typed_bodies import body_schema, misfits, read_fitting
+from ..messages import APIS, PRODUCE, Api
+from .bodies import Reader, TypedRows, decoded_bodies
+from .envelope import ENVELOPE, are_sound_envelopes, decode_envelope
+from .frequent import are_sound, body_type
+from .line import Reason, Unreadable, json_of
 
-#: Is near the begin of a line, before the digits of the key.
-_API_KEY = b'"requestApiKey":'
-_KEYS = {(b'%d,"' % key)[:3]: key for key in APIS}
-#: Lines of one API begin alike, as far as the digits of its key.
-_HEAD_BYTES = len(b'{"isForwarded":false,"requestHeader":') + len(b'{"requestApiKey":0,"')
-_NO_RESPONSE = b'"response":"",'
-#: Below every API key, which are of 16 bits.
-_NO_API = -(2**15) - 1
-#: So few are decoded one by one where Arrow refuses some of them.
-_LINES_MIN = 512
+#: How Kafka begins a line, and no more than its first bytes: few lines of a log begin otherwise.
+_HEAD = re.compile(
+    rb'\{(?:"isForwarded":\w+,)?"requestHeader":'
+    rb'\{"requestApiKey":(\d\d?),"requestApiVersion":(\d\d?),'
+)
+_HEAD_BYTES = 80
+#: Instead of the key of an API that ``APIS`` does not have.
+OTHERS = -1
+_NO_RESPONSE = b'"response":"",', b'"response":null,'
+#: So much of a text stays near the processor while Arrow goes over it.
+_BLOCK_BYTES = 4 << 20
 
-
-class Part(NamedTuple):
-    """Lines of one API, or (None) of all but ``APIS``, which need no bodies any more."""
-
-    api_key: int | None
-    positions: Positions
-    columns: Columns
-    bodies: pa.Table | None = None
+Batches = list[pa.RecordBatch]
 
 
 @dataclass
 class Reading:
-    """Lines by position: stamp, JSON, why rejected and what is known beyond that, typed rows."""
+    """Lines by position: why some are rejected, and what the others are.
 
-    stamps_us: Positions
-    texts: Sequence[bytes]
-    rejected: dict[int, Unreadable] = field(default_factory=dict)
+    ``columns``: by API, or ``OTHERS`` for all but ``APIS``, positions, and envelopes and bodies;
+    ``typed``: rows of other APIs.
+    """
+
+    rejected: dict[int, Unreadable]
+    columns: dict[int, tuple[list[int], Batches]] = field(
+        default_factory=lambda: defaultdict(lambda: ([], []))
+    )
     typed: dict[int, TypedRows] = field(default_factory=dict)
-    parts: list[Part] = field(default_factory=list)
+
+    def add(self, key: int, positions: Iterable[int], batches: Batches) -> None:
+        self.columns[key][0].extend(positions)
+        self.columns[key][1].extend(batches)
 
 
-def line_digest(node_id: int, pseudonyms: Pseudonyms | None = None) -> hashlib.blake2b:
-    """The hash of a line's content, primed with its node: the line is still to come."""
-    digest = pseudonyms.line_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
-    digest.update(b"%d\0" % node_id)
-    return digest
+def read_batch(
+    lines: Sequence[bytes], rejected: Mapping[int, Unreadable], readers: Mapping[int, Reader]
+) -> Reading:
+    """Reads lines but for those that are ``rejected`` already."""
+    reading = Reading({**rejected})
+    texts = {at: json_of(line) for at, line in enumerate(lines) if at not in rejected}
+    uncertain: list[int] = []
+    for (key, version, is_silent), positions in _split(texts).items():
+        of_version = [texts[position] for position in positions]
+        batches = _sure(APIS[key], version, is_silent, of_version) if key in APIS else None
+        if batches is None:
+            uncertain += positions
+        else:
+            reading.add(key, positions, batches)
+    _decode(reading, {position: texts[position] for position in sorted(uncertain)}, readers)
+    return reading
 
 
-def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> pa.StringArray:
-    """Content of a line on a node: 32 hex digits of BLAKE2b over node id, NUL and line."""
-    ids = []
-    for line in lines:
-        digest = started.copy()
-        digest.update(line)
-        ids.append(digest.digest())
-    digits = b"".join(ids).hex().encode()
-    ends = np.arange(0, len(digits) + 1, 2 * started.digest_size, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(lines), pa.py_buffer(ends), pa.py_buffer(digits))
+def _split(texts: Mapping[int, bytes]) -> dict[tuple[int, int, bool], list[int]]:
+    """Positions of lines by API and version, as far as their beginnings show them.
 
-
-@dataclass(frozen=True)
-class BatchReader:
-    time: LocalTime
-    line_bytes_max: int
-    readers: Mapping[int, Reader]
-
-    def read(
-        self, lines: Sequence[bytes], second_pass_from: int, rejected: Mapping[int, Unreadable]
-    ) -> Reading:
-        """``second_pass_from``: position from which on ambiguous stamps are the second pass."""
-        too_long = {
-            position: Unreadable(Reason.too_long)
-            for position, line in enumerate(lines)
-            if len(line) > self.line_bytes_max
-        }
-        stamps_us, bad_stamps = self.time.all_microseconds(
-            [stamp_of(line) for line in lines], second_pass_from
-        )
-        why = {**bad_stamps, **too_long, **rejected}
-        reading = Reading(stamps_us, [json_of(line) for line in lines], why)
-        by_key = _split(reading)
-        careful = by_key.pop((_NO_API, False), [])
-        for (key, is_silent), positions in by_key.items():
-            part = _read_sure(reading, key, np.array(positions, np.int64), is_silent)
-            reading.parts.append(part)
-            if len(part.positions) < len(positions):
-                careful += set(positions).difference(part.positions.tolist())
-        self._read_careful(reading, sorted(careful))
-        return reading
-
-    def _read_careful(self, reading: Reading, positions: Sequence[int]) -> None:
-        by_key: dict[int | None, dict[int, Envelope]] = {}
-        read: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
-        for position in positions:
-            try:
-                envelope = decode_envelope(reading.texts[position])
-                if envelope.is_absurd:
-                    raise Unreadable(Reason.absurd_times)
-                key = envelope.request_header.api_key
-                if key in self.readers:  # clients get the same metadata again and again
-                    version = envelope.request_header.api_version
-                    bodies = (key, version, bytes(envelope.request), bytes(envelope.response))
-                    if bodies not in read:
-                        read[bodies] = self.readers[key].read(envelope)
-                    reading.typed[position] = read[bodies]
-            except Unreadable as unreadable:
-                reading.rejected[position] = unreadable
-                continue
-            by_key.setdefault(key if key in APIS else None, {})[position] = envelope
-        reading.parts += [_read_bodies(reading, *of_key) for of_key in by_key.items()]
-
-
-def _split(reading: Reading) -> dict[tuple[int, bool], list[int]]:
-    """Positions of lines by what seems to be their API, if ``APIS`` has it.
-
-    Those of PRODUCEs without a response (acks=0) apart: to Arrow, a string is no response.
+    Those of PRODUCEs without a response (acks=0) apart.
     """
     by_head: dict[bytes, list[int]] = defaultdict(list)
-    for position, text in enumerate(reading.texts):
+    for position, text in texts.items():
         by_head[text[:_HEAD_BYTES]].append(position)
-    by_key: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    split: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
     for head, positions in by_head.items():
-        digits = head.find(_API_KEY) + len(_API_KEY)
-        key = _KEYS.get(head[digits : digits + 3], _NO_API) if head.startswith(b"{") else _NO_API
+        begin = _HEAD.match(head)
+        key, version = map(int, begin.groups()) if begin else (OTHERS, 0)
         for position in positions:
-            is_silent = key == PRODUCE.key and _NO_RESPONSE in reading.texts[position]
-            if position not in reading.rejected:
-                by_key[key, is_silent].append(position)
-    return by_key
+            no_responses = _NO_RESPONSE if key == PRODUCE.key else ()
+            is_silent = any(map(texts[position].__contains__, no_responses))
+            split[key, version, is_silent].append(position)
+    return split
 
 
-def _read_bodies(reading: Reading, key: int | None, envelopes: dict[int, Envelope]) -> Part:
-    positions = np.array(list(envelopes), np.int64)
-    columns = decoded_columns(list(envelopes.values()))
-    if key is None:
-        return Part(key, positions, columns)
-    texts = [envelope.bodies for envelope in envelopes.values()]
-    good, table, bad = read_fitting(texts, body_schema(APIS[key]), 1, "ignore")
-    unfit = misfits(table, APIS[key], columns["api_version"].take(pa.array(good)))
-    bad |= {int(good[line]): misfit for line, misfit in unfit.items()}
-    for line, misfit in bad.items():
-        reading.rejected[int(positions[line])] = Unreadable(Reason.bad_body, misfit)
-    fits = ~np.isin(np.arange(len(good)), list(unfit))
-    rows = good[fits]
-    of_rows = {name: column.take(pa.array(rows)) for name, column in columns.items()}
-    return Part(key, positions[rows], of_rows, table.filter(pa.array(fits)))
+@cache
+def _schema(api: Api | None) -> pa.Schema:
+    """The columns of lines; of bodies of no ``api`` is only read whether they are there."""
+    bodies = (api.request.body, api.response.body) if api else ()
+    types = [*map(body_type, bodies)] or [pa.struct([])] * 2
+    return pa.schema([*zip(("request", "response"), types, strict=True), *ENVELOPE])
 
 
-def _read_sure(reading: Reading, key: int, positions: Positions, is_silent: bool) -> Part:
-    """Those lines of which it is certain that decoding them one by one gives the same."""
-    lines = [reading.texts[position] for position in positions.tolist()]
-    if is_silent:
-        lines = [line.replace(_NO_RESPONSE, b'"response":null,') for line in lines]
-    schema = pa.schema([*body_schema(APIS[key]), *USUAL_ENVELOPE])
-    good, table, _ = read_fitting(lines, schema, _LINES_MIN, "error")
-    columns = envelope_columns(table)
-    certain = sound(table, columns, key, is_silent)
-    certain[list(misfits(table, APIS[key], columns["api_version"]))] = False
-    if not certain.all():
-        table = table.filter(pa.array(certain))
-        columns = envelope_columns(table)
-    return Part(key, positions[good[certain]], columns, table)
+def _read_lines(lines: Sequence[bytes], schema: pa.Schema) -> Batches | None:
+    """Reads lines of JSON at once; None where some line does not fit."""
+    block_bytes = max(_BLOCK_BYTES, max(map(len, lines)) + 2)
+    try:
+        table = pyarrow.json.read_json(
+            pa.BufferReader(b"\n".join(lines)),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=block_bytes),
+            parse_options=pyarrow.json.ParseOptions(schema, None, "error"),
+        )
+    except pa.ArrowInvalid:
+        return None
+    return table.to_batches() if table.num_rows == len(lines) else None
+
+
+def _sure(api: Api, version: int, is_silent: bool, texts: Sequence[bytes]) -> Batches | None:
+    """Lines as columns, None where it is not certain that decoding them gives the same."""
+    if is_silent:  # a text is no body to Arrow
+        texts = [text.replace(*_NO_RESPONSE) for text in texts]
+    batches = _read_lines(texts, _schema(api))
+    for batch in batches or ():
+        is_sound = are_sound_envelopes(batch, is_silent) and all(
+            are_sound(message.body, batch.column(name), version)
+            for name, message in (("request", api.request), ("response", api.response))
+        )
+        if not is_sound:
+            return None
+    return batches
+
+
+def _decode(reading: Reading, texts: Mapping[int, bytes], readers: Mapping[int, Reader]) -> None:
+    """Decodes lines one by one into ``reading``."""
+    decoded: dict[int, dict[int, bytes]] = defaultdict(dict)
+    read: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
+    for position, text in texts.items():
+        try:
+            envelope = decode_envelope(text)
+            if envelope.is_absurd:
+                raise Unreadable(Reason.absurd_times)
+            key, version = envelope.request_header.api_key, envelope.request_header.api_version
+            if key in APIS:
+                bodies = decoded_bodies(envelope, APIS[key].text)
+                decoded[key][position] = envelope.with_bodies(*bodies)
+                continue
+            if key in readers:  # clients get the same metadata again and again
+                known = (key, version, bytes(envelope.request), bytes(envelope.response))
+                if known not in read:
+                    read[known] = readers[key].read(envelope)
+                reading.typed[position] = read[known]
+            decoded[OTHERS][position] = envelope.with_bodies(
+                {}, {} if envelope.has_response else None
+            )
+        except Unreadable as unreadable:
+            reading.rejected[position] = unreadable
+    for of_api, of_positions in decoded.items():
+        batches = _read_lines([*of_positions.values()], _schema(APIS.get(of_api)))
+        assert batches is not None
+        reading.add(of_api, of_positions, batches)
