@@ -46,11 +46,16 @@ _NAMES = """
 
 
 @cache
+def _parser() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+@cache
 def tables_in(query: str) -> frozenset[str]:
     """Returns the names of tables that a query reads; none where DuckDB can't parse it."""
-    row = duckdb.execute(_NAMES, [_MACRO.sub("", query)]).fetchone()
-    tables, of_with = row or ((), ())
-    return frozenset(tables) - frozenset(of_with)
+    with _parser().cursor() as parser:
+        [(tables, of_with)] = parser.execute(_NAMES, [_MACRO.sub("", query)]).fetchall()
+    return frozenset(tables or ()) - frozenset(of_with or ())
 
 
 @dataclass(frozen=True)

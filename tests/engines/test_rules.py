@@ -14,6 +14,7 @@ from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import TableFiles, microseconds
+from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.min_isr_acks.events import Kind
@@ -55,7 +56,8 @@ def test_increments_share_out_the_events_of_a_log(log: Logs, steps: SummedRule) 
             "SELECT epoch_us(dequeued_at) FROM isr_changes WHERE source = 'ALTER_PARTITION' "
             "AND dequeued_at < built_at ORDER BY dequeued_at DESC LIMIT 1"
         ).fetchall()
-    increments = (Increment(None, cut_us), Increment(cut_us, None))
+    cut = Covered(identity="", until_us=cut_us)
+    increments = (Increment(None, cut), Increment(cut_us, None))
     parts = [log.events(steps, increment=each) for each in increments]
     assert all(part.num_rows for part in parts)
     # What is true at all times begins every increment.

@@ -43,7 +43,7 @@ def test_a_first_look_needs_neither_java_nor_spark_and_a_notebook_reads_it(
     w = kr.open("demo")
     sweeps = w.outcomes("hwm_parking", ["metadata-4.0"], where="true", as_="arrow")
     assert sweeps.num_rows > len(names["fetches"])
-    assert "topic id" in [*w.columns("topic_names").comment]
+    assert "topic name" in [*w.columns("topic_names").comment]
     for mistake, sentence in (
         (lambda: w.table("requestz"), "is requests or request_errors meant?"),
         (lambda: w.table("requests", "friday"), "there are: metadata-4.0"),

@@ -159,8 +159,8 @@ def check_estimates(rows: Replayed) -> None:
 @given(clusters())
 def test_every_claim_holds(cluster: Cluster) -> None:
     heartbeats, writes, visibility, *_ = replayed(cluster.events, **HOW)
-    # Three variants of the record, and three simulated ones at two intervals.
-    assert len(writes) == len(cluster.writes) * (3 + 3 * 2)
+    # Two variants of the record, and three simulated ones at two intervals.
+    assert len(writes) == len(cluster.writes) * (2 + 3 * 2)
     for row in writes:
         check_write(row, cluster)
     check_heartbeats(heartbeats)
