@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +23,7 @@ from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.folders import ROOT, conf_dir, of_rules
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import STEP as INGEST
@@ -54,10 +53,10 @@ REPORT = Step(
     reads=tuple(TABLES.values()),
     writes=(),
     modules=("kip_replay.pipelines.report.page", "kip_replay.pipelines.report.pages"),
-    texts=tuple(
+    files=tuple(
         file
         for file in (
-            *Path(str(files("kip_replay.pipelines.report"))).rglob("*"),
+            *(ROOT / "pipelines" / "report").rglob("*"),
             *(conf_dir() / "views").glob("*.sql"),
             *of_rules("**/*"),
         )

@@ -6,8 +6,17 @@ python -m tools.step_graph
 from collections.abc import Sequence
 
 from kip_replay.jobs._steps import STEPS
+from kip_replay.pipelines.engines.text import tables_in
 from kip_replay.pipelines.warehouse.steps import Step
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 from tools.printed import DOCS, fill
+
+
+def tables_of(step: Step) -> set[Table]:
+    """Returns the tables that a step reads."""
+    names = {name for file in step.queries for name in tables_in(file.read_text("utf-8"))}
+    return {*step.reads, *(TABLES[name] for name in names & TABLES.keys())}
 
 
 def step_graph(steps: Sequence[Step]) -> str:
@@ -18,7 +27,8 @@ def step_graph(steps: Sequence[Step]) -> str:
     needs: dict[str, set[str]] = {}
     for place, step in enumerate(steps):
         earlier = steps[:place]
-        direct = {other.name for other in earlier if {*step.reads} & {*other.writes}}
+        read = tables_of(step)
+        direct = {other.name for other in earlier if read & {*other.writes}}
         needs[step.name] = direct.union(*(needs[name] for name in direct))
     lines = ["```mermaid", "flowchart TD"]
     for step in steps:

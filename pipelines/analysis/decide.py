@@ -52,7 +52,7 @@ STEP = Step(
     reads=(CLOCK_BOUNDS, LOG_GAPS, QUALITY_RESULTS, *SUMMARY_TABLES, PREDICTION_ACCURACY),
     writes=(HEADLINES, DECISIONS),
     modules=(__name__,),
-    texts=(*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")),
+    files=(*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")),
 )
 _STATED = pa.schema(
     {

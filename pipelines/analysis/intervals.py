@@ -15,11 +15,9 @@ of sample: docs/coverage.md.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
+from kip_replay.pipelines.folders import stated_by_rules
 from kip_replay.replay.outcomes import RECORDED
 
 #: Blocks of a recording at most.
@@ -290,12 +289,8 @@ def error_of(errors: Errors, variant: str, metric: str) -> Error:
 @cache
 def errors(rule: str) -> Errors:
     """The errors of a rule's predictions; none where nothing was judged."""
-    file = resources.files(f"kip_replay.pipelines.rules.{rule}") / "errors.toml"
-    if not file.is_file():
-        return {}
-    found = tomllib.loads(file.read_text(encoding="utf-8"))
     return {
         (variant, metric): Error(of["absolute"], of["relative"])
-        for variant, metrics in found.items()
+        for variant, metrics in stated_by_rules("errors.toml").get(rule, {}).items()
         for metric, of in metrics.items()
     }

@@ -104,7 +104,7 @@ def steps_of(rules: Sequence[SummedRule]) -> tuple[Step, Step]:
         reads=tuple(table for rule in rules for table in rule.outcomes),
         writes=SUMMARY_TABLES,
         modules=(__name__,),
-        texts=(*Path(__file__).parent.glob("*.sql"), *stated),
+        files=(*Path(__file__).parent.glob("*.sql"), *stated),
     )
     judged = replace(sums, name=ACCURACY, kind=Kind.WHOLE, writes=(PREDICTION_ACCURACY,))
     return sums, judged

@@ -76,7 +76,7 @@ from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
 
-STEP = Step(name="ingest", kind=Kind.BY_TIME, reads=(), writes=LOG_TABLES)
+STEP = Step(name="ingest", kind=Kind.BY_TIME, writes=LOG_TABLES)
 #: Nobody waits for a second task before the first has had this much to do.
 _TASK_BYTES_MIN = 32 << 20
 #: Tasks per core, so that one that takes longer leaves the others something to do meanwhile.

@@ -25,7 +25,7 @@ looked into, and tasks that have read stray lines parse once more.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -38,7 +38,7 @@ from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.replay.log_tables import REQUESTS
 
-_SQL = files(__package__) / "stray_stamps.sql"
+_SQL = Path(__file__).with_suffix(".sql")
 #: By file: numbers of lines, and what is wrong with their stamps.
 Strays = Mapping[FileKey, Mapping[int, str]]
 

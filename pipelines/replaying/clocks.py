@@ -38,17 +38,16 @@ from kip_replay.pipelines.warehouse.steps import (
 )
 from kip_replay.replay.kafka.clocks import Clocks, Order, off_from_all, offsets
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES
+from kip_replay.replay.log_tables import INGESTED_FILES
 from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
 _PAIRS, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("pairs", "orders"))
 STEP = Step(
     name=CLOCKS,
     kind=Kind.SUMS,
-    reads=LOG_TABLES,
     writes=(CLOCK_BOUNDS, REPLAY_STATE),
     modules=(__name__,),
-    texts=(_PAIRS, _ORDERS, HEARTBEATS),
+    queries=(_PAIRS, _ORDERS, HEARTBEATS),
 )
 #: While a recording grows, events of a pair are at most so far apart by their stamps, and so are
 #: those that repeat one: with lines of twice as long around it, a pair is known.

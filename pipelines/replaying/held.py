@@ -15,7 +15,7 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
 from kip_replay.pipelines.replaying.rule_texts import HELD, NAMES_OF_TOPICS
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, readings_of
-from kip_replay.replay.log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES, UNCERTAINTIES
+from kip_replay.replay.log_tables import HELD_TABLES, UNCERTAINTIES
 from kip_replay.replay.model.brokers import FENCED_AFTER_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US
 from kip_replay.replay.model.raft import METADATA_MAX_IDLE_INTERVAL_US
@@ -23,10 +23,9 @@ from kip_replay.replay.table import Table
 
 STEP = Step(
     name="held",
-    reads=(*LOG_TABLES, LOG_GAPS),
     writes=HELD_TABLES,
     modules=(__name__,),
-    texts=HELD,
+    queries=HELD,
 )
 #: How old METADATA may be: brokers apply a change within it.
 _STALE_US = 2_000_000

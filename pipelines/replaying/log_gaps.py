@@ -29,17 +29,16 @@ from kip_replay.pipelines.warehouse.steps import (
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, LOG_TABLES, REJECTED_LINES
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, REJECTED_LINES
 
 _PARTS = {file.stem: file for file in Path(__file__).with_name("gaps").glob("*.sql")}
 _SQL = _PARTS["log_gaps"]
 STEP = Step(
     name="log_gaps",
     kind=Kind.BY_TIME,
-    reads=LOG_TABLES,
     writes=(LOG_GAPS,),
     modules=(__name__,),
-    texts=tuple(_PARTS.values()),
+    queries=tuple(_PARTS.values()),
 )
 _BEGINNING = moment(0)
 _node = itemgetter("recording", "node_id")

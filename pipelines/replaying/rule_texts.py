@@ -3,17 +3,16 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.folders import ROOT, rule_pages
 from kip_replay.pipelines.warehouse.steps import Kind, Step
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
 #: Parts for texts that read names of topic ids.
 NAMES_OF_TOPICS = {
@@ -60,12 +59,8 @@ class RuleTexts:
         return self.rule.tables
 
     @property
-    def package(self) -> str:
-        return f"kip_replay.pipelines.rules.{self.name}"
-
-    @property
     def folder(self) -> Path:
-        return Path(str(resources.files(self.package)))
+        return ROOT / "pipelines" / "rules" / self.name
 
     def file(self, name: str) -> Path:
         return self.folder / f"{name}.sql"
@@ -80,16 +75,15 @@ class RuleTexts:
 
     @cached_property
     def step(self) -> Step:
-        """Declares its replay: tables that its texts read, those of its outcomes, its code."""
-        texts = (self.file("events"), self.file("dependencies"), *self.parts.values())
-        names = set().union(*(self.text(file.stem).names for file in texts[:2]))
+        """Declares its replay."""
         return Step(
             name=self.name,
             kind=Kind.KEPT,
-            reads=(LOG_GAPS, CLOCK_BOUNDS, *(TABLES[n] for n in sorted(names & TABLES.keys()))),
+            reads=(LOG_GAPS, CLOCK_BOUNDS),
+            queries=(self.file("events"), self.file("dependencies"), *self.parts.values()),
             writes=(*self.outcomes, REPLAY_STATE),
             modules=(_SEAM, self.rule.start.__module__),
-            texts=(*texts, *HELD),
+            files=HELD,
         )
 
     @property

@@ -15,8 +15,8 @@ would be now. How much of it is made again depends on its kind:
 A recording that is closed and has not grown stays closed, also for who takes it for a growing one.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -86,21 +86,23 @@ class Covered(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Declares a step: tables that it reads and writes, and its kind.
+    """Declares a step: its kind, what it reads and writes, and its code.
 
-    ``modules`` and ``texts`` are its code, the modules with all that they import. ``also``: tables
-    that steps like it write too, each its own rows.
+    ``queries``: texts that it runs, of which the tables that they name are read; ``reads``: tables
+    that are read otherwise. ``modules``, with all that they import, ``queries`` and ``files`` are
+    its code.
     """
 
     name: str
-    reads: tuple[Table, ...]
     writes: tuple[Table, ...]
     kind: Kind = Kind.WHOLE
+    reads: tuple[Table, ...] = ()
+    queries: tuple[Path, ...] = ()
     modules: tuple[str, ...] = ()
-    texts: tuple[Path, ...] = field(default=(), repr=False)
+    files: tuple[Path, ...] = ()
 
     def code(self) -> str:
-        return code_of(self.modules, tuple(map(str, self.texts)))
+        return code_of(self.modules, tuple(map(str, (*self.queries, *self.files))))
 
     def covered(self, warehouse: Warehouse, recordings: Collection[str]) -> dict[str, Covered]:
         """Reads what this step's rows follow from, of recordings where that is known."""
@@ -120,15 +122,6 @@ class Step:
                 is_same = before is not None and before.identity == now.identity
                 due[name] = before if is_same else None
         return due
-
-
-def writers(steps: Iterable[Step]) -> dict[Table, list[str]]:
-    """Returns the names of the steps that write each table."""
-    found: dict[Table, list[str]] = {}
-    for step in steps:
-        for table in step.writes:
-            found.setdefault(table, []).append(step.name)
-    return found
 
 
 def inputs_of(
