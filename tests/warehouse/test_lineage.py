@@ -52,9 +52,7 @@ def test_a_changed_module_changes_the_rules_that_import_it(
 
 def test_texts_are_of_the_rules_that_read_them() -> None:
     def read(name: str) -> set[str]:
-        return {
-            steps.name for steps in RULES if any(str(f).endswith(name) for f in steps.step.texts)
-        }
+        return {r.name for r in RULES if any(str(f).endswith(name) for f in r.step.queries)}
 
     assert read("hwm_parking/events.sql") == {"hwm_parking", "lowest_acked_offset"}
     assert read("replaying/topic_names.sql") == {"incremental_fetch", "min_isr_acks"}
