@@ -1,6 +1,7 @@
 """A damaged warehouse is one sentence with the way to go on, and nothing is written to it."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -60,15 +61,7 @@ def data_file_of(table: Path) -> Path:
 
 
 def cut_in_half(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
-def cut_to_its_first_line(file: Path) -> None:
-    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
-
-
-def cut_to_nothing(file: Path) -> None:
-    file.write_bytes(b"")
+    os.truncate(file, file.stat().st_size // 2)
 
 
 def test_a_warehouse_that_nothing_happened_to_is_whole(warehouse: Path) -> None:
@@ -87,42 +80,68 @@ def first_commit_with(table: Path, edit: Callable[[dict[str, Any]], object]) -> 
     commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-@pytest.mark.parametrize("cut", [cut_in_half, cut_to_its_first_line, cut_to_nothing])
+def in_place_of(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+
+
+def written_again(table: Path) -> None:
+    rows = deltalake.DeltaTable(str(table)).to_pyarrow_table()
+    deltalake.write_deltalake(str(table), rows, mode="append")
+
+
+NO_LOG, ROWS = (
+    "its log cannot be read (",
+    "recording {name!r} has {n} rows in it where 1 were written: ",
+)
+NO_ROWS = ROWS.format(name=ODD_NAME, n=0)
+
+
 @pytest.mark.parametrize("job", [run, recordings])
-def test_a_commit_that_is_cut_short_stops_every_job(
-    warehouse: Path, cut: Callable[[Path], None], job: object, failed: Failed
+@pytest.mark.parametrize(
+    ("name", "happens", "found"),
+    [
+        ("requests", lambda table: cut_in_half(commit_of(table)), NO_LOG),
+        ("requests", lambda table: os.truncate(commit_of(table), 0), NO_ROWS),
+        ("requests", lambda table: commit_of(table).write_text('{"commitInfo":{}}\n'), NO_ROWS),
+        # A log without its last commit is a table as it was before, and no table is one too.
+        ("requests", lambda table: commit_of(table).unlink(), NO_ROWS),
+        ("requests", shutil.rmtree, NO_ROWS),
+        ("latency_summary", lambda table: commit_of(table).rename(commit_of(table, 2)), NO_LOG),
+        ("requests", lambda table: data_file_of(table).unlink(), "its file {file} is not there: "),
+        (
+            "requests",
+            lambda table: cut_in_half(data_file_of(table)),
+            "its file {file} has {half:,} bytes where {size:,} were written: ",
+        ),
+        ("requests", in_place_of, "{table} is no folder: "),
+        ("requests", lambda table: in_place_of(table / "_delta_log"), "{table}/_delta_log is no f"),
+        ("heartbeat_outcomes", written_again, ROWS.format(name=ODD_NAME, n=2)),
+    ],
+)
+def test_a_table_that_is_damaged_stops_every_job(
+    warehouse: Path,
+    name: str,
+    happens: Callable[[Path], object],
+    found: str,
+    job: Any,
+    failed: Failed,
 ) -> None:
-    cut(commit_of(warehouse / "requests"))
+    table = warehouse / name
+    file, way = (
+        data_file_of(table),
+        f"remove the folder {table} and run kip-replay run --rebuild on",
+    )
+    if name == "requests":
+        way = "restore the warehouse from a copy, or run kip-replay run on the rec"
+    size = file.stat().st_size
+    happens(table)
     before = contents(warehouse)
     error = failed(job)
-    found = r"its log cannot be read \(|has 0 rows in it where 1 were written: "
-    assert re.search(f"the table requests is damaged, .*({found})", error)
-    assert "restore the warehouse from a copy, or run kip-replay run on the rec" in error
+    expected = found.format(table=table, file=file, half=size // 2, size=size)
+    assert f"the table {name} is damaged, {expected}" in error
+    assert way in error
     assert contents(warehouse) == before
-
-
-def test_a_commit_that_is_gone_is_missed(warehouse: Path, failed: Failed) -> None:
-    table = warehouse / "latency_summary"
-    commit_of(table).rename(commit_of(table, 2))
-    before = contents(warehouse)
-    error = failed(run)
-    assert "the table latency_summary is damaged, its log cannot be read (" in error
-    assert f"remove the folder {table} and run kip-replay run --rebuild on every rec" in error
-    assert contents(warehouse) == before
-
-
-def test_a_data_file_that_is_gone_or_cut_is_found(warehouse: Path, failed: Failed) -> None:
-    file = data_file_of(warehouse / "heartbeat_outcomes")
-    whole = file.read_bytes()
-    file.unlink()
-    expected = f"heartbeat_outcomes is damaged, its file {file} is not there: remove"
-    assert expected in failed(run)
-    file.write_bytes(whole)
-    cut_in_half(data_file_of(warehouse / "requests"))
-    sizes = re.search(r"has ([\d,]+) bytes where ([\d,]+) were written", failed(recordings))
-    assert sizes
-    cut, written = (int(size.replace(",", "")) for size in sizes.groups())
-    assert cut == data_file_of(warehouse / "requests").stat().st_size == written // 2
 
 
 def test_a_checkpoint_that_cannot_be_read_is_found(warehouse: Path) -> None:
@@ -132,34 +151,6 @@ def test_a_checkpoint_that_cannot_be_read_is_found(warehouse: Path) -> None:
     cut_in_half(checkpoint)
     with pytest.raises(DamagedTableError, match=r"its log cannot be read \(.*: restore the ware"):
         require_whole(str(warehouse))
-
-
-@pytest.mark.parametrize("name", [".", "_delta_log"])
-def test_a_file_in_the_place_of_a_folder_is_found(
-    warehouse: Path, name: str, failed: Failed
-) -> None:
-    place = warehouse / "requests" / name
-    shutil.rmtree(place)
-    place.write_text("no folder")
-    assert f"the table requests is damaged, {place} is no folder: restore the " in failed(run)
-
-
-@pytest.mark.parametrize("job", [run, recordings])
-def test_rows_that_a_step_left_and_that_are_gone_are_missed(
-    warehouse: Path, job: object, failed: Failed
-) -> None:
-    """A log without its last commit is a table as it was before, and no table is one too."""
-    commit_of(warehouse / "requests").unlink()
-    there = f"recording {ODD_NAME!r} has 0 rows in it where 1 were written: "
-    assert f"the table requests is damaged, {there}restore" in failed(job)
-    shutil.rmtree(warehouse / "requests")
-    assert f"the table requests is damaged, {there}restore" in failed(job)
-
-
-def test_rows_that_another_program_has_added_are_found(warehouse: Path, failed: Failed) -> None:
-    uri = str(warehouse / "heartbeat_outcomes")
-    deltalake.write_deltalake(uri, deltalake.DeltaTable(uri).to_pyarrow_table(), mode="append")
-    assert "has 2 rows in it where 1 were written: remove the folder" in failed(recordings)
 
 
 @pytest.mark.parametrize(
