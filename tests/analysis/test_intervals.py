@@ -91,33 +91,31 @@ def test_halves_that_differ_widen_the_interval() -> None:
     assert drifting.low == 0.0  # never below
 
 
+FEW: Blocks = [[1], [2]] * 14
+EIGHTEEN: Blocks = [[*range(18)]] * 16
+UNKNOWN: Blocks = [[1, 2, 3, 4]] * 15 + [[None] * 8]
+
+
 @pytest.mark.parametrize(
-    ("blocks", "block_s"),
+    ("blocks", "thousandths", "block_s", "is_enough"),
     [
-        pytest.param([[1], [2]] * 14 + [[1]], 5.0, id="29 values"),
-        pytest.param([[1, 2, 3]] * 16, 0.5, id="8 s"),
-        pytest.param([[1, 2, 3] * 9] * 3, 60.0, id="3 blocks"),
-        pytest.param([[None] * 9] * BLOCKS, 5.0, id="no value is known"),
+        pytest.param([*FEW, [1]], 500, 5.0, False, id="29 values"),
+        pytest.param([*FEW, [1], [2]], 500, 5.0, True, id="30 values"),
+        pytest.param([[1, 2, 3]] * 16, 500, 0.5, False, id="8 s"),
+        pytest.param([[1, 2, 3]] * 16, 500, 5.0, True, id="80 s"),
+        pytest.param([[1, 2, 3] * 9] * 3, 500, 60.0, False, id="3 blocks"),
+        pytest.param([[None] * 9] * BLOCKS, 500, 5.0, False, id="no value is known"),
+        pytest.param(EIGHTEEN, 900, 5.0, True, id="28 values above the 90th percentile"),
+        pytest.param(EIGHTEEN, 990, 5.0, False, id="2 values above the 99th"),
+        pytest.param([[*of, 18] for of in EIGHTEEN], 990, 5.0, True, id="3 values above the 99th"),
+        pytest.param(UNKNOWN, 500, 5.0, True, id="the median is known"),
+        pytest.param(UNKNOWN, 900, 5.0, False, id="the 90th percentile may be unknown"),
     ],
 )
-def test_not_enough_data(blocks: Blocks, block_s: float) -> None:
-    doubled: Blocks = [[*values, *values] for values in blocks]
-    assert interval(blocks, block_s=block_s) is None
-    if block_s > 1 and len(blocks) > 3 and doubled[0][0] is not None:
-        assert interval(doubled, block_s=block_s)
-
-
-def test_a_percentile_needs_values_beyond_it() -> None:
-    blocks: Blocks = [[*range(18)]] * 16  # 288 values: 2 above the 99th percentile
-    assert interval(blocks, 900)
-    assert interval(blocks, 990) is None
-    assert interval([[*of, 18] for of in blocks], 990)
-
-
-def test_a_figure_that_may_be_unknown_has_no_interval() -> None:
-    blocks: Blocks = [[1, 2, 3, 4]] * 15 + [[None] * 8]
-    assert interval(blocks)
-    assert interval(blocks, 900) is None
+def test_what_is_enough_data(
+    blocks: Blocks, thousandths: int, block_s: float, is_enough: bool
+) -> None:
+    assert (interval(blocks, thousandths, block_s) is not None) == is_enough
 
 
 def test_amounts_by_seconds_and_by_other_amounts() -> None:

@@ -44,10 +44,10 @@ def rule(**more: Any) -> Rule:
     return Rule("echo", ("recording", "node_id"), (), schema, (ECHO,), start, **more)
 
 
-def outcomes(of: Rule, apart: tuple[int, ...], node_id: int = 11) -> list[tuple[Any, ...]]:
+def outcomes(of: Rule, apart: tuple[int, ...]) -> list[tuple[Any, ...]]:
     """(source_id, wait_ms, reason) of what a rule makes of EVENTS and of the end of the log."""
     settings = Settings({"r": (1, 2, 3)}, clocks_apart={"r": apart})
-    replay = of.started(settings, {"recording": "r", "node_id": node_id}, None)
+    replay = of.started(settings, {"recording": "r", "node_id": 11}, None)
     nodes, kinds = zip(*EVENTS, strict=True)
     batch = pa.RecordBatch.from_arrays(
         [pa.array(nodes, pa.int32()), pa.array(kinds)], schema=of.input_schema
@@ -59,33 +59,23 @@ def outcomes(of: Rule, apart: tuple[int, ...], node_id: int = 11) -> list[tuple[
 
 
 COMPARING = rule(comparison=Comparison(times_of("source_id", ("metadata",)), {"echo": ["wait_ms"]}))
-ENDED = (None, None, "the log ended")
-ALL = [*((node, 5.0, None) for node, _ in EVENTS), ENDED]
+ALL = [(node, 5.0, None) for node, _ in EVENTS]
+CASES = {
+    "no clock is apart": (COMPARING, (), ALL),
+    "a rule that compares no times minds no clock": (rule(), (11, 2, 12), ALL),
+    # What was unknown keeps its reason.
+    "its own clock": (COMPARING, (11,), [(node, None, CLOCKS_DIFFER) for node, _ in EVENTS]),
+    "a controller's": (COMPARING, (2,), [(node, None, CLOCKS_DIFFER) for node, _ in EVENTS]),
+    # A follower's FETCH is in the leader's log, by the leader's clock.
+    "what another node states at its own times is left out": (COMPARING, (12,), ALL[:2] + ALL[3:]),
+}
 
 
-def test_all_is_replayed_where_no_clock_is_apart() -> None:
-    assert outcomes(COMPARING, ()) == ALL
-
-
-@pytest.mark.parametrize("apart", [11, 2], ids=["its own", "a controller's"])
-def test_all_is_unknown_where_a_clock_is_apart_that_it_rests_on(apart: int) -> None:
-    """What was unknown keeps its reason."""
-    unknown = [(node, None, CLOCKS_DIFFER) for node, _ in EVENTS]
-    assert outcomes(COMPARING, (apart,)) == [*unknown, ENDED]
-
-
-def test_what_another_node_states_at_its_own_times_is_left_out() -> None:
-    """Only that: a follower's FETCH is in the leader's log, by the leader's clock."""
-    assert outcomes(COMPARING, (12,)) == [
-        (None, 5.0, None),
-        (12, 5.0, None),
-        (13, 5.0, None),
-        ENDED,
-    ]
-
-
-def test_a_rule_that_compares_no_times_minds_no_clock() -> None:
-    assert outcomes(rule(), (11, 2, 12)) == ALL
+@pytest.mark.parametrize(("of", "apart", "expected"), CASES.values(), ids=CASES)
+def test_what_rests_on_a_clock_that_is_apart_is_unknown(
+    of: Rule, apart: tuple[int, ...], expected: list[tuple[Any, ...]]
+) -> None:
+    assert outcomes(of, apart) == [*expected, (None, None, "the log ended")]
 
 
 @pytest.mark.parametrize("of", RULES.values(), ids=lambda of: of.name)

@@ -162,18 +162,18 @@ def test_a_missing_line_of_a_fetch_session(warehouse: Warehouse) -> None:
     assert [gap["lines_missing"] for gap in lost] == [1]
 
 
-@pytest.mark.parametrize("node", [2, 11])
-def test_a_log_that_begins_while_its_node_runs_after_others(
-    warehouse: Warehouse, node: int
+@pytest.mark.parametrize(
+    ("node", "span_s", "ends", "evidence"),
+    [
+        *((node, (0, 40), "after_at", "begins_late") for node in (2, 11)),
+        (2, (50, 500), "before_at", "ends_early"),
+    ],
+)
+def test_a_log_that_begins_after_others_or_ends_while_its_node_leads(
+    warehouse: Warehouse, node: int, span_s: tuple[int, int], ends: str, evidence: str
 ) -> None:
-    logs = Logs(warehouse, "metadata-4.0")
-    (gap,) = logs.cut(0, 40, f"node_id = {node}")
-    assert (gap["node_id"], gap["after_at"], gap["evidence"]) == (node, None, "begins_late")
-
-
-def test_a_leader_whose_log_ends_while_it_leads(warehouse: Warehouse) -> None:
-    (gap,) = Logs(warehouse, "metadata-4.0").cut(50, 500, "node_id = 2")
-    assert (gap["node_id"], gap["before_at"], gap["evidence"]) == (2, None, "ends_early")
+    (gap,) = Logs(warehouse, "metadata-4.0").cut(*span_s, f"node_id = {node}")
+    assert (gap["node_id"], gap[ends], gap["evidence"]) == (node, None, evidence)
 
 
 @pytest.mark.parametrize(("node", "evidence"), [(1, []), (2, ["logger_off"]), (12, ["logger_off"])])

@@ -75,44 +75,39 @@ def test_has_ambiguous_hour(zone: str, first: str, last: str, expected: bool) ->
     assert has_ambiguous_hour(zone, first.encode(), last.encode()) is expected
 
 
-def boundary(*times: str, zone: str = ZONE, day: str = "2026-10-25") -> FoldBoundary:
-    """Of a file with a line per time, from line 1."""
-    stamps = ((n, f"{day} {time}:00,000".encode()) for n, time in enumerate(times, 1))
-    return fold_boundary(stamps, zone)
+AUTUMN = (ZONE, "2026-10-25")
 
 
 @pytest.mark.parametrize(
-    ("times", "expected"),
+    ("where", "times", "expected"),
     [
         # A step back is the change.
-        ("01:50 02:10 02:55 02:01 02:40 03:05", FoldBoundary(4, True)),
-        ("02:55 02:01", FoldBoundary(2, True)),
+        (AUTUMN, "01:50 02:10 02:55 02:01 02:40 03:05", FoldBoundary(4, True)),
+        (AUTUMN, "02:55 02:01", FoldBoundary(2, True)),
+        (AUTUMN, "02:55 unreadable 02:01", FoldBoundary(3, True)),
+        (
+            ("Australia/Lord_Howe", "2026-04-05"),
+            "01:20 01:40 01:58 01:31 02:10",
+            FoldBoundary(4, True),
+        ),
         # Small steps back are the order of completion.
-        ("01:59 02:10 02:09 02:11", FoldBoundary(None, True)),
+        (AUTUMN, "01:59 02:10 02:09 02:11", FoldBoundary(None, True)),
+        (("UTC", "2026-10-25"), "02:10 02:09 02:10", FoldBoundary(None, True)),
         # Begins in the second pass.
-        ("02:35 02:50 03:01", FoldBoundary(1, True)),
+        (AUTUMN, "02:35 02:50 03:01", FoldBoundary(1, True)),
         # No ambiguous line.
-        ("00:10 01:10 03:10", FoldBoundary(None, True)),
-        ("", FoldBoundary(None, True)),
+        (AUTUMN, "00:10 01:10 03:10", FoldBoundary(None, True)),
+        (AUTUMN, "", FoldBoundary(None, True)),
         # Undecided: nothing around it; an hour's pause may lie before the file, or after it, or in
         # one of its pauses.
-        ("02:10 02:20", FoldBoundary(None, False)),
-        ("02:00 02:10 03:10", FoldBoundary(None, False)),
-        ("01:00 02:05", FoldBoundary(None, False)),
-        ("01:58 02:05 02:30 02:50 03:01", FoldBoundary(None, False)),
+        (AUTUMN, "02:10 02:20", FoldBoundary(None, False)),
+        (AUTUMN, "02:00 02:10 03:10", FoldBoundary(None, False)),
+        (AUTUMN, "01:00 02:05", FoldBoundary(None, False)),
+        (AUTUMN, "01:58 02:05 02:30 02:50 03:01", FoldBoundary(None, False)),
     ],
 )
-def test_boundary(times: str, expected: FoldBoundary) -> None:
-    assert boundary(*times.split()) == expected
-
-
-def test_boundary_in_other_zones() -> None:
-    half_an_hour = ("01:20", "01:40", "01:58", "01:31", "02:10")
-    found = boundary(*half_an_hour, zone="Australia/Lord_Howe", day="2026-04-05")
-    assert found == FoldBoundary(4, True)
-    assert boundary("02:10", "02:09", "02:10", zone="UTC") == FoldBoundary(None, True)
-
-
-def test_stamps_that_cannot_be_read_are_passed_over() -> None:
-    stamps = [(1, b"2026-10-25 02:55:00,000"), (2, b"x"), (3, b"2026-10-25 02:01:00,000")]
-    assert fold_boundary(stamps, ZONE) == FoldBoundary(3, True)
+def test_boundary(where: tuple[str, str], times: str, expected: FoldBoundary) -> None:
+    """Of a file with a line per time, from line 1."""
+    zone, day = where
+    stamps = ((n, f"{day} {time}:00,000".encode()) for n, time in enumerate(times.split(), 1))
+    assert fold_boundary(stamps, zone) == expected
