@@ -1,6 +1,6 @@
 """Rows that a replay is fed and emits, as the tests of every rule have them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,3 +20,21 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+
+
+def fed(
+    start: Callable[..., Any], increments: Iterable[pa.RecordBatch], *, resumed: bool = False
+) -> Iterator[Any]:
+    """Yields what a replay emits for each increment, and at its end.
+
+    ``resumed``: after each it is saved, and another one resumes; what it does later changes nothing
+    of what it saved.
+    """
+    replay = start()
+    for increment in increments:
+        yield replay.feed(increment)
+        if resumed:
+            saved = replay.saved()
+            assert replay.saved() == saved
+            replay = start(saved=saved)
+    yield replay.finish()

@@ -1,10 +1,11 @@
 """FETCH logs by hand, and their replay: only what a test is about has to be said."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from emitted import rows_of
+from emitted import fed, rows_of
 
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes
@@ -154,10 +155,10 @@ def replay_of(
     **settings: Any,
 ) -> Replayed:
     """Feed a log piece by piece and gather everything that comes out."""
-    replay = IncrementalFetch(NODE, slots, **settings)
+    start = partial(IncrementalFetch, NODE, slots, **settings)
     batches = map(batch_of, ([names_row(names)] if names else [], *pieces))
     result = Replayed([], [])
-    for out in (*map(replay.feed, batches), replay.finish()):
+    for out in fed(start, batches):
         result.outcomes.extend(rows_of(out.outcomes))
         result.evictions.extend(rows_of(out.evictions))
     return result

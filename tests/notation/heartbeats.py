@@ -18,6 +18,7 @@ each unfences and sends one more heartbeat.
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import emitted
@@ -250,13 +251,9 @@ def replayed(
     ``resumed``: after each increment the replay is saved, and another one resumes.
     """
     start = partial(LowestAckedOffset, Settings(VOTERS, **settings))
-    rows, replay, begin, outcomes = Replayed([], [], [], [], []), start(), 0, []
-    for end in [*sorted(cuts), len(events)]:
-        outcomes.append(replay.feed(batch_of(events[begin:end])))
-        begin = end
-        if resumed:
-            replay = start(saved=replay.saved())
-    for of_increment in (*outcomes, replay.finish()):
+    rows, places = Replayed([], [], [], [], []), [0, *sorted(cuts), len(events)]
+    increments = (batch_of(events[begin:end]) for begin, end in pairwise(places))
+    for of_increment in emitted.fed(start, increments, resumed=resumed):
         for gathered, batch in zip(rows, of_increment, strict=True):
             gathered += emitted.rows_of(batch)
     return rows

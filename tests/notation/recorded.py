@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import emitted
-import pyarrow as pa
 
 from kip_replay.replay.hwm_parking import (
     INPUT_SCHEMA,
     HwmParking,
     RecordedFetch,
 )
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US, NOT_SENT, UNKNOWN_OFFSET
 from kip_replay.replay.outcomes import Variant
 
@@ -63,13 +63,13 @@ def replay_of(
     voters: Iterable[int],
     rules: list[Variant],
     increments: Iterable[Sequence[RecordedFetch]],
+    gaps: Sequence[LogGap] = (),
+    *,
+    resumed: bool = False,
 ) -> Replayed:
-    """Feed a log increment by increment and gather every row."""
-    rows, replay = Replayed([], []), HwmParking(node_id, voters, rules)
-    for outcomes in (*map(replay.feed, map(batch_of, increments)), replay.finish()):
-        rows = added(rows, outcomes)
+    """Feeds a log increment by increment and gathers every row."""
+    rows, start = Replayed([], []), partial(HwmParking, node_id, voters, rules, gaps=gaps)
+    for outcomes in emitted.fed(start, map(batch_of, increments), resumed=resumed):
+        for gathered, batch in zip(rows, outcomes, strict=True):
+            gathered += emitted.rows_of(batch)
     return rows
-
-
-def added(rows: Replayed, outcomes: list[pa.RecordBatch]) -> Replayed:
-    return Replayed(*(a + emitted.rows_of(b) for a, b in zip(rows, outcomes, strict=True)))

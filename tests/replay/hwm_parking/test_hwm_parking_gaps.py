@@ -2,9 +2,9 @@
 
 import pytest
 from notation.cluster import Cluster, Member, every
-from notation.recorded import Replayed, added, batch_of, fetched, in_order, micros
+from notation.recorded import Replayed, fetched, in_order, micros, replay_of
 
-from kip_replay.replay.hwm_parking import HwmParking, RecordedFetch, variants
+from kip_replay.replay.hwm_parking import RecordedFetch, variants
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap, gaps_of, last_begun
@@ -17,12 +17,8 @@ CLUSTER = Cluster(MEMBERS, VOTERS, appends=every(300, 12_000), length_ms=12_000)
 
 
 def replayed(log: list[RecordedFetch], *gaps: LogGap, cut: int = 0) -> Replayed:
-    replay, rows = HwmParking(1, VOTERS, variants(), gaps=gaps), Replayed([], [])
-    if cut:
-        rows = added(rows, replay.feed(batch_of(log[:cut])))
-        replay = HwmParking(1, VOTERS, variants(), replay.saved(), gaps)
-    rows = added(rows, replay.feed(batch_of(log[cut:])))
-    return added(rows, replay.finish())
+    increments = [log[:cut], log[cut:]] if cut else [log]
+    return replay_of(1, VOTERS, variants(), increments, gaps, resumed=True)
 
 
 def gap_of(since_ms: float, until_ms: float) -> LogGap:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from notation.cluster import Cluster, Member, Silence, cut, every, repeating
-from notation.recorded import EPOCH, Replayed, added, batch_of, fetched, in_order, micros, replay_of
+from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
 
 from kip_replay.replay.hwm_parking import (
     NO_RESPONSE,
@@ -215,19 +215,10 @@ def test_log_cut_anywhere_saved_and_resumed_gives_the_same_rows(
     cut_anywhere(*troubled, size)
 
 
-def resumed(cluster: Cluster, increments: Sequence[Sequence[RecordedFetch]]) -> Replayed:
-    """Each increment by a replay of its own that resumes what the last one saved."""
-    replay, rows = HwmParking(1, cluster.voters, variants()), Replayed([], [])
-    for increment in increments:
-        replay = HwmParking(1, cluster.voters, variants(), replay.saved())
-        rows = added(rows, replay.feed(batch_of(increment)))
-    return added(rows, replay.finish())
-
-
 def cut_anywhere(cluster: Cluster, log: list[RecordedFetch], size: int) -> Replayed:
     """The rows of a log in increments; checks that they are those of the whole log."""
     with short_lookahead():
-        rows = resumed(cluster, list(cut(log, size)))
+        rows = replay_of(1, cluster.voters, variants(), cut(log, size), resumed=True)
         assert rows == replayed(cluster, [log])
     return rows
 

@@ -4,12 +4,14 @@
 session handling write the logs. A seed is drawn by hypothesis and stands in the failure.
 """
 
+from functools import partial
 from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from emitted import fed
 from golden.recorded import events_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,13 +160,10 @@ SWEPT = (8, 16)
 
 
 def in_increments(batch: pa.RecordBatch, cuts: list[int], names: pa.RecordBatch) -> list[pa.Table]:
-    """Each increment by a replay of its own, which is given the names again."""
-    emitted, saved = [], None
-    for begin, end in pairwise([0, *sorted(cuts), batch.num_rows]):
-        replay = IncrementalFetch(NODE, SWEPT, saved=saved)
-        emitted += [replay.feed(piece) for piece in (names, batch.slice(begin, end - begin))]
-        saved = replay.saved()
-    emitted.append(IncrementalFetch(NODE, SWEPT, saved=saved).finish())
+    """Each increment, and the names again before it, by a replay of its own."""
+    spans = pairwise([0, *sorted(cuts), batch.num_rows])
+    pieces = (piece for begin, end in spans for piece in (names, batch.slice(begin, end - begin)))
+    emitted = fed(partial(IncrementalFetch, NODE, SWEPT), pieces, resumed=True)
     return [pa.Table.from_batches(output).combine_chunks() for output in zip(*emitted, strict=True)]
 
 
