@@ -25,7 +25,6 @@ from kip_replay.replay.log_tables import (
 _NOTES = """(SELECT *, CAST(regexp_extract(filename, '-(\\d+).txt$', 1) AS INT) AS node_id
     FROM read_csv($files, delim = ' ', header = false, columns = {columns}, auto_detect = false,
         filename = true, ignore_errors = true) WHERE at_us > 1e15)"""
-_MOMENT = "CREATE MACRO moment(us) AS make_timestamp(CAST(floor(us + 0.5) AS BIGINT))"
 #: By table its files, and its rows.
 _ROWS = {
     CLIENT_OBSERVATIONS: (

@@ -170,19 +170,15 @@ def at_rank(values: Sequence[int | None], thousandths: int) -> int | None:
     return ranked[rank] if rank < len(ranked) else None
 
 
-def percentile_ms(values: Sequence[Micros], thousandths: int) -> float | None:
-    found = at_rank(values, thousandths) if values else None
-    return None if found is None else found / 1000
-
-
 def spread(values: Sequence[Micros]) -> Row:
     known = [value for value in values if value is not None]
+    ranked = {name: at_rank(values, q) if values else None for name, q in PERCENTILES.items()}
     return {
         "count": len(known),
         "unknown_count": len(values) - len(known),
         "mean_ms": sum(known) / len(known) / 1000 if known else None,
         "max_ms": max(known) / 1000 if known else None,
-        **{f"{name}_ms": percentile_ms(values, q) for name, q in PERCENTILES.items()},
+        **{f"{name}_ms": None if us is None else us / 1000 for name, us in ranked.items()},
     }
 
 

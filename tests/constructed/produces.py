@@ -146,15 +146,11 @@ def reactions(waited: Row) -> list[Row]:
             **usual,
             variant=variant,
             **{name: dice.randint(1_000, 20_000) / 1000 for name in LATENCIES}
-            if is_replayed(waited)
+            if waited["verdict"] == Verdict.REPLAYED.value
             else unknown,
         )
         for variant in (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
     ]
-
-
-def is_replayed(r: Row) -> bool:
-    return bool(r["verdict"] == Verdict.REPLAYED.value)
 
 
 REACTION_ROWS = [

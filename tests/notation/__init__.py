@@ -1,5 +1,5 @@
 """Histories as text that reads like the KIPs, and rows of logs by hand."""
 
-from .player import NotationError, check
+from .player import check
 
-__all__ = ["NotationError", "check"]
+__all__ = ["check"]

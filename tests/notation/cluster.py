@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
@@ -74,8 +74,11 @@ class Cluster:
 
     def log(self) -> list[RecordedFetch]:
         """The leader's log, in the order in which the replay wants it."""
-        moved = [row._replace(**_shifted(row, self.epoch_us)) for row in _Run(self).rows()]
-        return in_order(moved)
+        times = ("received_us", "dequeued_us", "built_us", "completed_us")
+        return in_order(
+            row._replace(**{name: getattr(row, name) + self.epoch_us for name in times})
+            for row in _Run(self).rows()
+        )
 
 
 def every(interval_ms: int, length_ms: int, records: int = 1) -> tuple[tuple[int, int], ...]:
@@ -91,11 +94,6 @@ def repeating(pattern: Sequence[tuple[int, int]], length_ms: int) -> tuple[tuple
 def cut(rows: Sequence[RecordedFetch], size: int) -> Iterator[Sequence[RecordedFetch]]:
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
-
-
-def _shifted(row: RecordedFetch, by: int) -> dict[str, Any]:
-    times = ("received_us", "dequeued_us", "built_us", "completed_us")
-    return {name: getattr(row, name) + by for name in times}
 
 
 class _Run:

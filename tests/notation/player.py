@@ -54,16 +54,11 @@ _EVENT = re.compile(
 )
 
 
-class NotationError(ValueError):
-    """A history that can't be read: what is no event, or nothing of the leader."""
-
-
 def check(text: str) -> None:
     """Play a history under each of its rules; ``AssertionError`` where the leader disagrees."""
     lines = [line for raw in text.splitlines() if (line := raw.partition("#")[0].strip())]
     scene, _, rule = lines[0].rpartition(", ")
-    if rule not in _RULES:
-        raise NotationError(f"{rule!r} is no rule: {', '.join(_RULES)}")
+    assert rule in _RULES, f"{rule!r} is no rule: {', '.join(_RULES)}"
     for position, hwm_aware in enumerate(_RULES[rule]):
         player = _Player(_leader_of(scene, hwm_aware))
         for line in lines[1:]:
@@ -75,8 +70,7 @@ def _leader_of(scene: str, hwm_aware: bool) -> Leader:
     values: dict[str, Any] = {}
     for clause in scene.split(", "):
         found = _CLAUSE.fullmatch(clause)
-        if found is None:
-            raise NotationError(f"{clause!r} is nothing of the leader")
+        assert found, f"{clause!r} is nothing of the leader"
         if found["earlier_epoch"]:
             epoch_ends[int(found["earlier_epoch"])] = int(found["end"])
         elif found["voters"]:
@@ -104,8 +98,7 @@ class _Player:
     def play(self, line: str, position: int) -> None:
         happens, _, outcomes = (" ".join(part.split()) for part in line.partition("->"))
         event = _EVENT.fullmatch(happens)
-        if event is None:
-            raise NotationError(f"{happens!r} is no event")
+        assert event, f"{happens!r} is no event"
         responses = self._cause(event)
         for response in responses:
             self._replicas[response.fetch.replica_id].receive(response, self._leader)

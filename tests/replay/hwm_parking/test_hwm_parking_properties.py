@@ -1,8 +1,7 @@
 """Whatever leader and replicas do: what must hold of every whole replay."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from operator import itemgetter
@@ -78,13 +77,6 @@ def clusters(draw: st.DrawFn, least_ms: int = 3) -> Cluster:
         service_us=draw(st.integers(50, 900)),
         length_ms=LENGTH_MS,
     )
-
-
-@contextmanager
-def short_lookahead() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hwm_parking, "LOOKAHEAD_US", LOOKAHEAD_US)
-        yield
 
 
 def replayed(cluster: Cluster, increments: Sequence[Sequence[RecordedFetch]]) -> Replayed:
@@ -217,7 +209,8 @@ def test_log_cut_anywhere_saved_and_resumed_gives_the_same_rows(
 
 def cut_anywhere(cluster: Cluster, log: list[RecordedFetch], size: int) -> Replayed:
     """The rows of a log in increments; checks that they are those of the whole log."""
-    with short_lookahead():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hwm_parking, "LOOKAHEAD_US", LOOKAHEAD_US)
         rows = replay_of(1, cluster.voters, variants(), cut(log, size), resumed=True)
         assert rows == replayed(cluster, [log])
     return rows

@@ -15,26 +15,23 @@ _MS = 1000
 _ERROR_MS = STAMP_ERROR_US // _MS
 
 
-def bounds(*orders: tuple[int, int, int], reference: int = 1) -> dict[int, tuple[object, ...]]:
+def bounds(*orders: tuple[int, int, int]) -> dict[int, tuple[object, ...]]:
     """Bounds in milliseconds by node, the error of stamps taken off again."""
     nodes = sorted({node for before, after, _ in orders for node in (before, after)})
-    found = offsets(reference, nodes, [Order(b, a, "", 1, ms * _MS) for b, a, ms in orders])
-    return {node: _in_ms(offset) for node, offset in found.items()}
-
-
-def _in_ms(offset: Offset) -> tuple[object, ...]:
-    if offset.is_contradicted:
-        return ("contradicted",)
-    least, most = offset.earliest_us, offset.latest_us
-    return (
-        None if least is None else least // _MS + _ERROR_MS,
-        None if most is None else most // _MS - _ERROR_MS,
-    )
+    found = offsets(1, nodes, [Order(b, a, "", 1, ms * _MS) for b, a, ms in orders])
+    return {
+        node: ("contradicted",)
+        if offset.is_contradicted
+        else tuple(
+            None if us is None else us // _MS + error
+            for us, error in zip(offset[:2], (_ERROR_MS, -_ERROR_MS), strict=True)
+        )
+        for node, offset in found.items()
+    }
 
 
 def test_bounds_of_neighbours_add_up() -> None:
-    found = offsets(1, [1, 2, 11], [Order(1, 11, "", 1, 8 * _MS), Order(11, 2, "", 1, 4 * _MS)])
-    assert found[2] == Offset(None, 12 * _MS + 2 * STAMP_ERROR_US, is_contradicted=False)
+    assert bounds((1, 11, 8), (11, 2, 4))[2] == (None, 12 + _ERROR_MS)
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,6 @@ def only(rows: Sequence[Row]) -> Row:
     return row
 
 
-def write_row(events: Sequence[Event], **settings: Any) -> Row:
-    return only(replayed(events, **settings).writes_of("lowest_acked_offset"))
-
-
 # --- a write -------------------------------------------------------------------------------------
 
 #: Of a log: when the write is applied everywhere, known to its broker and everywhere (ms), which
@@ -113,7 +109,7 @@ FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize(("events", "expected"), FATES.values(), ids=FATES)
 def test_fate_of_a_write(events: list[Event], expected: tuple[Any, ...]) -> None:
-    row = write_row(events)
+    row = only(replayed(events).writes_of("lowest_acked_offset"))
     at = [row[name] for name in ("applied_everywhere_at", "known_at", "known_everywhere_at")]
     times = (None if time is None else time / 1000 for time in at)
     assert (*times, row["last_broker_id"], row["reason"]) == expected

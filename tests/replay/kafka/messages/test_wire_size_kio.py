@@ -89,21 +89,19 @@ def of_kio(module: Any, row: Row) -> Row:
     values |= {name[:-3]: row[name] * MILLISECOND for name in row if name in DURATIONS}
     values |= dict.fromkeys(("partition_index", "index"), row.get("partition"))
     size, aborted = row.get("record_bytes"), row.get("aborted_transactions")
+    if aborted is not None:
+        aborted = (module.AbortedTransaction(producer_id=1, first_offset=2),) * aborted
     return values | {
         "throttle_time": 0 * MILLISECOND,
         "error_code": ErrorCode(row.get("error_code", 0)),
         "records": None if size is None else b"x" * size,
-        "aborted_transactions": None if aborted is None else aborted * aborted_of(module),
+        "aborted_transactions": aborted,
         "replica_directory_id": uuid_of(row.get("replica_directory_id")),
         "node_endpoints": made_if(getattr(module, "NodeEndpoint", None), row, "node_endpoints"),
         "record_errors": made_if(
             getattr(module, "BatchIndexAndErrorMessage", None), row, "record_errors", batch_index=1
         ),
     }
-
-
-def aborted_of(module: Any) -> tuple[Any, ...]:
-    return (module.AbortedTransaction(producer_id=1, first_offset=2),)
 
 
 # --- a row as kio's entity

@@ -117,12 +117,6 @@ def framed(header: bytes, body: bytes) -> bytes:
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def request_header(client_id: str | None) -> bytes:
-    """api_key api_version correlation_id client_id; NULLABLE_STRING of null is -1."""
-    fixed = struct.pack(">hhi", 42, 0, 7)
-    return fixed + (struct.pack(">h", -1) if client_id is None else string(client_id))
-
-
 def topics_by_pieces(pieces: DraftFetchPieces, partitions: list[dict[str, Any]], of: Any) -> int:
     names = sum(pieces.topic_bytes(len(topic.encode())) for _, topic, _ in topics(partitions))
     return names + sum(map(of, partitions))
@@ -131,7 +125,10 @@ def topics_by_pieces(pieces: DraftFetchPieces, partitions: list[dict[str, Any]],
 @pytest.mark.parametrize("partition_id_is_string", [False, True])
 @given(row=fetch_request, client_id=st.none() | names)
 def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: str | None) -> None:
-    whole = framed(request_header(client_id), serialized_request(row, partition_id_is_string))
+    # api_key api_version correlation_id client_id; NULLABLE_STRING of null is -1.
+    header = struct.pack(">hhi", 42, 0, 7)
+    header += struct.pack(">h", -1) if client_id is None else string(client_id)
+    whole = framed(header, serialized_request(row, partition_id_is_string))
     pieces = DraftFetchPieces(partition_id_is_string)
     by_pieces = pieces.request_fixed_bytes(len((client_id or "").encode())) + topics_by_pieces(
         pieces, row["request_partitions"], lambda p: pieces.request_partition_bytes(p["partition"])
