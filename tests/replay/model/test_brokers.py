@@ -8,11 +8,9 @@ from notation.heartbeats import check, us
 
 from kip_replay.replay.model.brokers import (
     SESSION_TIMEOUT_US,
-    BrokerControlState,
     BrokerHeartbeatManager,
     Heartbeat,
     LowestAcknowledged,
-    next_state,
 )
 
 BROKERS = (11, 12, 13)
@@ -106,20 +104,6 @@ def test_broker_in_controlled_shutdown_counts_by_setting() -> None:
 def test_disagreement_names_line_reading_and_finding() -> None:
     with pytest.raises(AssertionError, match=r"line 1, heartbeats only.*\n.*found: lowest 7"):
         check("A unfences with 7 -> lowest 8")
-
-
-@pytest.mark.parametrize(
-    ("want_shut_down", "is_fenced", "state"),
-    [
-        (False, True, BrokerControlState.FENCED),
-        (False, False, BrokerControlState.UNFENCED),
-        (True, False, BrokerControlState.CONTROLLED_SHUTDOWN),
-        (True, True, BrokerControlState.SHUTDOWN_NOW),
-    ],
-)
-def test_next_state(want_shut_down: bool, is_fenced: bool, state: BrokerControlState) -> None:
-    found = next_state(want_shut_down=want_shut_down, is_fenced=is_fenced)
-    assert (found, found.is_fenced) == (state, is_fenced)
 
 
 def test_response_to_a_former_process_of_a_broker_is_lost() -> None:

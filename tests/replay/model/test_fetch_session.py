@@ -19,14 +19,8 @@ from kip_replay.replay.model.fetch_session import (
     FetchSession,
     FetchSessionCache,
     is_returned,
-    next_epoch,
     update,
 )
-
-
-def test_epochs_go_on_at_1() -> None:
-    assert [next_epoch(epoch) for epoch in (1, 2**31 - 2, 2**31 - 1)] == [2, 2**31 - 1, 1]
-
 
 # --- partitions: one client, its FETCHes by Kafka's code and by the model -------------------------
 

@@ -6,7 +6,6 @@ recording.
 # ruff: noqa: E501 (a line of a history is an event)
 
 from collections import defaultdict
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -74,16 +73,16 @@ HISTORIES = {
     8 fetches 7 of epoch 3   -> records 7..15, high watermark -1
     """,
     # Synthetic: in no recording.
-    "truncated replica goes on in the epoch of its last record": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, epoch 2 ends at 6, log ends at 15, without | with KIP-1166
-    2 fetches 12 of epoch 3      -> diverging
-    2 then fetches 8 of epoch 3  -> records 8..15, high watermark -1
+    "truncated replica goes on in the epoch of its last record, and knows nothing beyond its log": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, epoch 2 ends at 6, log ends at 15, high watermark 15, without | with KIP-1166
+    2 fetches 12 of epoch 3 knowing -1     -> diverging
+    2 then fetches 8 of epoch 3 knowing 8  -> records 8..15, high watermark 15
     """,
     # Synthetic. With a snapshot, offset 0 and offsets before the log's start are sent to it.
-    "a fetch before the start of the log is sent to the snapshot": """
+    "a fetch before the start of the log is sent to the snapshot, and goes on in the leader's epoch": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 4, snapshot ends at 4, log ends at 15, without | with KIP-1166
-    9 fetches 0       -> snapshot
-    9 then fetches 4  -> records 4..15, high watermark -1
+    9 fetches 0 of epoch 3  -> snapshot
+    9 then fetches 4        -> records 4..15, high watermark -1
     8 fetches 3       -> snapshot
     2 fetches 0       -> snapshot; leader has high watermark -1
     """,
@@ -181,14 +180,9 @@ def test_values_of_the_kip_and_of_kafka() -> None:
     assert Fetch(9, 15, EPOCH, 12) == Fetch(9, 15, EPOCH, 12, max_wait_us=500_000, token=0)
 
 
-def a_leader(**others: Any) -> Leader:
-    values: dict[str, Any] = {"voters": frozenset({2, 3}), "voter_count": 3, "log_end_offset": 15}
-    return Leader(hwm_aware=True, leader_epoch=EPOCH, **(values | others))
-
-
 def test_resigned_leader_sends_no_high_watermark() -> None:
     """To who is parked, then to who waits for the Raft thread."""
-    leader = a_leader(high_watermark=15)
+    leader = Leader(True, EPOCH, frozenset({2, 3}), 3, log_end_offset=15, high_watermark=15)
     parked, waiting = Fetch(9, 15, EPOCH, 15, token=1), Fetch(8, 12, EPOCH, 12, token=2)
     leader.fetch(parked)
     assert leader.resign([waiting]) == [
@@ -196,33 +190,6 @@ def test_resigned_leader_sends_no_high_watermark() -> None:
         Response(waiting, Completion.ERROR, False, UNKNOWN_OFFSET, 12),
     ]
     assert leader.expire(token=1) == []
-
-
-@pytest.mark.parametrize(
-    ("completion", "high_watermark", "log_end_offset", "replica"),
-    [
-        (Completion.TIMEOUT, 15, 10, Replica(10, 3, 10)),
-        (Completion.RECORDS, 12, 15, Replica(15, EPOCH, 12)),
-        (Completion.TIMEOUT, UNKNOWN_OFFSET, 10, Replica(10, 3, 9)),
-        (Completion.SNAPSHOT, 15, 0, Replica(12, EPOCH, 12)),
-        (Completion.DIVERGING, UNKNOWN_OFFSET, 10, Replica(8, 3, 9)),
-    ],
-    ids=[
-        "no high watermark beyond its log",
-        "records bring the leader's epoch",
-        "no high watermark takes none away",
-        "a snapshot brings its end and the leader's epoch (synthetic)",
-        "a truncated log ends where its epoch did (synthetic)",
-    ],
-)
-def test_replica_receives(
-    completion: Completion, high_watermark: int, log_end_offset: int, replica: Replica
-) -> None:
-    receives = Replica(10, 3, 9)
-    fetch = Fetch(9, 10, 3, 9)
-    response = Response(fetch, completion, False, high_watermark, log_end_offset)
-    receives.receive(response, a_leader(snapshot=12, epoch_ends={3: 8}))
-    assert receives == replica
 
 
 START = 10
