@@ -4,7 +4,6 @@ import pytest
 
 from kip_replay.replay.kafka.clocks import (
     STAMP_ERROR_US,
-    Clocks,
     Offset,
     Order,
     off_from_all,
@@ -32,19 +31,6 @@ def bounds(*orders: tuple[int, int, int]) -> dict[int, tuple[object, ...]]:
 
 def test_bounds_of_neighbours_add_up() -> None:
     assert bounds((1, 11, 8), (11, 2, 4))[2] == (None, 12 + _ERROR_MS)
-
-
-@pytest.mark.parametrize(
-    ("least_ms", "most_ms", "differs"),
-    [(-10, 10, False), (-300, -40, False), (-300, -60, True), (60, 300, True), (None, -60, True)],
-)
-def test_clocks_differ_where_no_offset_is_left_that_is_an_error_of_stamps(
-    least_ms: int | None, most_ms: int, differs: bool
-) -> None:
-    orders = [Order(1, 11, "", 1, most_ms * _MS)]
-    if least_ms is not None:
-        orders.append(Order(11, 1, "", 1, -least_ms * _MS))
-    assert (offsets(1, [1, 11], orders)[11].clocks == Clocks.DIFFER) is differs
 
 
 def test_a_clock_that_was_set_meanwhile_is_contradicted_and_bounds_no_other() -> None:
