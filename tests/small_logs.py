@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
@@ -57,3 +58,9 @@ def stamped(*stamps: str) -> bytes:
     """A log of one API_VERSIONS line again and again, with these stamps."""
     line = next(line for line in lines_of(CONTROLLER) if b"API_VERSIONS" in line)
     return b"".join(b"[" + stamp.encode() + line[24:] for stamp in stamps)
+
+
+def moved(line: bytes, seconds: float) -> bytes:
+    """A line with another stamp."""
+    at = datetime.strptime(line[1:24].decode(), "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007
+    return f"[{at + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S,%f}"[:-3].encode() + line[24:]

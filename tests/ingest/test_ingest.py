@@ -53,10 +53,6 @@ def read(warehouse: Warehouse, table: Table, recording: str) -> list[Row]:
     return sorted(rows, key=lambda row: row.get("line_number", 0))
 
 
-def quiet(_: str) -> None:
-    """Says nothing."""
-
-
 class Ingested:
     """One run over recordings of every kind, shared by the tests below."""
 
@@ -276,7 +272,7 @@ def test_batches_partitions_and_byte_ranges_change_nothing(
     small = IngestSettings(range_bytes=10_000, task_bytes_max=9_000, survey_on_driver_bytes_max=0)
     for number, settings in enumerate((IngestSettings(), small)):
         warehouse = Warehouse(tmp_path / str(number))
-        assert ingest(recordings, Local(warehouse), settings, quiet) == expected
+        assert ingest(recordings, Local(warehouse), settings, str) == expected
         ingested.assert_same(warehouse, *names)
 
 
@@ -303,11 +299,11 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(tmp_path: Path) -
     new = stamped("2026-11-20 20:59:00,000")
     bad, logs = b"Completed request:{}\n", {2: "c.log*"}
     first = write_recording(folder, {"c.log": lines + bad}, logs)
-    ingest([first], Local(warehouse), say=quiet)
+    ingest([first], Local(warehouse), say=str)
     before = contents(warehouse, "growing")
     (folder / "c.log").rename(folder / "c.log.1")
     second = write_recording(folder, {"c.log.0": bad + lines + new}, logs, timezone="Asia/Tokyo")
-    (became,) = ingest([second], Local(warehouse), say=quiet)
+    (became,) = ingest([second], Local(warehouse), say=str)
     assert (became.files_read, became.files_known) == (1, 1)
     assert (became.requests, became.rejected, became.repeated) == (1, 0, 41)
     after = contents(warehouse, "growing")
@@ -333,7 +329,7 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
         for old in folder.glob("*log*"):
             old.unlink()
         recording = write_recording(folder, logs, nodes)
-        reads += ingest([recording], Local(warehouse), GROWING, quiet)
+        reads += ingest([recording], Local(warehouse), GROWING, str)
     assert [lines.bytes_read > 0 for lines in reads] == [True] * 3
     assert sum(lines.bytes_read for lines in reads) == len(CONTROLLER) + len(BROKER)
     assert sum(lines.lines for lines in reads) == LINES
@@ -343,7 +339,7 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     assert numbers == [*range(1, len(lines_of(CONTROLLER)) + 1)]
     epochs = [row["ingest_epoch"] for row in read(warehouse, INGESTED_FILES, "plain")]
     assert sorted(epochs) == [1, 1, 2, 2, 3, 3, 3, 3]
-    (again,) = ingest([recording], Local(warehouse), GROWING, quiet)
+    (again,) = ingest([recording], Local(warehouse), GROWING, str)
     assert (again.files_read, again.lines) == (0, 0)
 
 
@@ -373,15 +369,15 @@ def test_a_log_that_was_altered_is_refused(tmp_path: Path) -> None:
 def test_a_log_that_was_only_touched_is_noted_once(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     recording = plain(tmp_path / "r")
-    ingest([recording], Local(warehouse), say=quiet)
+    ingest([recording], Local(warehouse), say=str)
     for file in (tmp_path / "r").glob("*.log"):
         os.utime(file, (0, 0))
-    ingest([recording], Local(warehouse), say=quiet)
+    ingest([recording], Local(warehouse), say=str)
     assert len(read(warehouse, INGESTED_FILES, "r")) == 2
 
 
 def killed(recording: Recording, warehouse: Warehouse, number: int) -> bool:
-    return is_killed(number, lambda: ingest([recording], Local(warehouse), GROWING, quiet))
+    return is_killed(number, lambda: ingest([recording], Local(warehouse), GROWING, str))
 
 
 def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
@@ -391,7 +387,7 @@ def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
     warehouse, folder = Warehouse(tmp_path / "warehouse"), tmp_path / "plain"
     logs = {2: "c.log", 11: "b.log"}
     half = {"c.log": CONTROLLER[:30000], "b.log": BROKER[:20000]}
-    ingest([write_recording(folder, half, logs)], Local(warehouse), GROWING, quiet)
+    ingest([write_recording(folder, half, logs)], Local(warehouse), GROWING, str)
     lineage = warehouse.lineage(["plain"])
     recording = write_recording(folder, {"c.log": CONTROLLER, "b.log": BROKER}, logs)
     number = 1
@@ -413,12 +409,12 @@ def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
     """Rejected lines have no time: the engine compares them with all that the warehouse holds."""
     warehouse = Warehouse(tmp_path / "warehouse")
     recording, spring = ingested.recordings["garbage"], ingested.recordings["spring"]
-    ingest([spring], Local(warehouse), say=quiet)
+    ingest([spring], Local(warehouse), say=str)
     typed = sum(bool(of) for name, of in ingested.contents("garbage").items())
     assert killed(recording, warehouse, 1 + typed + 1)
     assert read(warehouse, INGESTED_FILES, "garbage") == []
     assert len(read(warehouse, REQUESTS, "garbage")) == LINES
-    assert ingest([spring, recording], Local(warehouse), say=quiet)[1] == ingested.read["garbage"]
+    assert ingest([spring, recording], Local(warehouse), say=str)[1] == ingested.read["garbage"]
     ingested.assert_same(warehouse, "spring", "garbage")
 
 
@@ -431,12 +427,12 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
 
     def meanwhile(*args: Any) -> Any:
         patch.setattr(step, "parse_task", real)
-        ingest([recording], Local(warehouse), say=quiet)
+        ingest([recording], Local(warehouse), say=str)
         return real(*args)
 
     def in_the_middle(*args: Any) -> None:
         if next(made) == 4:
-            ingest([recording], Local(warehouse), say=quiet)
+            ingest([recording], Local(warehouse), say=str)
         commit(*args)
 
     for number in range(2):
@@ -448,10 +444,10 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
             else:
                 patch.setattr(commits, "commit", in_the_middle)
             with pytest.raises(WriteConflictError, match="ingest of recording 'plain' meanwhile"):
-                ingest([recording], Local(warehouse), say=quiet)
+                ingest([recording], Local(warehouse), say=str)
         ingested.assert_same(warehouse, "plain")
         assert ("plain", "ingest") in warehouse.lineage(["plain"])
-        (again,) = ingest([recording], Local(warehouse), say=quiet)
+        (again,) = ingest([recording], Local(warehouse), say=str)
         assert again.files_read == 0
 
 
@@ -465,7 +461,7 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
     warehouse = Warehouse(tmp_path / "warehouse")
     monkeypatch.setattr(step, "survey", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* and 40 when"):
-        ingest([ingested.recordings["plain"]], Local(warehouse), say=quiet)
+        ingest([ingested.recordings["plain"]], Local(warehouse), say=str)
     assert not any(warehouse.files(table) for table in LOG_TABLES)
 
 

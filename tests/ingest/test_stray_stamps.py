@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from parsed_lines import line_of
-from small_logs import BROKER, CONTROLLER, lines_of
+from small_logs import BROKER, CONTROLLER, lines_of, moved
 
 from kip_replay.pipelines.ingest.line_accounting import Times
 from kip_replay.pipelines.ingest.log_files import LogFile
@@ -34,11 +34,6 @@ def log(*seconds: float, ids_from: int = 0) -> list[bytes]:
         at, last = START + timedelta(seconds=second), second
         lines.append(line(at, (ids_from + 2**31) % 2**32 - 2**31))
     return lines
-
-
-def moved(line: bytes, seconds: float) -> bytes:
-    at = datetime.strptime(line[1:24].decode() + "000", "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007
-    return f"[{at + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S,%f}"[:-3].encode() + line[24:]
 
 
 def found(

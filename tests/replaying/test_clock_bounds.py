@@ -3,14 +3,13 @@
 import gzip
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from recorded_logs import folder_of
+from small_logs import lines_of, moved
 
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
@@ -26,7 +25,6 @@ BROKERS, ACTIVE, STANDBYS = (11, 12, 13), 2, (1, 3)
 VOTERS = (1, 2, 3)
 #: Brokers whose clock is off, one at a time, and by how many seconds.
 OFF = ((11, 5), (12, -90), (13, 5))
-_STAMP = "%Y-%m-%d %H:%M:%S,%f"
 
 
 def cut(
@@ -34,7 +32,7 @@ def cut(
     node: int | None = None,
     off_s: float = 0,
     which: slice = slice(None),
-    api: str = "",
+    api: bytes = b"",
     **entries: object,
 ) -> Recording:
     """The lines of 15 s in the middle; a node's clock off, for some of its log's lines.
@@ -44,25 +42,15 @@ def cut(
     manifest = json.loads((SAMPLE / "recording.json").read_text())
     folder.mkdir()
     for entry in manifest["nodes"]:
-        lines = [*_middle(SAMPLE / entry["log"])]
+        log = lines_of(gzip.decompress((SAMPLE / entry["log"]).read_bytes()))
+        lines = [x for x in log if b"2026-11-20 20:36:28" <= x[1:20] < b"2026-11-20 20:36:43"]
         if entry["node_id"] == node:
             for n in [n for n, line in enumerate(lines) if api in line][which]:
-                lines[n] = _moved(lines[n], off_s)
+                lines[n] = moved(lines[n], off_s)
             entry |= entries
-        (folder / entry["log"]).write_bytes(gzip.compress("".join(lines).encode(), 1))
+        (folder / entry["log"]).write_bytes(gzip.compress(b"".join(lines), 1))
     (folder / "recording.json").write_text(json.dumps(manifest | {"name": folder.name}))
     return load_recording(folder)
-
-
-def _middle(log: Path) -> Iterator[str]:
-    for line in gzip.decompress(log.read_bytes()).decode().splitlines(keepends=True):
-        if "2026-11-20 20:36:28" <= line[1:20] < "2026-11-20 20:36:43":
-            yield line
-
-
-def _moved(line: str, by_s: float) -> str:
-    at = datetime.strptime(line[1:24], _STAMP) + timedelta(seconds=by_s)  # noqa: DTZ007
-    return f"[{at.strftime(_STAMP)[:-3]}{line[24:]}"
 
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -78,7 +66,7 @@ def bounds(tmp_path_factory: pytest.TempPathFactory) -> Rows:
         cut(folder / "active off", ACTIVE, -5),
         cut(folder / "set", 12, 5, which=slice(150, None)),
         cut(folder / "corrected", 12, 5, clock_offset_ms=-5000),
-        cut(folder / "late", 12, 0.09, which=slice(2), api='"CREATE_TOPICS"'),
+        cut(folder / "late", 12, 0.09, which=slice(2), api=b'"CREATE_TOPICS"'),
     ]
     warehouse = Warehouse(folder / "warehouse")
     ingest(recordings, Local(warehouse), say=lambda _: None)
