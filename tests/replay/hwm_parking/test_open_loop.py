@@ -96,36 +96,33 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.parametrize(("row", "completion", "parked"), EXPLAINED.values(), ids=EXPLAINED)
-def test_rule_explains(row: RecordedFetch, completion: Completion | None, parked: bool) -> None:
-    loop = open_loop()
-    assert loop.explain(row, loop.causes_of(row)) == Explanation(completion, parked)
-
-
 OTHER_LEADERS = {
     "a stall is no excuse: the move at 1,010 completes it, long before the append at 1,300": (
         of_9(1_005, 1_300, 16, 16, high_watermark=15, **NINE),
+        *(None, True),
         open_loop({0: 16, 1_300: 17}, handled=STALLED),
-        None,
     ),
     "one without a high watermark may be busy for longer": (
         of_9(900, 2_500, 15, UNKNOWN_OFFSET, **NINE),
+        *(RECORDS, True),
         open_loop(high_watermark={}),
-        RECORDS,
     ),
     "a quick replica, completed at 1,010.5, FETCHes knowing the move, until an append": (
         of_9(1_011, 1_300, 16, 16, high_watermark=16, **NINE),
+        *(RECORDS, True),
         open_loop({0: 16, 1_300: 17}),
-        RECORDS,
     ),
 }
 
 
-@pytest.mark.parametrize(("row", "loop", "completion"), OTHER_LEADERS.values(), ids=OTHER_LEADERS)
-def test_rule_explains_of_other_leaders(
-    row: RecordedFetch, loop: OpenLoop, completion: Completion | None
+CASES = {name: (*case, open_loop()) for name, case in EXPLAINED.items()} | OTHER_LEADERS
+
+
+@pytest.mark.parametrize(("row", "completion", "parked", "loop"), CASES.values(), ids=CASES)
+def test_rule_explains(
+    row: RecordedFetch, completion: Completion | None, parked: bool, loop: OpenLoop
 ) -> None:
-    assert loop.explain(row, loop.causes_of(row)) == Explanation(completion, parked=True)
+    assert loop.explain(row, loop.causes_of(row)) == Explanation(completion, parked)
 
 
 #: A FETCH, and what the Raft thread did when it built the response.
