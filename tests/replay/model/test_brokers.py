@@ -200,9 +200,5 @@ class ManagerMachine(RuleBasedStateMachine):
             assert all(offset >= 0 for offset in everywhere.values)
 
 
+TestManager = pytest.mark.property(ManagerMachine.TestCase)
 ManagerMachine.TestCase.settings = settings(stateful_step_count=30)
-
-
-@pytest.mark.property
-class TestManager(ManagerMachine.TestCase):  # type: ignore[misc,name-defined]
-    """The machine, as a test."""

@@ -279,15 +279,12 @@ class LeaderMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_fetch_waits_or_was_completed(self) -> None:
-        if hasattr(self, "leader"):
-            parked = [response.fetch for response in self.leader.parked.values()]
-            assert parked == [self.waiting[token] for token in sorted(self.waiting)]
+        parked = [response.fetch for response in self.leader.parked.values()]
+        assert parked == [self.waiting[token] for token in sorted(self.waiting)]
 
     @invariant()
     def high_watermark_is_what_a_majority_has(self) -> None:
         """Counted anew each time: sort all voters' offsets, take the one a majority reaches."""
-        if not hasattr(self, "leader"):
-            return
         ends = sorted(self.offsets.values(), reverse=True)
         if self.leader_votes:
             ends.insert(0, self.leader.log_end_offset)
@@ -300,7 +297,7 @@ class LeaderMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_who_knows_less_waits_under_the_kip(self) -> None:
-        if hasattr(self, "leader") and self.leader.hwm_aware:
+        if self.leader.hwm_aware:
             known = self.leader.high_watermark
             assert all(fetch.high_watermark >= known for fetch in self.waiting.values())
 
