@@ -68,7 +68,7 @@ class Need(msgspec.Struct, forbid_unknown_fields=True):
 
     #: Roles of the nodes whose logs are looked at, separated by commas.
     of: str = ""
-    #: A condition in DuckDB's SQL on a parsed line (replay/kafka/request_log/parsed_line.py).
+    #: A table of a log's lines (docs/tables.md) and, with WHERE, a condition in DuckDB's SQL.
     shows: str = ""
     what: str = ""
     how: str = ""

@@ -6,15 +6,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from kip_replay.replay.kafka.request_log import LineParser
+from kip_replay.replay.kafka.request_log import LINE_TABLES, LineParser
 from kip_replay.replay.kafka.request_log.layouts import LineReader
 from kip_replay.replay.kafka.request_log.line import without_line_end
 
 REQUEST_LOG = Path(__file__).parent / "data" / "request_log"
 #: Recorded lines: every API and version, and long lines of full FETCHes.
 LINES = gzip.decompress((REQUEST_LOG / "lines.log.gz").read_bytes()).splitlines()
+#: Columns that a table has of its lines.
+SHARED = ("recording", "request_id", "line_id", "node_id", "source_file", "line_number")
+#: Tables with at most one row of a line.
+SINGLE = {"requests": "request", "rejected_lines": "rejected", "metadata_writes": "metadata_write"}
+SINGLE |= {"fetches": "fetch", "produces": "produce", "broker_heartbeats": "broker_heartbeat"}
+SINGLE |= {"producer_ids": "producer_id"}
+LISTS = [table.name for table in LINE_TABLES if table.name not in SINGLE]
 
 
 def parsed(
@@ -26,13 +31,33 @@ def parsed(
     fold_changes_at_line: int | None = None,
     recording: str = "r",
     **options: Any,
-) -> pa.RecordBatch:
-    """A row for each line that is or should be a request; they may end in LF, CR LF or nothing."""
+) -> list[dict[str, Any]]:
+    """A row for each line that is or should be a request, with those of its tables in it.
+
+    Lines may end in LF, CR LF or nothing.
+    """
     reader = LineReader(zone)
     read = reader.read([without_line_end(line) for line in lines], first)
     read.add(reader.ended())
     parser = LineParser(recording, node_id, zone, **options)
-    return parser.parse_batch(read, file, fold_changes_at_line)
+    rows = parser.parse_batch(read, [file] * len(read.lines), fold_changes_at_line)
+    lines = rows.pop("lines").to_pylist()
+    found = [dict.fromkeys(SINGLE.values()) | {name: [] for name in LISTS} | line for line in lines]
+    for table in LINE_TABLES:
+        batch = rows.pop(table.name)
+        batch.validate(full=True)
+        assert batch.drop_columns(["position"]).schema == table.arrow_schema
+        for row in batch.to_pylist():
+            line = found[row.pop("position")]
+            for name in row.keys() & {*SHARED}:
+                assert row.pop(name) == line["request_id" if name == "line_id" else name]
+            if (single := SINGLE.get(table.name)) is None:
+                line[table.name].append(row)
+            else:
+                assert line[single] is None
+                line[single] = row
+    assert not rows
+    return found
 
 
 def line_of(

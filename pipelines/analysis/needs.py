@@ -25,8 +25,7 @@ class Answerable:
 
 def answerable(found: Overview) -> list[Answerable]:
     rules = []
-    with duckdb.connect() as database:
-        database.register("sample", found.rows)
+    with found.database() as database:
         for file in of_rules("needs.toml"):
             rule = Answerable(file.parent.name)
             for need in read_toml(file, Needs).needs:
@@ -44,7 +43,7 @@ def _lack(need: Need, database: duckdb.DuckDBPyConnection, found: Overview) -> s
     """A sentence on what is not there, None where it is."""
     roles = need.of.split(",")
     nodes = [each.node.node_id for each in found.nodes if {*each.role.split(",")} & {*roles}]
-    query = f"SELECT count(*) FROM sample WHERE node_id IN (SELECT unnest(?)) AND ({need.shows})"
+    query = f"SELECT count(*) FROM (FROM {need.shows}) WHERE node_id IN (SELECT unnest(?))"
     row = database.execute(query, [nodes]).fetchone()
     if row and row[0]:
         return None

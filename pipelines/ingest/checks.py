@@ -221,7 +221,7 @@ def unread_lines(parsed: Sequence[Parsed], recording: str) -> list[str]:
 def _unread_sentence(line: Unread) -> str:
     """Names a line, why it cannot be read, and its beginning, without what terminals obey."""
     why = Reason[line.reason].value + (f" ({line.detail})" if line.detail else "")
-    begin = f" It begins: {ascii(line.text[:_SHOWN_CHARACTERS])[1:-1]}" if line.text else ""
+    begin = f" It begins: {ascii(line.line[:_SHOWN_CHARACTERS])[1:-1]}" if line.line else ""
     return f"{line.source_file} line {line.line_number:,} ({line.reason}): {why}{begin}"
 
 

@@ -38,7 +38,7 @@ from kip_replay.pipelines.ingest.whose_log import (
     wrong_logs,
 )
 from kip_replay.pipelines.warehouse.data_files import moment
-from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
+from kip_replay.replay.kafka.request_log import LINE_TABLES, LineParser, Rows
 from kip_replay.replay.kafka.request_log.layouts import LineReader
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
@@ -56,10 +56,10 @@ _OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
 #: Brokers replicate all the time: nothing for so long is no pause.
 _BETWEEN_FILES_US = 120_000_000
 _REQUESTS = """
-    SELECT node_id, request.api_name, request.api_version, count(*),
-        list(DISTINCT request.software_version) FILTER (request.software_version <> ''),
-        list(DISTINCT broker_heartbeat.broker_id)
-    FROM sample WHERE request IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, 1, 2, 3"""
+    SELECT node_id, api_name, api_version, count(*),
+        list(DISTINCT software_version) FILTER (software_version <> '')
+    FROM requests GROUP BY ALL ORDER BY count(*) DESC, 1, 2, 3"""
+_BEATING = "SELECT DISTINCT broker_id FROM broker_heartbeats WHERE broker_id IS NOT NULL"
 
 
 @dataclass
@@ -92,7 +92,7 @@ class NodeOverview:
 
 @dataclass
 class Overview:
-    """A recording in excerpts: ``rows`` are of ``PARSED_LINE``, of all nodes.
+    """A recording in excerpts: ``rows`` are of all nodes.
 
     ``refused`` are sentences that a run would stop with, ``problems`` those it would work with.
     ``kafka_versions``: of the brokers and controllers that sent requests. ``parse_s``: CPU seconds
@@ -101,7 +101,7 @@ class Overview:
 
     recording: Recording
     nodes: list[NodeOverview] = field(default_factory=list)
-    rows: pa.Table = field(default_factory=PARSED_LINE.empty_table)
+    rows: list[Rows] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     kafka_versions: list[str] = field(default_factory=list)
@@ -120,6 +120,15 @@ class Overview:
         spans = [span for node in self.nodes if "broker" in node.role and (span := node.span)]
         first, last = (max(s[0] for s in spans), min(s[1] for s in spans)) if spans else (1, 0)
         return (first, last) if first <= last else None
+
+    def database(self) -> duckdb.DuckDBPyConnection:
+        """Opens a database with the rows by table."""
+        database = duckdb.connect()
+        for table in LINE_TABLES:
+            names = table.arrow_schema.names
+            batches = [rows[table.name].select(names) for rows in self.rows]
+            database.register(table.name, pa.Table.from_batches(batches, table.arrow_schema))
+        return database
 
 
 def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
@@ -183,17 +192,15 @@ def _looks(files: Sequence[LogFile], refused: list[str]) -> list[Look]:
 def _parse(seen: Overview, node: NodeOverview, parsed: Parsed) -> None:
     """Parses the excerpts of a node's files."""
     parser = LineParser(seen.recording.name, node.node.node_id, node.node.timezone)
-    batches = []
     for survey, excerpts in node.looks:
         file, text = survey.file, b"".join(excerpts.parts)[: survey.end]
         lines = LineReader(file.timezone, survey.framing).read(text.splitlines(), 1)
         begin = time.thread_time()
-        rows = parser.parse_batch(lines, file.source_file)
+        rows = parser.parse_batch(lines, [file.source_file] * len(lines.lines))
         seen.parse_s += time.thread_time() - begin
         seen.sample_bytes += sum(map(len, lines.lines))
         note(parsed, ParsedRange(file, 0, 0, 1, None), {file.source_file: lines}, rows, rows)
-        batches.append(rows)
-    seen.rows = pa.concat_tables([seen.rows, pa.Table.from_batches(batches, PARSED_LINE)])
+        seen.rows.append(rows)
 
 
 def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
@@ -208,12 +215,11 @@ def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
 def _look_into_rows(seen: Overview, senders: Senders) -> None:
     """Notes who sent requests and in which versions."""
     nodes, versions = {node.node.node_id: node for node in seen.nodes}, set[str]()
-    with duckdb.connect() as database:
-        database.register("sample", seen.rows)
-        for node_id, api, version, count, of_kafka, beating in database.sql(_REQUESTS).fetchall():
+    with seen.database() as database:
+        for node_id, api, version, count, of_kafka in database.sql(_REQUESTS).fetchall():
             nodes[node_id].apis[f"{api} v{version}"] = count
             versions.update(of_kafka if api in _BY_KAFKA and of_kafka else ())
-            seen.brokers_seen.update(id for id in beating if id is not None)
+        seen.brokers_seen.update(node_id for (node_id,) in database.sql(_BEATING).fetchall())
     seen.kafka_versions = sorted(versions)
     sent = {(api, sender) for (_, _, api, sender) in senders if sender >= 0}
     seen.brokers_seen |= {sender for api, sender in sent if api == TOPIC_FETCH}

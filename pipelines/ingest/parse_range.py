@@ -1,19 +1,16 @@
-"""Parses byte ranges of log files: bytes to lines, lines to wide rows."""
+"""Parses byte ranges of log files: bytes to lines, lines to rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
 
 from kip_replay.pipelines.ingest.file_reading import ByteRange
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.survey import Survey
-from kip_replay.replay.kafka.request_log import LineParser, Pseudonyms, Reason
+from kip_replay.replay.kafka.request_log import LineParser, Pseudonyms, Reason, Rows
 from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.kafka.request_log.line import Unreadable
-from kip_replay.replay.table import TEXT
 
 #: Lines parsed at once: what is read of them costs memory several times.
 _BATCH_BYTES = 16 << 20
@@ -96,11 +93,10 @@ def parse_together(
     parts: Sequence[ParsedRange],
     line_bytes_max: int = LINE_BYTES_MAX,
     pseudonyms: Pseudonyms | None = None,
-) -> Iterator[tuple[pa.RecordBatch, dict[str, Lines]]]:
-    """Batches of ``PARSED_LINE`` of what ``together`` gives, without names if ``pseudonyms``.
+) -> Iterator[tuple[Rows, dict[str, Lines]]]:
+    """Rows of what ``together`` gives, without names if ``pseudonyms``, batch by batch.
 
-    A row per line that is a request or should be one; the lines by source file, for what else they
-    count.
+    Beside them the lines by source file, for what else they count.
     """
     first = parts[0].file
     parser = LineParser(
@@ -115,16 +111,15 @@ def parse_together(
     for part in parts:
         for lines in _lines_of(part, line_bytes_max):
             if len(parts) == 1:
-                rows = parser.parse_batch(lines, first.source_file, part.second_pass_line)
+                source_files = [first.source_file] * len(lines.lines)
+                rows = parser.parse_batch(lines, source_files, part.second_pass_line)
                 yield rows, {first.source_file: lines}
             else:
                 whole.add(lines)
                 names += [part.file.source_file] * len(lines.lines)
                 of_files.setdefault(part.file.source_file, Lines()).add(lines)
     if len(parts) > 1:
-        rows = parser.parse_batch(whole, first.source_file)
-        place = rows.schema.get_field_index("source_file")
-        yield rows.set_column(place, rows.schema.field(place), pa.array(names, TEXT)), of_files
+        yield parser.parse_batch(whole, names), of_files
 
 
 def _lines_of(part: ParsedRange, line_bytes_max: int) -> Iterator[Lines]:

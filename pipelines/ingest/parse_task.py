@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,17 +24,16 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_t
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
-from kip_replay.replay.kafka.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log import LINE_TABLES, Pseudonyms, Rows
 from kip_replay.replay.kafka.request_log.layouts import Lines
-from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
-from kip_replay.replay.table import Table
 
 #: First and last microsecond (UTC, since 1970) of something, both included.
 Span = tuple[int, int]
-TABLES_OF_LINES = STRUCTS | LISTS
-#: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
-_EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")
-_LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
+#: The requests whose time decides what a replay by increments has seen.
+_EVENTS = (
+    *("fetches", "produces", "broker_heartbeats", "metadata_writes", "producer_ids"),
+    *("isr_changes", "configs", "metadata_offsets"),
+)
 
 
 @dataclass(frozen=True)
@@ -83,13 +82,7 @@ class Unread(NamedTuple):
     line_number: int
     reason: str
     detail: str | None
-    text: str | None
-
-    @staticmethod
-    def of(row: Mapping[str, Any]) -> Unread:
-        why = row["rejected"]
-        place = row["source_file"], row["line_number"]
-        return Unread(*place, why["reason"], why["detail"], why["line"])
+    line: str | None
 
 
 class ParseError(Exception):
@@ -119,14 +112,15 @@ def _parsed(task: ParseTask) -> Parsed:
     for parts in together(task.ranges, task.line_bytes_max):
         part = parts[0]
         node = (part.file.recording, part.file.node_id)
-        for lines, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
-            kept = _without_repeated(lines, seen.setdefault(node, {*task.repeated}))
-            note(parsed, part, read, lines, kept)
-            for table in TABLES_OF_LINES.values():
-                if (rows := rows_of(table, kept)).num_rows:
-                    tables.write(table, rows)
-            if (span := _span(kept)) is not None:
-                parsed.spans.setdefault(node, []).append(span)
+        for rows, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
+            kept = without_repeated(rows, seen.setdefault(node, {*task.repeated}))
+            note(parsed, part, read, rows, kept)
+            for table in LINE_TABLES:
+                tables.write(table, kept[table.name])
+            times = pc.min_max(kept["requests"].column("completed_at").cast(pa.int64()))
+            first, last = times.as_py().values()
+            if first is not None:
+                parsed.spans.setdefault(node, []).append((first, last))
     parsed.files = tables.closed()
     return parsed
 
@@ -137,98 +131,79 @@ def _where(error: Exception) -> str:
     return ", ".join(f"in {f.name} ({Path(f.filename).name}:{f.lineno})" for f in frames)
 
 
-def _without_repeated(lines: pa.RecordBatch, seen: set[str]) -> pa.RecordBatch:
-    """The lines but for copies of others here or before; ``seen`` takes in their ids."""
-    ids = lines.column("line_id").to_pylist()
+def without_repeated(rows: Rows, seen: set[str]) -> Rows:
+    """The rows of lines but for copies of others here or before; ``seen`` takes in their ids."""
+    ids = rows["lines"].column("request_id").to_pylist()
     here = set(ids)
     if len(here) < len(ids) or not here.isdisjoint(seen):
         first = {line_id: at for at, line_id in reversed([*enumerate(ids)]) if line_id not in seen}
-        lines = lines.take(pa.array(sorted(first.values()), pa.int64()))
+        positions = pa.array(sorted(first.values()), pa.int64())
+        rows = {
+            name: of_table.filter(pc.is_in(of_table.column("position"), positions))
+            for name, of_table in rows.items()
+        }
     seen |= here
-    return lines
-
-
-def _span(lines: pa.RecordBatch) -> Span | None:
-    times = pc.min_max(pc.struct_field(lines.column("request"), "completed_at").cast(pa.int64()))
-    first, last = times.as_py().values()
-    return None if first is None else (first, last)
+    return rows
 
 
 def note(
-    parsed: Parsed,
-    part: ParsedRange,
-    read: Mapping[str, Lines],
-    lines: pa.RecordBatch,
-    kept: pa.RecordBatch,
+    parsed: Parsed, part: ParsedRange, read: Mapping[str, Lines], rows: Rows, kept: Rows
 ) -> None:
     """Adds what was read of a range, by file, what was parsed of that, and what is kept of it."""
+    node = part.file.recording, part.file.node_id
+    lines, requests, rejected = (
+        Counter(kept[name].column("source_file").to_pylist())
+        for name in ("lines", "requests", "rejected_lines")
+    )
     for source_file, of_file in read.items():
-        file = (part.file.recording, part.file.node_id, source_file)
-        others = of_file.others.total()
-        counts = Counts(other=others, physical=of_file.physical, outside=of_file.outside)
+        counts = Counts(
+            requests=requests[source_file],
+            rejected=rejected[source_file],
+            repeated=len(of_file.lines) - lines[source_file],
+            other=of_file.others.total(),
+            physical=of_file.physical,
+            outside=of_file.outside,
+        )
+        file = (*node, source_file)
         parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
         for logger, count in of_file.others.items():
             parsed.loggers[part.file.recording, logger] += count
-    _note_unread(parsed, part, lines)
-    is_request = kept.column("request").is_valid().to_numpy(zero_copy_only=False)
-    kept_rows = _rows_of_files(kept)
     # Of all lines, since it depends on the number of tasks which copies are dropped here.
-    times = _times(lines)
-    for source_file, rows in _rows_of_files(lines).items():
-        file = (part.file.recording, part.file.node_id, source_file)
-        mine = is_request[kept_rows.get(source_file, slice(0))]
-        parsed.counts[file] = parsed.counts.get(file, Counts()) + Counts(
-            requests=int(mine.sum()),
-            rejected=int((~mine).sum()),
-            repeated=rows.stop - rows.start - len(mine),
-        )
-        known = parsed.times.get(file, Times())
-        parsed.times[file] = known.with_other(Times(*(of(rows) for of in times)))
-    parsed.newer_versions += newer_versions(kept.column("request"))
-    parsed.senders.update(senders_of(kept))
-
-
-def _note_unread(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch) -> None:
-    rejected = lines.column("rejected")
-    if rejected.null_count == len(rejected):
-        return
-    for row in lines.filter(rejected.is_valid()).to_pylist():
-        line = Unread.of(row)
-        parsed.unread.setdefault((row["recording"], line.reason), line)
+    for source_file, times in _times(rows):
+        file = (*node, source_file)
+        parsed.times[file] = parsed.times.get(file, Times()).with_other(times)
+    for row in rows["rejected_lines"].to_pylist():
+        line = Unread(*(row[name] for name in Unread._fields))
+        parsed.unread.setdefault((part.file.recording, line.reason), line)
         if part.is_unsure:
-            file = (part.file.recording, part.file.node_id, line.source_file)
-            parsed.unsound.setdefault(file, line.line_number)
+            parsed.unsound.setdefault((*node, line.source_file), line.line_number)
+    parsed.newer_versions += newer_versions(kept["requests"])
+    parsed.senders.update(senders_of(kept, node))
 
 
-def _rows_of_files(lines: pa.RecordBatch) -> dict[str, slice]:
-    """Finds the rows of each file, which follow one another."""
-    runs = pc.run_end_encode(lines.column("source_file"))
-    ends = runs.run_ends.to_pylist()
-    starts = [0, *ends[:-1]]
-    return dict(zip(runs.values.to_pylist(), map(slice, starts, ends), strict=True))
-
-
-def _times(lines: pa.RecordBatch) -> list[Callable[[slice], Any]]:
-    """The fields of ``Times``, each of any slice of the lines."""
-    lengths = (pc.list_value_length(lines.column(name)) for name in _LISTS_OF_EVENTS)
-    has_events = [pc.fill_null(pc.greater(length, 0), False) for length in lengths]
-    has_events += [lines.column(name).is_valid() for name in _EVENTS]
+def _times(rows: Rows) -> Iterator[tuple[str, Times]]:
+    """Yields the times of each file, whose requests follow one another."""
+    requests = rows["requests"]
+    events = pa.chunked_array([rows[name].column("position") for name in _EVENTS])
+    is_event = pc.is_in(requests.column("position"), events).to_numpy(zero_copy_only=False)
     received, completed = (
-        pc.struct_field(lines.column("request"), name).cast(pa.int64())
+        requests.column(name).cast(pa.int64()).to_numpy()
         for name in ("received_at", "completed_at")
     )
-    of_events = pc.if_else(reduce(pc.or_, has_events), received, None)
-    return [
-        lambda rows: pc.min(received[rows]).as_py(),
-        lambda rows: pc.max(completed[rows]).as_py(),
-        lambda rows: pc.min(of_events[rows]).as_py(),
-        lambda rows: _ends(completed[rows].drop_null()),
-        lambda rows: has_step(completed[rows].drop_null()),
-    ]
-
-
-def _ends(times: pa.Array) -> tuple[int, ...]:
-    return (*times[:1].to_pylist(), *times[-1:].to_pylist())
+    runs = pc.run_end_encode(requests.column("source_file"))
+    of_files = zip(runs.values.to_pylist(), pairwise([0, *runs.run_ends.to_pylist()]), strict=True)
+    for source_file, (begin, end) in of_files:
+        of_events = received[begin:end][is_event[begin:end]]
+        yield (
+            source_file,
+            Times(
+                int(received[begin:end].min()),
+                int(completed[begin:end].max()),
+                int(of_events.min()) if len(of_events) else None,
+                (int(completed[begin]), int(completed[end - 1])),
+                has_step(completed[begin:end]),
+            ),
+        )
 
 
 def tasks_of(
@@ -256,25 +231,3 @@ def tasks_of(
         )
         for number, task in enumerate(tasks.values())
     ]
-
-
-# --- tables of wide rows
-
-
-def rows_of(table: Table, lines: pa.RecordBatch) -> pa.RecordBatch:
-    """The table's rows in wide rows, in their order; at most one per key and line."""
-    column = next(name for name, of in TABLES_OF_LINES.items() if of is table)
-    values = lines.column(column)
-    if column in LISTS:
-        parents, structs = pc.list_parent_indices(values), values.flatten()
-    else:
-        parents = pc.indices_nonzero(values.is_valid())
-        structs = values if len(parents) == len(values) else values.take(parents)
-    own = dict(zip(structs.type.names, structs.flatten(), strict=True))
-    schema = table.arrow_schema
-    whole = {"request_id": "line_id"}  # a line is named so in most tables
-    columns = [
-        own[name] if name in own else lines.column(whole.get(name, name)).take(parents)
-        for name in schema.names
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

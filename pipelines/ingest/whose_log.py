@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.ingest.line_accounting import FileKey
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.replay.kafka.messages import FETCH
+from kip_replay.replay.kafka.request_log import Rows
 
 TOPIC_FETCH, METADATA_FETCH = "successful topic FETCH", "successful metadata FETCH"
 #: APIs (requestApiKeyName) that only controllers, and only brokers, respond to.
@@ -33,23 +35,24 @@ Senders = Counter[tuple[str, int, str, int]]
 _Sent = Counter[tuple[str, int]]
 
 
-def senders_of(lines: pa.RecordBatch) -> Senders:
-    """Counts the requests of parsed lines by who sent them, without failed FETCHes."""
-    request, fetch = lines.column("request"), lines.column("fetch")
-    responses = pc.struct_field(fetch, "response_partitions")
+def senders_of(rows: Rows, node: tuple[str, int]) -> Senders:
+    """Counts the requests of a node's lines by who sent them, without failed FETCHes."""
+    requests, fetches = rows["requests"], rows["fetches"]
+    responses = fetches.column("response_partitions")
     is_error = pc.not_equal(pc.struct_field(responses.flatten(), "error_code"), 0)
-    is_ok = pc.fill_null(pc.equal(pc.struct_field(fetch, "error_code"), 0), True).to_numpy(False)
+    is_ok = pc.fill_null(pc.equal(fetches.column("error_code"), 0), True).to_numpy(False)
     is_ok[pc.list_parent_indices(responses).filter(is_error).to_numpy()] = False
-    fetched = pc.struct_field(fetch, "is_cluster_metadata")
-    api, client = (pc.struct_field(request, name) for name in ("api_name", "client_id"))
+    fetches = fetches.filter(pa.array(is_ok))
+    fetched = pc.if_else(fetches.column("is_cluster_metadata"), METADATA_FETCH, TOPIC_FETCH)
+    requests = requests.filter(pc.not_equal(requests.column("api_key"), FETCH.key))
+    api, client = requests.column("api_name"), requests.column("client_id")
     voter = pc.if_else(pc.is_in(api, _TO_VOTERS), client, None)
     voter = pc.struct_field(pc.extract_regex(voter, r"^raft-client-(?P<id>\d{1,9})$"), "id")
-    columns = {name: lines.column(name) for name in ("recording", "node_id")}
-    columns["api"] = pc.coalesce(pc.if_else(fetched, METADATA_FETCH, TOPIC_FETCH), api, "")
-    columns["sender"] = pc.coalesce(pc.struct_field(fetch, "replica_id"), voter.cast("int32"), -1)
-    rows = pa.table(columns).filter(pa.array(is_ok)).group_by([*columns])
-    counts = rows.aggregate([([], "count_all")]).select([*columns, "count_all"]).to_pylist()
-    return Counter({(*key,): count for *key, count in map(dict.values, counts)})
+    apis = pa.chunked_array([fetched.fill_null("FETCH"), api.fill_null("")])
+    senders = pa.chunked_array([fetches.column("replica_id"), voter.cast("int32")]).fill_null(-1)
+    sent = pa.table({"api": apis, "sender": senders}).group_by(["api", "sender"])
+    counts = sent.aggregate([([], "count_all")]).select(["api", "sender", "count_all"]).to_pylist()
+    return Counter({(*node, *key): count for *key, count in map(dict.values, counts)})
 
 
 def wrong_logs(recording: Recording, senders: Senders) -> Iterator[str]:

@@ -25,21 +25,20 @@ from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
 from kip_replay.pipelines.ingest.parse_task import ParseError, parse_task, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
-from kip_replay.replay.kafka.request_log import PARSED_LINE, Anonymous, Pseudonyms
+from kip_replay.replay.kafka.request_log import LINE_TABLES, Anonymous, Pseudonyms
 from kip_replay.replay.kafka.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
+from kip_replay.replay.log_tables import CONFIGS
 
 SECRET = b"a secret of more than sixteen bytes"
 PSEUDONYMS = Pseudonyms.of_secret(SECRET)
 ANONYMOUS = Anonymous(PSEUDONYMS)
 LOG = Path(__file__).resolve().parent.parent / "data" / "ingest" / "broker-11.log"
 #: Texts of a line that stay whatever they are; all others are hidden.
+OF_LINES = {"recording", "request_id", "line_id", "source_file"}
 KEPT = {
-    "recording",
-    "line_id",
-    "source_file",
-    "rejected.reason",
-    "rejected.detail",
-    "metadata_write.resources.resource_type",
+    "rejected_lines.reason",
+    "rejected_lines.detail",
+    "metadata_writes.resources.resource_type",
     "configs.resource_type",
     "configs.operation",
     "metadata_offsets.kind",
@@ -121,19 +120,26 @@ def test_kafkas_own_clients_topics_and_words_stay() -> None:
 
 
 def test_no_text_of_a_line_stays_that_is_not_listed() -> None:
-    row = {field.name: _acme(field.type, field.name) for field in PARSED_LINE}
-    batch = pa.RecordBatch.from_pylist([row, row], schema=PARSED_LINE)
-    hidden = ANONYMOUS.lines(batch)
-    hidden.validate(full=True)
-    assert hidden.schema == batch.schema
-    texts = dict(_texts(hidden.to_pylist()[1], ""))
-    assert {place for place, text in texts.items() if "acme" in text} == KEPT
-    assert {place for place in texts if place not in KEPT} >= {"fetch.node_endpoints.host"}
+    texts: dict[str, str] = {}
+    for table in LINE_TABLES:
+        row = _acme(pa.struct([*table.arrow_schema]), table.name)
+        batch = pa.RecordBatch.from_pylist([row, row], schema=table.arrow_schema)
+        hidden = ANONYMOUS.rows({table.name: batch})[table.name]
+        hidden.validate(full=True)
+        assert hidden.schema == batch.schema
+        texts |= _texts(hidden.to_pylist()[1], table.name)
+    shown = {place for place, text in texts.items() if "acme" in text}
+    assert {place for place in shown if place.rpartition(".")[2] not in OF_LINES} == KEPT
+    assert {place.count(".") for place in shown - KEPT} == {1}
+    assert {*texts} - shown >= {"fetches.node_endpoints.host"}
 
 
 def test_configs_that_rules_need_keep_their_numbers_and_only_these() -> None:
     def config(resource_type: str, resource_name: str, name: str, value: str | None) -> dict:
-        row = {field.name: _acme(field.type, "configs") for field in CONFIG}
+        row = {
+            name: _acme(type_, "configs")
+            for name, type_ in zip(CONFIG.names, CONFIG.types, strict=True)
+        }
         named = {"resource_type": resource_type, "resource_name": resource_name, "name": name}
         return row | named | {"value": value}
 
@@ -145,12 +151,11 @@ def test_configs_that_rules_need_keep_their_numbers_and_only_these() -> None:
         config("topic", "__consumer_offsets", "listener.name.acme.ssl", None),
         config("client_metrics", "11", "retention.ms", "-1"),
     ]
-    row = {field.name: _acme(field.type, field.name) for field in PARSED_LINE}
-    row["configs"] = configs
-    hidden = ANONYMOUS.lines(pa.RecordBatch.from_pylist([row], schema=PARSED_LINE))
+    rows = {"configs": pa.RecordBatch.from_pylist(configs, schema=CONFIG)}
+    hidden = ANONYMOUS.rows(rows)["configs"]
     name = ANONYMOUS.name
     values = itemgetter("resource_name", "name", "value")
-    assert [*map(values, hidden.column("configs").to_pylist()[0])] == [
+    assert [*map(values, hidden.to_pylist())] == [
         (name("acme"), "min.insync.replicas", "2"),
         ("11", "min.insync.replicas", name("acme")),
         ("", name("advertised.listeners"), name("acme:9092")),
@@ -163,11 +168,14 @@ def test_configs_that_rules_need_keep_their_numbers_and_only_these() -> None:
 def test_all_but_texts_is_as_without_a_key() -> None:
     lines = [*LOG.read_bytes().splitlines(), b"Completed request:{an acme secret"]
     raw, hidden = parsed(lines), parsed(lines, pseudonyms=PSEUDONYMS)
-    requests, without_key = (batch.to_pylist()[:-1] for batch in (hidden, raw))
-    assert without_texts(requests) == without_texts(without_key)
-    assert not set(hidden.column("line_id").to_pylist()) & set(raw.column("line_id").to_pylist())
-    rejected = hidden.column("rejected").to_pylist()[-1]
-    assert rejected == {"reason": "truncated", "detail": None, "line": None, "line_bytes": 33}
+    assert without_texts(hidden[:-1]) == without_texts(raw[:-1])
+    assert not {row["request_id"] for row in hidden} & {row["request_id"] for row in raw}
+    assert hidden[-1]["rejected"] == {
+        "reason": "truncated",
+        "detail": None,
+        "line": None,
+        "line_bytes": 33,
+    }
 
 
 def test_files_are_known_again_by_keyed_hashes(tmp_path: Path) -> None:
@@ -218,7 +226,7 @@ def test_where_the_key_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         _key(None)
 
 
-CONFIG = PARSED_LINE.field("configs").type.value_type
+CONFIG = CONFIGS.arrow_schema
 
 
 def _key(file: Path | None) -> Pseudonyms | None:

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import parsed_lines
 import pyarrow.parquet as pq
 import pytest
 from recorded_logs import folder_of
@@ -16,11 +15,10 @@ from small_logs import BROKER, CONTROLLER, lines_of
 from kip_replay.pipelines.ingest.line_accounting import Counts
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, together
-from kip_replay.pipelines.ingest.parse_task import Parsed, parse_task, rows_of, tasks_of
+from kip_replay.pipelines.ingest.parse_task import Parsed, parse_task, tasks_of
 from kip_replay.pipelines.ingest.step import newer_versions_warning
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
-from kip_replay.replay.log_tables import METADATA_OFFSETS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: A FETCH of all of them is a line of 10 MB.
@@ -154,15 +152,3 @@ def test_what_is_not_read_by_its_zone_alone_is_parsed_alone(tmp_path: Path) -> N
     assert counts(one, two, three, elsewhere) == [3, 1]
     assert counts(large, two, three, large) == [1, 2, 1]
     assert counts(one, two, line_bytes_max=1) == [1, 1]
-
-
-def test_rows_name_their_line_where_there_are_as_many_of_both() -> None:
-    """Of one line with seven rows and six lines without any."""
-    lines = parsed_lines.parsed(lines_of(CONTROLLER), node_id=2)
-    counts = [len(offsets) for offsets in lines.column("metadata_offsets")]
-    (several,) = (at for at, count in enumerate(counts) if count > 1)
-    others = [at for at, count in enumerate(counts) if count == 0]
-    batch = lines.take([several, *others[: counts[several] - 1]])
-    rows = rows_of(METADATA_OFFSETS, batch)
-    assert rows.num_rows == batch.num_rows == 7
-    assert {*rows.column("request_id")} == {batch.column("line_id")[0]}

@@ -124,9 +124,8 @@ def surveyed(folder: Path, log: bytes, range_bytes: int, final: bool = True) -> 
 def ids(found: Survey) -> Iterator[tuple[str, bool]]:
     for part in found.ranges:
         for rows, _ in parse_together([ParsedRange.of(found, part)]):
-            yield from zip(
-                rows.column("line_id").to_pylist(), rows.column("request").is_valid(), strict=True
-            )
+            yield from ((id, True) for id in rows["requests"].column("request_id").to_pylist())
+            yield from ((id, False) for id in rows["rejected_lines"].column("line_id").to_pylist())
 
 
 @pytest.mark.parametrize("name", ["kubectl-prefix", *SPLITTING, "gcloud", "cloudwatch-filter"])

@@ -35,9 +35,9 @@ def response_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
     return _message_bytes(api.response, columns, header)
 
 
-def newer_versions(requests: pa.StructArray) -> Counter[tuple[int, int]]:
+def newer_versions(requests: pa.RecordBatch) -> Counter[tuple[int, int]]:
     """Counts the requests that are newer than the schemas, by API key and version."""
-    keys, versions = (pc.struct_field(requests, name) for name in ("api_key", "api_version"))
+    keys, versions = (requests.column(name) for name in ("api_key", "api_version"))
     newer: Counter[tuple[int, int]] = Counter()
     for key, api in APIS.items():
         is_newer = pc.greater_equal(versions, api.request.versions.stop)

@@ -1,15 +1,16 @@
 """Kafka's request log (``kafka.request.logger`` at DEBUG): bytes of lines in, Arrow out.
 
-``LineParser`` is the way in, ``PARSED_LINE`` what comes out. Pure: no files, no clock.
+``LineParser`` is the way in, ``Rows`` of ``LINE_TABLES`` come out. Pure: no files, no clock.
 """
 
 from .anonymous import Anonymous as Anonymous
+from .arrow_rows import Rows as Rows
 from .line import Reason as Reason
 from .line import stamp_of as stamp_of
 from .local_time import FoldBoundary as FoldBoundary
 from .local_time import LocalTime as LocalTime
 from .local_time import fold_boundary as fold_boundary
 from .local_time import has_ambiguous_hour as has_ambiguous_hour
-from .parsed_line import PARSED_LINE as PARSED_LINE
+from .parser import LINE_TABLES as LINE_TABLES
 from .parser import LineParser as LineParser
 from .pseudonyms import Pseudonyms as Pseudonyms

@@ -1,6 +1,6 @@
-"""Parsed lines without a name that gives away whose they are.
+"""Rows of lines without a name that gives away whose they are.
 
-Every text in ``PARSED_LINE`` becomes its pseudonym, unless it is stated here that it stays, and
+Every text in them becomes its pseudonym, unless it is stated here that it stays, and
 why: what is made by this program, what is Kafka's own word, or a number that the rules need. So a
 column added later is hidden until it is listed here.
 
@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 
 from kip_replay.replay.table import TEXT
 
+from .arrow_rows import Rows
 from .pseudonyms import Pseudonyms
 
-#: Made by this program, or given by its user: by their places in ``PARSED_LINE``.
-_KEPT = {"recording", "line_id", "source_file", "rejected.reason", "rejected.detail"}
-_KEPT |= {"metadata_write.resources.resource_type", "configs.resource_type", "configs.operation"}
-_KEPT |= {"metadata_offsets.kind"}
+#: Made by this program, or given by its user: columns of any table, and columns of one.
+_OF_LINES = {"recording", "request_id", "line_id", "source_file"}
+_KEPT = {"rejected_lines.reason", "rejected_lines.detail", "metadata_offsets.kind"}
+_KEPT |= {"metadata_writes.resources.resource_type", "configs.resource_type", "configs.operation"}
 #: Kafka's own topics, and ids that it has reserved (``Uuid``, ``DirectoryId``).
 INTERNAL_TOPICS = {"__cluster_metadata", "__consumer_offsets", "__transaction_state"}
 INTERNAL_TOPICS |= {"__share_group_state", "__remote_log_metadata"}
@@ -67,7 +68,7 @@ _PLAIN_VALUE = r"^(-?[0-9]{1,19}|true|false)$"
 
 
 class Anonymous:
-    """Hides names in batches of ``PARSED_LINE``. Remembers pseudonyms; one per task."""
+    """Hides names in rows. Remembers pseudonyms; one per task."""
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         #: The pseudonym of whatever has no form that must stay.
@@ -87,12 +88,11 @@ class Anonymous:
             "replica_directory_id": self.topic,
         }
 
-    def lines(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [
-            self._hidden(column, name)
-            for column, name in zip(batch.columns, batch.schema.names, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    def rows(self, rows: Rows) -> Rows:
+        return {
+            table: pa.RecordBatch.from_struct_array(self._struct(batch.to_struct_array(), table))
+            for table, batch in rows.items()
+        }
 
     def texts(self, texts: pa.Array, column: str) -> pa.Array:
         return _each(texts, self._ways.get(column, self.name))
@@ -128,21 +128,22 @@ class Anonymous:
         return lambda text: text if is_kept(text) else self.name(text)
 
     def _hidden(self, array: pa.Array, place: str) -> pa.Array:
-        """All texts of a column, however deeply nested. ``place``: dotted, within the line."""
+        """All texts of a column, however deeply nested. ``place``: dotted, within the table."""
         if pa.types.is_list(array.type):
             values = self._hidden(array.values, place)
             mask = array.is_null() if array.null_count else None
             return pa.ListArray.from_arrays(array.offsets, values, type=array.type, mask=mask)
         if pa.types.is_struct(array.type):
             return self._struct(array, place)
-        if array.type != TEXT or place in _KEPT:
+        name = place.rpartition(".")[2]
+        if array.type != TEXT or place in _KEPT or name in _OF_LINES:
             return array
-        return self.texts(array, place.rpartition(".")[2])
+        return self.texts(array, name)
 
     def _struct(self, array: pa.StructArray, place: str) -> pa.StructArray:
         plain = {field.name: array.field(i) for i, field in enumerate(array.type)}
         hidden = {name: self._hidden(child, f"{place}.{name}") for name, child in plain.items()}
-        if place == "metadata_write.resources":
+        if place == "metadata_writes.resources":
             hidden["name"] = self._resource_names(plain["resource_type"], plain["name"])
         elif place == "configs":
             names = plain["name"]

@@ -21,8 +21,8 @@ from .envelope import NO_BODY, Envelope
 from .line import Reason, Unreadable
 
 Row = tuple[Any, ...]
-#: Rows that follow from a line, by column of ``PARSED_LINE``: the body's own fields in order, less
-#: what every struct of the kind shares (times, sender, ``source``, ...; see ``parser``).
+#: Rows that follow from a line, by table: the body's own fields in order, less what is of the line
+#: or its request (times, sender, ``source``, ...; see ``parser``).
 TypedRows = dict[str, list[Row]]
 #: All higher versions are alike.
 _VERSION_MAX = 63

@@ -211,9 +211,9 @@ def _producer_id(request: Any, response: Any, _: Envelope) -> TypedRows:
     """The row of one line; columns of a missing body are None."""
     transactional_id = request.transactional_id if request else None
     if response is None:
-        return {"producer_id": [(transactional_id, None, None, None)]}
+        return {"producer_ids": [(transactional_id, None, None, None)]}
     returned = (response.producer_id, response.producer_epoch, response.error_code)
-    return {"producer_id": [(transactional_id, *returned)]}
+    return {"producer_ids": [(transactional_id, *returned)]}
 
 
 API_VERSIONS = 18

@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 from kip_replay.replay.table import BOOL, INT, LONG, TEXT
 
 from ..messages import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE
 from ..messages.layout import Field, Struct
 from .arrow_rows import Columns, Positions, list_of, lists_in, nulls_of
-from .parsed_line import PARSED_LINE
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 METADATA_TOPIC = "__cluster_metadata"
-#: By API key, the column of ``PARSED_LINE`` that its lines have.
-VIEWS = {FETCH.key: "fetch", PRODUCE.key: "produce", BROKER_HEARTBEAT.key: "broker_heartbeat"}
+#: By API key, the table of its lines.
+VIEWS = {FETCH.key: FETCHES, PRODUCE.key: PRODUCES, BROKER_HEARTBEAT.key: BROKER_HEARTBEATS}
 _SCALARS = dict.fromkeys(("int8", "int16", "int32"), INT) | dict.fromkeys(
     ("int64", "records"), LONG
 )
@@ -64,7 +64,7 @@ def are_sound(struct: Struct, array: pa.StructArray, version: int) -> bool:
 
 def body_columns(key: int, lines: pa.RecordBatch) -> Columns:
     """Columns that an API's table has of the bodies of lines; null without a body."""
-    api, row = APIS[key], PARSED_LINE.field(VIEWS[key]).type
+    api, row = APIS[key], pa.struct([*VIEWS[key].arrow_schema])
     requested = _columns(api.request.body, lines.column("request"), row, are_bodies=True)
     returned = _columns(api.response.body, lines.column("response"), row, are_bodies=True)
     columns = requested | returned

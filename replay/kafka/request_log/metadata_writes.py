@@ -36,9 +36,9 @@ def _writes(text: str, resources: Callable[[Any, Any, int | None], _Resources]) 
     def rows(request: Any, response: Any, _: Envelope) -> TypedRows:
         error = None if response is None else response.error_code
         if request is None:
-            return {"metadata_write": [(None, error, None)]}
+            return {"metadata_writes": [(None, error, None)]}
         written = resources(request, (response and response.results) or (), error)
-        return {"metadata_write": [(getattr(request, "validate_only", False), error, written)]}
+        return {"metadata_writes": [(getattr(request, "validate_only", False), error, written)]}
 
     return Reader(text, rows)
 
@@ -192,7 +192,7 @@ def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
     """Reads what was altered, each resource with its error."""
     error = None if response is None else 0
     if request is None:
-        return {"metadata_write": [(None, error, None)]}
+        return {"metadata_writes": [(None, error, None)]}
     errors = {
         (_type(result), result.resource_name): result.error_code
         for result in (response.responses if response else ())
@@ -211,7 +211,7 @@ def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
             rows[(*key, operation)] = (*key, value, operation, None, of_error)
     write = (request.validate_only, error, resources)
     altered_rows = [] if request.validate_only else [*rows.values()]
-    return {"metadata_write": [write], "configs": altered_rows}
+    return {"metadata_writes": [write], "configs": altered_rows}
 
 
 # --- new topics, with their configs
@@ -256,8 +256,8 @@ def _created_topics(request: Any, response: Any, _: Envelope) -> TypedRows:
     validate_only = request.validate_only if request else None
     write = (validate_only, None if response is None else 0, resources)
     if validate_only:
-        return {"metadata_write": [write]}
-    return {"metadata_write": [write], "topics": topics, "configs": configs}
+        return {"metadata_writes": [write]}
+    return {"metadata_writes": [write], "topics": topics, "configs": configs}
 
 
 def _sizes(requested: Any, returned: Any) -> list[int | None]:

@@ -1,8 +1,7 @@
 """Lines of a request log to Arrow, each parsed once.
 
 A line whose body does not fit is rejected as a whole, so that a request never silently lacks its
-row in a typed table (``reading``). Typed rows are beside the request in one row per line: readers
-can count lines, and drop lines read twice, before anything is split.
+row in a typed table (``reading``).
 
 Pure: no files, no clock. The same bytes give the same rows, however they are cut into batches.
 """
@@ -10,18 +9,20 @@ Pure: no files, no clock. The same bytes give the same rows, however they are cu
 import hashlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.table import INT, LONG, TEXT
+from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS, TYPED_TABLES
+from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 from ..messages import APIS, request_bytes, response_bytes
 from . import cluster_states, groups, metadata_writes
 from .anonymous import Anonymous
-from .arrow_rows import Columns, Positions, list_of, list_rows, scatter, struct_of, struct_rows
+from .arrow_rows import Columns, Positions, Rows, list_of, lists_in
 from .bodies import Row, TypedRows
 from .envelope import envelope_columns, with_times
 from .frequent import VIEWS, body_columns
@@ -29,7 +30,6 @@ from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .line import Reason, Unreadable, stamp_of
 from .local_time import LocalTime
-from .parsed_line import LISTS, PARSED_LINE, REJECTED, REQUEST
 from .pseudonyms import Pseudonyms
 from .reading import OTHERS, Reading, read_batch
 
@@ -39,8 +39,11 @@ _REJECTED_LINE_BYTES = 1000
 #: APIs read one line at a time.
 _READERS = {**cluster_states.READERS, **metadata_writes.READERS, **groups.READERS}
 _SIZES = {"request_bytes": request_bytes, "response_bytes": response_bytes}
-#: Typed rows have these columns of their request, but for what they state themselves.
-_OF_REQUEST = {"source": "api_name"} | {field.name: field.name for field in REQUEST}
+LINE_TABLES = (REQUESTS, REJECTED_LINES, *TYPED_TABLES)
+_POSITION = pa.field("position", LONG, nullable=False)
+#: Columns that rows have of their line or request under another name, or in spite of such a name
+#: of their own.
+_NAMES = {"source": "api_name", "line_id": "request_id"}
 _OWN = {("group_assignments", "client_id")}
 
 
@@ -74,9 +77,9 @@ class LineParser:
         self._anonymous = Anonymous(pseudonyms) if pseudonyms else None
 
     def parse_batch(
-        self, read: Lines, source_file: str, fold_changes_at_line: int | None = None
-    ) -> pa.RecordBatch:
-        """A row for each of the lines.
+        self, read: Lines, source_files: Sequence[str], fold_changes_at_line: int | None = None
+    ) -> Rows:
+        """Parses lines, each of its source file: one row of requests or rejected lines for each.
 
         ``fold_changes_at_line`` is the line number from which on ambiguous local times are the
         second pass (``fold_boundary``), None for never.
@@ -96,15 +99,19 @@ class LineParser:
         reading = read_batch(lines, bad_stamps | too_long | read.rejections, self._readers)
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
-            "line_id": self._line_ids(lines),
+            "request_id": self._line_ids(lines),
             "node_id": pa.repeat(pa.scalar(self.node_id, INT), n),
-            "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
+            "source_file": pa.array(source_files, TEXT),
             "line_number": pa.array(read.numbers, LONG),
-            **_typed_columns(reading, stamps_us),
-            "rejected": _rejected(read, reading, is_kept=self._anonymous is None),
+            "position": pa.array(np.arange(n)),
         }
-        batch = pa.record_batch([columns[name] for name in PARSED_LINE.names], schema=PARSED_LINE)
-        return self._anonymous.lines(batch) if self._anonymous else batch
+        of_lines = pa.RecordBatch.from_pydict(columns)
+        rows = {
+            "lines": of_lines,
+            **_tables(reading, stamps_us, of_lines),
+            REJECTED_LINES.name: _rejected(read, reading, of_lines, self._anonymous is None),
+        }
+        return self._anonymous.rows(rows) if self._anonymous else rows
 
     def _line_ids(self, lines: Sequence[bytes]) -> pa.StringArray:
         """Content of a line on a node: 32 hex digits of BLAKE2b over node id, NUL and line."""
@@ -118,68 +125,102 @@ class LineParser:
         return pa.StringArray.from_buffers(len(lines), pa.py_buffer(ends), pa.py_buffer(digits))
 
 
-def _rejected(read: Lines, reading: Reading, is_kept: bool) -> pa.StructArray:
+def _rejected(
+    read: Lines, reading: Reading, lines: pa.RecordBatch, is_kept: bool
+) -> pa.RecordBatch:
     rows: list[Row] = []
     rejected = sorted(reading.rejected.items())
     for position, why in rejected:
         line = read.lines[position]
         text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
         rows.append((why.reason.name, why.detail, text, why.line_bytes or len(line)))
-    positions = np.array([position for position, _ in rejected], np.int64)
-    return scatter(struct_rows(REJECTED, rows), positions, len(read.lines))
+    positions = pa.array([position for position, _ in rejected], LONG)
+    return _batch(REJECTED_LINES, _fields(_structs(REJECTED_LINES, rows, lines)), lines, positions)
 
 
-def _typed_columns(reading: Reading, stamps_us: Positions) -> Columns:
-    n = len(stamps_us)
-    parts: dict[str, list[tuple[Positions, pa.Array]]] = defaultdict(list)
-    for key, (of_api, batches) in reading.columns.items():
-        positions = np.array(of_api, np.int64)
-        structs = _structs(key, pa.concat_batches(batches), stamps_us[positions])
-        for name, array in structs.items():
-            parts[name].append((positions, array))
-    columns = {name: _column(name, parts[name], n) for name in ("request", *VIEWS.values())}
-    names = ("metadata_write", "producer_id", *LISTS)
-    return columns | {name: _typed(name, reading.typed, columns["request"]) for name in names}
+def _tables(reading: Reading, stamps_us: Positions, lines: pa.RecordBatch) -> Rows:
+    parts: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for key, (positions, batches) in reading.columns.items():
+        stamps = stamps_us[np.array(positions, np.int64)]
+        for table, columns in _columns(key, pa.concat_batches(batches), stamps):
+            places = pa.array(positions, LONG)
+            parts[table.name].append(_batch(table, columns, lines, places))
+    tables = (REQUESTS, *VIEWS.values())
+    rows = {table.name: _in_order(table, parts[table.name]) for table in tables}
+    others = (table for table in TYPED_TABLES if table not in tables)
+    return rows | {table.name: _typed(table, reading.typed, rows["requests"]) for table in others}
 
 
-def _column(name: str, parts: Sequence[tuple[Positions, pa.Array]], n: int) -> pa.Array:
-    if not parts:
-        return pa.nulls(n, PARSED_LINE.field(name).type)
-    positions, structs = zip(*parts, strict=True)
-    return scatter(pa.concat_arrays(structs), np.concatenate(positions), n)
-
-
-def _structs(key: int, lines: pa.RecordBatch, stamps_us: Positions) -> dict[str, pa.StructArray]:
-    """The requests of an API and, where it has one, its view."""
+def _columns(
+    key: int, lines: pa.RecordBatch, stamps_us: Positions
+) -> Iterator[tuple[Table, Columns]]:
+    """Yields the requests of an API and, where it has one, its view."""
     requests = with_times(envelope_columns(lines), stamps_us)
     if key == OTHERS:
-        unknown = dict.fromkeys(_SIZES, pa.nulls(lines.num_rows))
-        return {"request": struct_of(REQUEST, requests | unknown)}
+        yield REQUESTS, requests | dict.fromkeys(_SIZES, pa.nulls(lines.num_rows))
+        return
     columns = requests | body_columns(key, lines)
     batch = pa.RecordBatch.from_pydict(columns)
     sizes = {
         size: pc.if_else(columns["is_forwarded"], pa.scalar(None, LONG), of(APIS[key], batch))
         for size, of in _SIZES.items()
     }
-    type_ = PARSED_LINE.field(VIEWS[key]).type
-    return {
-        "request": struct_of(REQUEST, requests | sizes),
-        VIEWS[key]: struct_of(type_, columns | sizes),
-    }
+    yield REQUESTS, requests | sizes
+    yield VIEWS[key], columns | sizes
 
 
-def _typed(name: str, typed: Mapping[int, TypedRows], request: pa.StructArray) -> pa.Array:
-    """The rows of lines that have such ones: a struct for a line, or a list of them."""
-    column, n = PARSED_LINE.field(name).type, len(request)
-    type_ = column.value_type if name in LISTS else column
-    rows = {line: of_line[name] for line, of_line in typed.items() if of_line.get(name)}
-    if not rows:
-        no_row = pa.nulls(0, type_)
-        return list_of(np.zeros(n, np.int64), no_row) if name in LISTS else pa.nulls(n, column)
-    shared = {
-        field.name: pc.struct_field(request, _OF_REQUEST[field.name])
-        for field in type_
-        if field.name in _OF_REQUEST and (name, field.name) not in _OWN
-    }
-    lists = list_rows(type_, rows, shared, n)
-    return lists if name in LISTS else scatter(lists.flatten(), np.array([*rows], np.int64), n)
+def _batch(
+    table: Table, own: Columns, of_lines: pa.RecordBatch, places: pa.Array
+) -> pa.RecordBatch:
+    """Rows of a table: columns of their own, and of lines or requests at ``places``."""
+    schema = table.arrow_schema.append(_POSITION)
+    columns = [
+        own[name].cast(type_)
+        if name in own
+        else of_lines.column(_NAMES.get(name, name)).take(places)
+        for name, type_ in zip(schema.names, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _in_order(table: Table, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if not parts:
+        return pa.RecordBatch.from_pylist([], table.arrow_schema.append(_POSITION))
+    rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+    positions = rows.column("position").to_numpy()
+    in_order = np.argsort(positions, kind="stable")
+    return rows if np.array_equal(in_order, np.arange(len(in_order))) else rows.take(in_order)
+
+
+def _typed(
+    table: Table, typed: Mapping[int, TypedRows], requests: pa.RecordBatch
+) -> pa.RecordBatch:
+    """The rows of lines that have such ones."""
+    rows = {line: of_line[table.name] for line, of_line in typed.items() if of_line.get(table.name)}
+    # Many lines can have the very same rows, which are made once.
+    different = {id(of_line): of_line for of_line in rows.values()}
+    structs = _structs(table, [*chain.from_iterable(different.values())], requests)
+    lists = list_of(np.array([*map(len, different.values())], np.int64), structs)
+    places = {identity: place for place, identity in enumerate(different)}
+    of_rows = pa.array([places[id(of_line)] for of_line in rows.values()], LONG)
+    lengths, own = lists_in(lists.take(of_rows))
+    positions = pa.array(np.repeat(np.array([*rows], np.int64), lengths))
+    of_requests = pc.index_in(positions, requests.column("position"))
+    return _batch(table, _fields(own), requests, of_requests)
+
+
+def _structs(table: Table, rows: Sequence[Row], of_lines: pa.RecordBatch) -> pa.StructArray:
+    """Rows of what a table does not have of lines or requests."""
+    shared = {*of_lines.schema.names}
+    own = [
+        field
+        for field in table.arrow_schema
+        if _NAMES.get(field.name, field.name) not in shared or (table.name, field.name) in _OWN
+    ]
+    values = zip(*rows, strict=True) if rows else [()] * len(own)
+    arrays = [pa.array(v, field.type) for field, v in zip(own, values, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=own)
+
+
+def _fields(structs: pa.StructArray) -> Columns:
+    return dict(zip(structs.type.names, structs.flatten(), strict=True))

@@ -31,8 +31,7 @@ VIEWS = (
 
 @pytest.fixture(scope="module")
 def recorded() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = parsed(LINES).to_pylist()
-    return rows
+    return parsed(LINES)
 
 
 def test_recorded_sizes_are_kafkas_counts_and_frame_and_header(recorded: list[dict]) -> None:
@@ -73,7 +72,7 @@ def parsed_fetch(version: int, added: dict[str, object]) -> dict[str, Any]:
     request = {"maxWaitMs": 1, "minBytes": 1, "topics": topics, "forgottenTopicsData": []}
     response = {"throttleTimeMs": 0, "errorCode": 0, "sessionId": 0}
     response |= {"responses": [{**topic, "partitions": [got]}]}
-    (row,) = parsed([line_of(("FETCH", 1, version), request, response)]).to_pylist()
+    (row,) = parsed([line_of(("FETCH", 1, version), request, response)])
     assert row["fetch"]["request_bytes"] == row["request"]["request_bytes"]
     return dict(row["fetch"])
 

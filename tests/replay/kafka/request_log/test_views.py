@@ -50,7 +50,7 @@ def line(case: Case) -> bytes:
 
 
 def parse_all(*cases: Case) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = parsed(map(line, cases)).to_pylist()
+    rows = parsed(map(line, cases))
     assert [row["rejected"] for row in rows] == [None] * len(rows)
     return rows
 
@@ -82,7 +82,7 @@ def test_rows_stay_with_their_lines() -> None:
     alone = [parse_all(case)[0] for case in CASES]
     together = parse_all(*CASES)
     for number, (row, other) in enumerate(zip(together, alone, strict=True), 1):
-        assert row == {**other, "line_number": number}
+        assert row == {**other, "line_number": number, "position": number - 1}
 
 
 @pytest.mark.parametrize("case", WRITES, ids=[case.title for case in WRITES])
