@@ -107,19 +107,14 @@ def parse_together(
         line_bytes_max=line_bytes_max,
         pseudonyms=pseudonyms,
     )
-    whole, names, of_files = Lines(), list[str](), dict[str, Lines]()
-    for part in parts:
-        for lines in _lines_of(part, line_bytes_max):
-            if len(parts) == 1:
-                source_files = [first.source_file] * len(lines.lines)
-                rows = parser.parse_batch(lines, source_files, part.second_pass_line)
-                yield rows, {first.source_file: lines}
-            else:
-                whole.add(lines)
-                names += [part.file.source_file] * len(lines.lines)
-                of_files.setdefault(part.file.source_file, Lines()).add(lines)
-    if len(parts) > 1:
-        yield parser.parse_batch(whole, names), of_files
+    read = ((part.file.source_file, of) for part in parts for of in _lines_of(part, line_bytes_max))
+    for batch in [[*read]] if len(parts) > 1 else ([of_file] for of_file in read):
+        whole, names, of_files = Lines(), list[str](), dict[str, Lines]()
+        for source_file, lines in batch:
+            whole.add(lines)
+            names += [source_file] * len(lines.lines)
+            of_files.setdefault(source_file, Lines()).add(lines)
+        yield parser.parse_batch(whole, names, parts[0].second_pass_line), of_files
 
 
 def _lines_of(part: ParsedRange, line_bytes_max: int) -> Iterator[Lines]:

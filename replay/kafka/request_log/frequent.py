@@ -96,17 +96,14 @@ def _columns(
             for name, inner in _columns(field.struct, value, row).items():
                 columns[name] = pc.coalesce(inner, columns[name]) if name in columns else inner
         else:
-            elements = _partitions if field.partitions is not None else _elements
-            lengths, inner = elements(field, value, column.value_type)
+            if field.partitions is not None:
+                lengths, inner = _partitions(field, value, column.value_type)
+            else:
+                lengths, elements = lists_in(value)
+                inner = _columns(field.struct, elements, column.value_type)
             flat = pa.StructArray.from_arrays([*inner.values()], names=[*inner])
             columns[field.column] = list_of(lengths, flat, nulls_of(array if are_bodies else value))
     return columns
-
-
-def _elements(field: Field, lists: pa.ListArray, row: pa.StructType) -> tuple[Positions, Columns]:
-    assert field.struct is not None
-    lengths, elements = lists_in(lists)
-    return lengths, _columns(field.struct, elements, row)
 
 
 def _partitions(
