@@ -140,7 +140,7 @@ def _rejected(
 
 def _tables(reading: Reading, stamps_us: Positions, lines: pa.RecordBatch) -> Rows:
     parts: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    for key, (positions, batches) in reading.columns.items():
+    for key, positions, batches in reading.columns:
         stamps = stamps_us[np.array(positions, np.int64)]
         for table, columns in _columns(key, pa.concat_batches(batches), stamps):
             places = pa.array(positions, LONG)

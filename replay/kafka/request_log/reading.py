@@ -10,7 +10,7 @@ value that cannot be, all of them are decoded one by one, as those of the rarer 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -42,19 +42,13 @@ Batches = list[pa.RecordBatch]
 class Reading:
     """Lines by position: why some are rejected, and what the others are.
 
-    ``columns``: by API, or ``OTHERS`` for all but ``APIS``, positions, and envelopes and bodies;
+    ``columns``: of an API, or ``OTHERS`` for all but ``APIS``, positions, and envelopes and bodies;
     ``typed``: rows of other APIs.
     """
 
     rejected: dict[int, Unreadable]
-    columns: dict[int, tuple[list[int], Batches]] = field(
-        default_factory=lambda: defaultdict(lambda: ([], []))
-    )
+    columns: list[tuple[int, list[int], Batches]] = field(default_factory=list)
     typed: dict[int, TypedRows] = field(default_factory=dict)
-
-    def add(self, key: int, positions: Iterable[int], batches: Batches) -> None:
-        self.columns[key][0].extend(positions)
-        self.columns[key][1].extend(batches)
 
 
 def read_batch(
@@ -70,7 +64,7 @@ def read_batch(
         if batches is None:
             uncertain += positions
         else:
-            reading.add(key, positions, batches)
+            reading.columns.append((key, positions, batches))
     _decode(reading, {position: texts[position] for position in sorted(uncertain)}, readers)
     return reading
 
@@ -158,4 +152,4 @@ def _decode(reading: Reading, texts: Mapping[int, bytes], readers: Mapping[int, 
     for of_api, of_positions in decoded.items():
         batches = _read_lines([*of_positions.values()], _schema(APIS.get(of_api)))
         assert batches is not None
-        reading.add(of_api, of_positions, batches)
+        reading.columns.append((of_api, [*of_positions], batches))
