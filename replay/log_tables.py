@@ -410,5 +410,7 @@ TYPED_TABLES = (
 #: What held when logs began, and what gaps leave open.
 HELD_TABLES = (HELD_PARTITIONS, HELD_SESSIONS, UNCERTAINTIES)
 
+#: What becomes of lines.
+LINE_TABLES = (REQUESTS, REJECTED_LINES, *TYPED_TABLES)
 #: All that ingest fills; ingested_files is written last and says that the files are in.
-LOG_TABLES = (INGESTED_FILES, REQUESTS, REJECTED_LINES, *TYPED_TABLES)
+LOG_TABLES = (INGESTED_FILES, *LINE_TABLES)

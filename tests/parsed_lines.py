@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kip_replay.replay.kafka.request_log import LINE_TABLES, LineParser
+from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.kafka.request_log.layouts import LineReader
 from kip_replay.replay.kafka.request_log.line import without_line_end
+from kip_replay.replay.log_tables import LINE_TABLES
 
 REQUEST_LOG = Path(__file__).parent / "data" / "request_log"
 #: Recorded lines: every API and version, and long lines of full FETCHes.

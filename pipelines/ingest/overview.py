@@ -38,8 +38,9 @@ from kip_replay.pipelines.ingest.whose_log import (
     wrong_logs,
 )
 from kip_replay.pipelines.warehouse.data_files import moment
-from kip_replay.replay.kafka.request_log import LINE_TABLES, LineParser, Rows
+from kip_replay.replay.kafka.request_log import LineParser, Rows
 from kip_replay.replay.kafka.request_log.layouts import LineReader
+from kip_replay.replay.log_tables import LINE_TABLES
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
 _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20

@@ -24,8 +24,9 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_t
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
-from kip_replay.replay.kafka.request_log import LINE_TABLES, Pseudonyms, Rows
+from kip_replay.replay.kafka.request_log import Pseudonyms, Rows
 from kip_replay.replay.kafka.request_log.layouts import Lines
+from kip_replay.replay.log_tables import LINE_TABLES
 
 #: First and last microsecond (UTC, since 1970) of something, both included.
 Span = tuple[int, int]

@@ -25,9 +25,9 @@ from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
 from kip_replay.pipelines.ingest.parse_task import ParseError, parse_task, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
-from kip_replay.replay.kafka.request_log import LINE_TABLES, Anonymous, Pseudonyms
+from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.kafka.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
-from kip_replay.replay.log_tables import CONFIGS
+from kip_replay.replay.log_tables import CONFIGS, LINE_TABLES
 
 SECRET = b"a secret of more than sixteen bytes"
 PSEUDONYMS = Pseudonyms.of_secret(SECRET)

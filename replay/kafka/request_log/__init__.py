@@ -11,6 +11,5 @@ from .local_time import FoldBoundary as FoldBoundary
 from .local_time import LocalTime as LocalTime
 from .local_time import fold_boundary as fold_boundary
 from .local_time import has_ambiguous_hour as has_ambiguous_hour
-from .parser import LINE_TABLES as LINE_TABLES
 from .parser import LineParser as LineParser
 from .pseudonyms import Pseudonyms as Pseudonyms

@@ -39,7 +39,6 @@ _REJECTED_LINE_BYTES = 1000
 #: APIs read one line at a time.
 _READERS = {**cluster_states.READERS, **metadata_writes.READERS, **groups.READERS}
 _SIZES = {"request_bytes": request_bytes, "response_bytes": response_bytes}
-LINE_TABLES = (REQUESTS, REJECTED_LINES, *TYPED_TABLES)
 _POSITION = pa.field("position", LONG, nullable=False)
 #: Columns that rows have of their line or request under another name, or in spite of such a name
 #: of their own.
