@@ -114,7 +114,7 @@ def _parsed(task: ParseTask) -> Parsed:
         part = parts[0]
         node = (part.file.recording, part.file.node_id)
         for rows, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
-            kept = without_repeated(rows, seen.setdefault(node, {*task.repeated}))
+            kept = _without_repeated(rows, seen.setdefault(node, {*task.repeated}))
             note(parsed, part, read, rows, kept)
             for table in LINE_TABLES:
                 tables.write(table, kept[table.name])
@@ -132,7 +132,7 @@ def _where(error: Exception) -> str:
     return ", ".join(f"in {f.name} ({Path(f.filename).name}:{f.lineno})" for f in frames)
 
 
-def without_repeated(rows: Rows, seen: set[str]) -> Rows:
+def _without_repeated(rows: Rows, seen: set[str]) -> Rows:
     """The rows of lines but for copies of others here or before; ``seen`` takes in their ids."""
     ids = rows["lines"].column("request_id").to_pylist()
     here = set(ids)

@@ -78,7 +78,7 @@ class LineParser:
     def parse_batch(
         self, read: Lines, source_files: Sequence[str], fold_changes_at_line: int | None = None
     ) -> Rows:
-        """Parses lines, each of its source file: one row of requests or rejected lines for each.
+        """Parses lines, each of its source file; each becomes a request or a rejected line.
 
         ``fold_changes_at_line`` is the line number from which on ambiguous local times are the
         second pass (``fold_boundary``), None for never.
