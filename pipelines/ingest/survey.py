@@ -110,9 +110,14 @@ def survey(
     Raises UserError.
     """
     of_node = (known or {}).get((file.recording, file.node_id), ())
+
+    def read(log: LogBytes) -> FileReading:
+        splits = Splits(settings.range_bytes, {content.bytes for content in of_node})
+        return FileReading(file, log, Contents(of_node, pseudonyms, file.part), splits).done()
+
     with readable(file):
         log = log or LogBytes(file.path, ratio_max=settings.gzip_ratio_max)
-        found = _read(file, log, settings, of_node, pseudonyms)
+        found = read(log)
         bytes_seen, damage = found.splits.bytes_seen, found.log.damage
         first_stamp, last_stamp, others = _ends(found)
         second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp)
@@ -121,7 +126,7 @@ def survey(
         end = bytes_seen if is_read else found.splits.line_start
         if not settings.final and (open_from := found.open_from) is not None:
             end = open_from
-            found = _read(file, replace(log, end=end), settings, of_node, pseudonyms)
+            found = read(replace(log, end=end))
         contents, splits = found.contents, found.splits
         first_byte = contents.longest
         end = max(end, first_byte)
@@ -147,17 +152,6 @@ def survey(
             framing=found.framing,
             others=others,
         )
-
-
-def _read(
-    file: LogFile,
-    log: LogBytes,
-    settings: SurveySettings,
-    known: Collection[Content],
-    pseudonyms: Pseudonyms | None,
-) -> FileReading:
-    splits = Splits(settings.range_bytes, {content.bytes for content in known})
-    return FileReading(file, log, Contents(known, pseudonyms, file.part), splits).done()
 
 
 def _where(damage: Damage, end: int, splits: Splits) -> str:
