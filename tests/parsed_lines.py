@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kip_replay.replay.kafka.request_log import LineParser
+from kip_replay.replay.kafka.request_log import LineParser, Rows
 from kip_replay.replay.kafka.request_log.layouts import LineReader
 from kip_replay.replay.kafka.request_log.line import without_line_end
 from kip_replay.replay.log_tables import LINE_TABLES
@@ -41,11 +41,15 @@ def parsed(
     read = reader.read([without_line_end(line) for line in lines], first)
     read.add(reader.ended())
     parser = LineParser(recording, node_id, zone, **options)
-    rows = parser.parse_batch(read, [file] * len(read.lines), fold_changes_at_line)
-    lines = rows.pop("lines").to_pylist()
+    return by_line(parser.parse_batch(read, [file] * len(read.lines), fold_changes_at_line))
+
+
+def by_line(rows: Rows) -> list[dict[str, Any]]:
+    """A row for each line, with those of its tables in it."""
+    lines = rows["lines"].to_pylist()
     found = [dict.fromkeys(SINGLE.values()) | {name: [] for name in LISTS} | line for line in lines]
     for table in LINE_TABLES:
-        batch = rows.pop(table.name)
+        batch = rows[table.name]
         batch.validate(full=True)
         assert batch.drop_columns(["position"]).schema == table.arrow_schema
         for row in batch.to_pylist():
@@ -57,7 +61,6 @@ def parsed(
             else:
                 assert line[single] is None
                 line[single] = row
-    assert not rows
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsed_lines import by_line
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import log_bytes
@@ -313,7 +314,7 @@ def test_a_whole_last_line_without_its_end_is_read_and_its_end_is_no_line(
 def read_of(found: Survey, **options: Any) -> list[tuple[list[dict[str, Any]], int]]:
     """Rows of each batch of lines in the ranges of a survey, and how many physical lines."""
     return [
-        (rows.to_pylist(), sum(lines.physical for lines in of_files.values()))
+        (by_line(rows), sum(lines.physical for lines in of_files.values()))
         for part in found.ranges
         for rows, of_files in parse_together([ParsedRange.of(found, part)], **options)
     ]
@@ -321,7 +322,7 @@ def read_of(found: Survey, **options: Any) -> list[tuple[list[dict[str, Any]], i
 
 def lines_of(found: Survey) -> list[tuple[int, str]]:
     """Number and id of each line in the ranges of a survey."""
-    return [(row["line_number"], row["line_id"]) for rows, _ in read_of(found) for row in rows]
+    return [(row["line_number"], row["request_id"]) for rows, _ in read_of(found) for row in rows]
 
 
 @settings(max_examples=20)
@@ -363,7 +364,7 @@ def test_of_a_line_above_the_limit_its_head_and_length_are_kept(
     ]
     heads = [None, None] if pseudonyms else ["\ufffdacme" * 200, "acme" * 250]
     assert [of["line"] for of in rejected] == heads
-    assert len({row["line_id"] for row in rows}) == 3
+    assert len({row["request_id"] for row in rows}) == 3
 
 
 def test_an_ambiguous_hour_that_stays_ambiguous_is_warned_about(tmp_path: Path) -> None:
