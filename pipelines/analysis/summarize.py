@@ -125,7 +125,7 @@ def summarize(
     """
     warehouse = engine.warehouse
     require_replayed(warehouse, recordings, rules)
-    sums, judged = steps_of(rules)
+    sums, _ = steps_of(rules)
     stated = [(rule.latencies, rule.traffic_errors, rule.ratios) for rule in rules]
     identity, lineage = fingerprint(sums.code(), stated), warehouse.lineage(recordings)
     recent, replays = recent or warehouse, [rule.name for rule in rules]
@@ -136,10 +136,9 @@ def summarize(
     unjudged = {}
     for before, after in pairs:
         inputs = fingerprint([(replayed[name], since[name]) for name in (before, after)])
-        step = replace(judged, name=accuracy_step(after))
-        covered = {before: Covered(identity=identity, inputs=inputs)}
-        if step.due(warehouse, covered):
-            unjudged[before, after] = str(covered[before])
+        judged = Covered(identity=identity, inputs=inputs)
+        if judged.is_due(Covered.stated(lineage.get((before, accuracy_step(after))))):
+            unjudged[before, after] = str(judged)
     if not unsummed and not unjudged:
         say("summarize: summaries are those of these outcomes already")
         return

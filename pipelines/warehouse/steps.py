@@ -73,9 +73,11 @@ class Covered(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def ingest_epoch(self) -> int:
         return self.epochs.get(INGESTED_FILES.name, 0)
 
-    def is_current(self, wanted: Self) -> bool:
-        is_same = (self.identity, self.inputs) == (wanted.identity, wanted.inputs)
-        return is_same and (wanted.is_growing or not self.is_growing)
+    def is_due(self, before: Self | None) -> bool:
+        """Returns whether rows that cover this are to be made, where rows cover ``before``."""
+        if before is None or (before.identity, before.inputs) != (self.identity, self.inputs):
+            return True
+        return before.is_growing and not self.is_growing
 
     def is_late(self, readings: Readings) -> bool:
         """Returns whether a reading that is not covered has an event of the time that is."""
@@ -118,7 +120,7 @@ class Step:
         covered, due = self.covered(warehouse, wanted), {}
         for name, now in wanted.items():
             before = covered.get(name)
-            if before is None or not before.is_current(now):
+            if now.is_due(before):
                 is_same = before is not None and before.identity == now.identity
                 due[name] = before if is_same else None
         return due
