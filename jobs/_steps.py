@@ -151,12 +151,15 @@ def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
 
 
 def read_logs(
-    job: Job, recordings: Sequence[Recording], engine: Engine, files: Sequence[LogFile]
+    job: Job,
+    recordings: Sequence[Recording],
+    engine: Engine,
+    files: Sequence[LogFile],
+    pseudonyms: Pseudonyms | None,
 ) -> list[LinesRead]:
     """Reads files of recordings into the warehouse; of several, those that can be read."""
     values = {k: v for k, v in job.config["ingest"].items() if k != "max_rejected_share"}
     settings = IngestSettings(**values, final=not job.arguments.growing)
-    pseudonyms = pseudonyms_of(job.arguments)
     one = partial(ingest, engine=engine, settings=settings, say=job.tell, pseudonyms=pseudonyms)
     try:
         read = one(recordings, found=files)
@@ -183,10 +186,11 @@ def _say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
         say(f"  {line}")
 
 
-def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engine) -> None:
+def replay_as_configured(
+    job: Job, recordings: Sequence[Recording], engine: Engine, options: Options
+) -> None:
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
-    options, arguments = replay_options(job.config), job.arguments
-    section = job.config["replay"]
+    section, arguments = job.config["replay"], job.arguments
     late_after_s = section["late_after_s"] if arguments.growing else None
     how = (job.tell, arguments.rebuild, section["evidence_s"], late_after_s)
     replay(recordings, engine, RULES, options, *how)

@@ -75,8 +75,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
     pseudonyms = pseudonyms_of(job.arguments) if "ingest" in stages else None
-    replay_options(job.config)
-    expected = quality_settings(job.config)
+    options, expected = replay_options(job.config), quality_settings(job.config)
     looked_at = partial(_looked_at, pseudonyms, "replay" in stages)
     found = job.of_each(looked_at, job.recordings())
     recordings, files = [r for r, _ in found], [file for _, of in found for file in of]
@@ -88,7 +87,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     with warehouse.ends_waiting(growing):
         if "ingest" in stages:
             with watch.phase("ingest"):
-                read = read_logs(job, recordings, engine, files)
+                read = read_logs(job, recordings, engine, files, pseudonyms)
         if is_run:
             logged = _logged(read, warehouse)
             recordings = [recording for recording in recordings if recording.name in logged]
@@ -98,7 +97,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
             return Exit.DONE
         if "replay" in stages:
             with watch.phase("replay"):
-                replay_as_configured(job, recordings, engine)
+                replay_as_configured(job, recordings, engine, options)
         if "summarize" in stages:
             with watch.phase("summarize"):
                 recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
