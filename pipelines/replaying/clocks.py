@@ -1,7 +1,7 @@
 """Finds how far nodes' clocks were apart, before the replay; states it, and tells the rules.
 
-While a recording grows, what the bounds follow from is kept in sums (``kept``), and a run adds what
-new lines show. When it is closed, all of its lines are looked at once more.
+While a recording grows, what the bounds follow from is kept in sums (``states``), and a run adds
+what new lines show. When it is closed, all of its lines are looked at once more.
 """
 
 from collections import Counter

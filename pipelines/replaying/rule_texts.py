@@ -36,7 +36,7 @@ class RuleTexts:
     besides the log up to it. ``latencies`` (values for latency_summary) and ``bandwidth`` (FETCHes
     for bandwidth_summary) read the outcome tables; a rule may do without. ``constants``: what the
     texts have ``$names`` for. ``parts``: other texts that they read. ``sums``: those of them whose
-    rows add up (``kept``), so that a growing recording gives them what was kept and what is new.
+    rows add up (``states``), so that a growing recording gives them what was kept and what is new.
 
     ``needs``: the table without whose rows there are no events. ``follows``: rules whose outcomes
     it reads. ``behind_us``: while a log grows, rows are emitted up to so long after their time.

@@ -23,7 +23,7 @@ from kip_replay.pipelines.report import words
 
 Spec: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
-#: A specification with its rows, as charts.html.j2 prints it.
+#: A specification with its rows, as report.html.j2 prints it.
 Block: TypeAlias = dict[str, Any]
 #: The x and the y of points; a y of None is a gap.
 Points: TypeAlias = Sequence[tuple[float, float | None]]
