@@ -107,6 +107,9 @@ class Headline(msgspec.Struct, forbid_unknown_fields=True):
     change: str | None = None
     values: str | None = None
     is_ratio: bool = False
+    #: Of the group with this value, or with the largest figure after the change; else the first.
+    group_value: str | None = None
+    is_largest: bool = False
     #: What stands in for it where it is not known, or of few values.
     other: list[dict[str, str]] = msgspec.field(name="else", default=[])
 

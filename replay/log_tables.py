@@ -208,12 +208,12 @@ error_code      int   the partition's error
 """)
 
 BROKERS = table(f"""
-brokers: Brokers that METADATA names: those that were not fenced
+brokers: Brokers that METADATA names (those that were not fenced) or that registered
 {LINE_COLUMNS}
 built_at      at   when the response was built
 broker_id     int* the broker
 rack          text broker.rack, null if not set
-of_all_topics bool the request named no topics: the response has all
+of_all_topics bool METADATA whose request named no topics: the response has all
 """)
 
 GROUP_ASSIGNMENTS = table(f"""
@@ -389,6 +389,19 @@ metadata_offset      long last offset the broker has applied, inclusive
 lowest_active_offset long of brokers that count; null: there is none
 """)
 
+DELIVERY_OBSERVATIONS = table(f"""
+delivery_observations: When records were sent and readers had them, as clients noted; no replay \
+    reads it
+{RECORDING_COLUMN}
+client_id     text* clientId of the reader
+topic         text* topic name
+partition     int*  partition index
+record_offset long* the record
+sent_at       at    its producer sent it
+received_at   at    its reader had it
+record_bytes  long  of its value
+""")
+
 
 def _element(table: Table, column: str) -> pa.StructType:
     return table.arrow_schema.field(column).type.value_type
@@ -399,7 +412,10 @@ FETCH_RESPONSE_PARTITION = _element(FETCHES, "response_partitions")
 NODE_ENDPOINT = _element(FETCHES, "node_endpoints")
 
 #: What this project's own recordings have beside their logs: truth, to judge by (tests/truth.py).
-OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS, LOWEST_ACKED_OBSERVATIONS)
+OBSERVATIONS = (
+    *(CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS, LOWEST_ACKED_OBSERVATIONS),
+    DELIVERY_OBSERVATIONS,
+)
 
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (

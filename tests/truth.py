@@ -5,7 +5,8 @@
 Before the recordings are run. ``client_ops.jsonl``: operations with seconds since 1970, and when
 clients first saw a topic at each broker. ``applied-<broker>.txt``: offsets, and when the broker's
 publishers had run on them. ``lowest-acked-<controller>.txt``: heartbeats, and the lowest offset of
-all that count when it handled them (2^63-1: none does). No replay reads any.
+all that count when it handled them (2^63-1: none does). ``deliveries.jsonl``: records, when they
+were sent and when readers had them. No replay reads any.
 """
 
 import sys
@@ -18,6 +19,7 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import (
     APPLIED_OBSERVATIONS,
     CLIENT_OBSERVATIONS,
+    DELIVERY_OBSERVATIONS,
     LOWEST_ACKED_OBSERVATIONS,
 )
 
@@ -50,6 +52,14 @@ _ROWS = {
             columns="{broker_id: 'INT', metadata_offset: 'BIGINT', lowest: 'BIGINT', "
             "at_us: 'BIGINT'}"
         ),
+    ),
+    DELIVERY_OBSERVATIONS: (
+        "deliveries.jsonl*",
+        """SELECT reader AS client_id, topic, "partition", "offset" AS record_offset,
+            moment(sent_at * 1e6) AS sent_at, moment(received_at * 1e6) AS received_at,
+            bytes AS record_bytes
+        FROM read_ndjson($files, columns = {reader: 'VARCHAR', topic: 'VARCHAR', "partition": 'INT',
+            "offset": 'BIGINT', sent_at: 'DOUBLE', received_at: 'DOUBLE', bytes: 'BIGINT'})""",
     ),
 }
 

@@ -49,7 +49,7 @@ def largest(rows: Rows, steps: SummedRule) -> Errors:
         is_headline = metric in traffic or kinds.get(metric) == row["group_kind"]
         is_known = row["is_enough"] and row["error"] is not None and row["predicted"]
         if row["rule"] == steps.name and is_headline and is_known and row["kind"] in _TELLING:
-            off = 0.0 if metric in traffic else error, error / row["predicted"]
+            off = 0.0 if metric in traffic else error, error / abs(row["predicted"])
             found[row["variant"], metric, Kind(row["kind"])].append(off)
     ordered = sorted(found.items(), key=lambda each: (*each[0][:2], _TELLING.index(each[0][2])))
     return {

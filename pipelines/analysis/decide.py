@@ -31,7 +31,7 @@ from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 from kip_replay.replay.outcomes import Advice
-from kip_replay.replay.table import INT, TEXT
+from kip_replay.replay.table import BOOL, INT, TEXT
 from kip_replay.replay.tables import (
     CLOCK_BOUNDS,
     DECISIONS,
@@ -59,6 +59,8 @@ _STATED = pa.schema(
         **dict.fromkeys(("rule", "name", "role", "metric", "figure", "group_kind"), TEXT),
         **dict.fromkeys(("before", "after", "limit_name", "self_check"), TEXT),
         **dict.fromkeys(("place", "choice"), INT),
+        "group_value": TEXT,
+        "is_largest": BOOL,
     }
 )
 #: Reasons of what is unknown that complete logs would not leave.

@@ -24,16 +24,19 @@ WITH figures AS (
     ) AS alone
 ),
 chosen AS (
-    SELECT stated.*, recording, figures.group_value, before_variant, after_variant, unit,
+    SELECT stated.rule, stated.name, stated.role, stated.limit_name, stated.self_check, stated.place,
+        recording, figures.group_kind, figures.group_value, before_variant, after_variant, unit,
         figures.before AS value_before, figures.after AS value_after, low, high, count, unknown_count,
         row_number() OVER (
             PARTITION BY recording, stated.rule, place
             ORDER BY figures.after IS NULL OR coalesce(
                 unknown_count > $unknown_share_max * (count + unknown_count), FALSE),
-                figures.group_value, low IS NULL, choice) AS rank
+                CASE WHEN is_largest THEN -figures.after END, figures.group_value, low IS NULL,
+                choice) AS rank
     FROM stated JOIN figures ON figures.rule = stated.rule AND figures.metric = stated.metric
         AND figures.figure = stated.figure AND figures.group_kind = stated.group_kind
         AND before_variant = stated.before AND after_variant = stated.after
+        AND coalesce(stated.group_value, figures.group_value) = figures.group_value
 ),
 checked AS (
     SELECT recording, rule, metric AS self_check, CAST(count(*) AS BIGINT) AS self_checks,

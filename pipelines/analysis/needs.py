@@ -29,10 +29,10 @@ def answerable(found: Overview) -> list[Answerable]:
         for file in of_rules("needs.toml"):
             rule = Answerable(file.parent.name)
             for need in read_toml(file, Needs).needs:
+                if need.stated in found.recording.facts.get(rule.rule, ()):
+                    continue  # the manifest has it
                 if need.open:
                     rule.open += [text for (text,) in database.execute(need.open).fetchall()]
-                elif need.stated in found.recording.facts.get(rule.rule, ()):
-                    continue  # the manifest has it
                 elif lack := _lack(need, database, found):
                     (rule.helpful if need.helps else rule.missing).append(lack)
             rules.append(rule)

@@ -138,7 +138,7 @@ ApiVersionsResponse response
 """
 _BROKER_REGISTRATION = """
 BrokerRegistrationRequest request
-  BrokerId int32 0+
+  BrokerId int32 0+, Rack string 0+ nullableVersions=0+ default=null
 BrokerRegistrationResponse response
   ErrorCode int16 0+, BrokerEpoch int64 0+ default=-1
 """
@@ -168,11 +168,11 @@ def api_versions(node_id: int) -> Reader:
 
 
 def _broker_registration(request: Any, response: Any, _: Envelope) -> TypedRows:
-    """The offset of the registration, if it was one."""
+    """The offset of the registration, if it was one, and the broker's rack."""
     if request is None or response is None or response.error_code or response.broker_epoch < 0:
         return {}
     row = (request.broker_id, "broker_epoch", response.broker_epoch, None)
-    return {"metadata_offsets": [row]}
+    return {"metadata_offsets": [row], "brokers": [(request.broker_id, request.rack, False)]}
 
 
 def _describe_quorum(_: Any, response: Any, __: Envelope) -> TypedRows:

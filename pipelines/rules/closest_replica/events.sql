@@ -1,0 +1,134 @@
+-- What lines show of the partitions that consumers read, for their leaders: recording, node_id (a node
+-- that leads the partition at some time, else the one that was read from), INPUT_SCHEMA.
+CREATE TEMP MACRO host_of(connection) AS
+    regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
+CREATE TEMP MACRO kind_order(kind) AS list_position($kinds, kind) - 1;
+CREATE TEMP MACRO is_same(a, b) AS a.partition = b.partition
+    AND a.topic IS NOT DISTINCT FROM b.topic AND a.topic_id IS NOT DISTINCT FROM b.topic_id;
+WITH routes AS (
+    SELECT DISTINCT recording, topic, partition, leader_id AS node_id FROM named_terms
+),
+fetched AS (
+    SELECT *, unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
+        unix_micros(handled_at) AS handled_us, unix_micros(built_at) AS built_us
+    FROM fetches
+    WHERE error_code = 0 AND NOT is_cluster_metadata
+        AND completed_at > $since_at - INTERVAL 60 SECOND AND received_at <= $until_at
+),
+-- With when the follower's response before was built.
+followed AS (
+    SELECT *, lag(built_us) OVER (
+            PARTITION BY recording, node_id, client_id, replica_id
+            ORDER BY dequeued_us, request_id) AS previous_us,
+        list_filter(response_partitions,
+            lambda r: r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0) AS refused
+    FROM fetched WHERE replica_id >= 0
+),
+progress AS (
+    SELECT f.recording, f.node_id, f.request_id, f.replica_id, f.p, dequeued_us
+            + least((handled_us - dequeued_us) // 2, $progress_us_max) AS at_us
+    FROM (SELECT *, unnest(request_partitions) AS p FROM followed
+        WHERE completed_at > $since_at) AS f
+    WHERE f.p.fetch_offset >= 0 AND size(list_filter(refused, lambda r: is_same(f.p, r))) = 0
+),
+learned AS (
+    SELECT f.* FROM (SELECT *, unnest(response_partitions) AS p FROM followed
+        WHERE completed_at > $since_at) AS f
+    WHERE f.p.error_code = 0 AND f.p.high_watermark >= 0
+),
+consumed AS (
+    SELECT *, CASE WHEN session_id > 0 THEN session_id ELSE response_session_id END AS session
+    FROM fetched WHERE replica_id = -1 AND completed_at > $since_at
+),
+listed AS (
+    SELECT recording, node_id, request_id, dequeued_us, session,
+        unnest(request_partitions) AS p
+    FROM consumed WHERE session > 0
+),
+returned AS (
+    SELECT *, unnest(list_filter(response_partitions, lambda r:
+            r.record_bytes > 0 OR r.preferred_read_replica >= 0)) AS p
+    FROM consumed
+),
+-- What a FETCH takes besides records is shared out among the partitions.
+read AS (
+    SELECT r.*, coalesce(n.name, p.topic, p.topic_id) AS topic, p.partition AS partition,
+        get(list_filter(request_partitions, lambda q: is_same(q, p)), 0).fetch_offset AS fetch_offset,
+        count(*) OVER of_request AS shares, sum(p.record_bytes) OVER of_request AS records
+    FROM returned AS r LEFT JOIN topic_names AS n
+    ON n.recording = r.recording AND n.topic_id = r.p.topic_id
+    WINDOW of_request AS (PARTITION BY r.recording, r.request_id)
+),
+-- ISRs that differ from what the node had before, or had longer ago than a minute.
+isrs AS (
+    SELECT *, lag({'isr': isr, 'epoch': leader_epoch}) OVER of_node AS before,
+        {'isr': isr, 'epoch': leader_epoch} AS state,
+        lag(unix_micros(built_at)) OVER of_node AS before_us
+    FROM isr_changes
+    WHERE coalesce(error_code, 0) = 0 AND isr IS NOT NULL
+        AND built_at > $since_at - INTERVAL 60 SECOND AND built_at <= $until_at
+    WINDOW of_node AS (
+        PARTITION BY recording, node_id, topic, topic_id, partition ORDER BY built_at, request_id)
+)
+SELECT DISTINCT r.recording, r.node_id, -1 AS at_us, kind_order('rack') AS kind_order,
+    CAST(b.broker_id AS VARCHAR) AS request_id, 'rack' AS kind, '' AS topic, 0 AS partition,
+    b.broker_id, b.rack
+FROM (SELECT DISTINCT recording, node_id FROM routes
+    UNION SELECT DISTINCT recording, node_id FROM read) AS r
+JOIN (SELECT recording, broker_id, min(rack) AS rack FROM broker_racks GROUP BY ALL) AS b
+ON b.recording = r.recording
+UNION ALL BY NAME
+-- The first of a partition is true at all times.
+SELECT r.recording, r.node_id, unnest(CASE WHEN t.leader_epoch = t.first_epoch
+        THEN [-1, t.stated_us] ELSE [t.stated_us] END) AS at_us,
+    kind_order('term') AS kind_order, CAST(t.leader_epoch AS VARCHAR) AS request_id,
+    'term' AS kind, t.topic, t.partition, t.leader_id AS broker_id, t.leader_epoch
+FROM (SELECT *, min(leader_epoch) OVER (PARTITION BY recording, topic, partition) AS first_epoch
+    FROM named_terms) AS t
+JOIN routes AS r
+ON r.recording = t.recording AND r.topic = t.topic AND r.partition = t.partition
+UNION ALL BY NAME
+SELECT r.recording, r.node_id, unix_micros(i.built_at) AS at_us, kind_order('isr') AS kind_order,
+    i.request_id, 'isr' AS kind, r.topic, r.partition, i.leader_id AS broker_id, i.isr
+FROM isrs AS i LEFT JOIN topic_names AS n ON n.recording = i.recording AND n.topic_id = i.topic
+JOIN routes AS r
+ON r.recording = i.recording AND r.topic = coalesce(n.name, i.topic) AND r.partition = i.partition
+    AND r.node_id = i.leader_id
+WHERE i.state IS DISTINCT FROM i.before OR unix_micros(i.built_at) - i.before_us >= 60000000
+UNION ALL BY NAME
+SELECT r.recording, r.node_id, f.at_us, kind_order('progress') AS kind_order, f.request_id,
+    'progress' AS kind, r.topic, r.partition, f.replica_id AS broker_id,
+    f.p.fetch_offset AS fetch_offset
+FROM progress AS f
+LEFT JOIN topic_names AS n ON n.recording = f.recording AND n.topic_id = f.p.topic_id
+JOIN routes AS r ON r.recording = f.recording AND r.node_id = f.node_id
+    AND r.topic = coalesce(n.name, f.p.topic, f.p.topic_id) AND r.partition = f.p.partition
+UNION ALL BY NAME
+SELECT r.recording, r.node_id, f.built_us AS at_us, kind_order('returned') AS kind_order,
+    f.request_id, 'returned' AS kind, r.topic, r.partition, f.replica_id AS broker_id,
+    f.p.high_watermark AS high_watermark, f.received_us, f.previous_us
+FROM learned AS f
+LEFT JOIN topic_names AS n ON n.recording = f.recording AND n.topic_id = f.p.topic_id
+JOIN routes AS r ON r.recording = f.recording AND r.node_id = f.node_id
+    AND r.topic = coalesce(n.name, f.p.topic, f.p.topic_id) AND r.partition = f.p.partition
+UNION ALL BY NAME
+SELECT r.recording, r.node_id, l.dequeued_us AS at_us, kind_order('listed') AS kind_order,
+    l.request_id, 'listed' AS kind, r.topic, r.partition, l.node_id AS broker_id,
+    l.p.fetch_offset AS fetch_offset, l.session AS session_id
+FROM listed AS l
+LEFT JOIN topic_names AS n ON n.recording = l.recording AND n.topic_id = l.p.topic_id
+JOIN routes AS r ON r.recording = l.recording
+    AND r.topic = coalesce(n.name, l.p.topic, l.p.topic_id) AND r.partition = l.p.partition
+UNION ALL BY NAME
+SELECT e.recording, coalesce(r.node_id, e.node_id) AS node_id, e.built_us AS at_us,
+    kind_order('read') AS kind_order, e.request_id, 'read' AS kind, e.topic, e.partition,
+    e.node_id AS broker_id, e.rack_id AS rack, e.fetch_offset,
+    e.p.high_watermark AS high_watermark, e.p.last_stable_offset AS last_stable_offset,
+    e.session AS session_id, e.dequeued_us, e.handled_us, e.api_version, e.isolation_level,
+    e.client_id, host_of(e.connection) AS client_host, e.p.record_bytes AS record_bytes,
+    e.request_bytes // e.shares AS request_bytes,
+    (e.response_bytes - e.records) // e.shares AS response_bytes,
+    CASE WHEN e.p.preferred_read_replica >= 0 THEN e.p.preferred_read_replica END
+        AS preferred_read_replica
+FROM read AS e LEFT JOIN routes AS r
+ON r.recording = e.recording AND r.topic = e.topic AND r.partition = e.partition

@@ -1,0 +1,61 @@
+-- Reads of clusters whose brokers have a rack, whether a selector is in use, what crosses zones and what
+-- that costs, and who does not say where it is. A month has 30 days, a GB 1e9 bytes.
+WITH reads AS (
+    SELECT recording, count(*) AS requests,
+        bool_or(node_id <> leader_id OR preferred_read_replica IS NOT NULL) AS in_use,
+        count(*) FILTER (preferred_read_replica IS NOT NULL) AS redirects
+    FROM closest_replica_outcomes WHERE variant = 'leader' GROUP BY recording
+),
+zones AS (
+    SELECT recording, count(DISTINCT lower(rack)) AS zones FROM brokers GROUP BY recording
+),
+rates AS (
+    SELECT recording, variant, node_id, sum(bytes) / max(span_s) AS bytes_per_second,
+        sum(CASE WHEN client_kind = 'other zone' THEN bytes ELSE 0 END) / max(span_s) AS across
+    FROM bandwidth_summary
+    WHERE rule = 'closest_replica' AND parameter = 'none' AND span_s > 0
+    GROUP BY recording, variant, node_id
+),
+summed AS (
+    SELECT recording, sum(CASE WHEN variant = 'leader' THEN across END) AS before,
+        sum(CASE WHEN variant = 'closest' THEN across END) AS after,
+        max(CASE WHEN variant = 'leader' THEN bytes_per_second END) AS busiest_before,
+        max_by(node_id, bytes_per_second) FILTER (variant = 'closest') AS busiest
+    FROM rates GROUP BY recording
+),
+evenly AS (
+    SELECT recording, sum(CASE WHEN variant = 'leader' THEN even_bytes END) AS even_bytes_before,
+        sum(CASE WHEN variant = 'closest' THEN even_bytes END) AS even_bytes_after
+    FROM (SELECT *, CAST(floor(even_share * record_bytes) AS BIGINT) AS even_bytes
+        FROM closest_replica_outcomes WHERE parameter = 'none' AND is_cross_zone IS NULL)
+    GROUP BY recording
+),
+libraries AS (
+    SELECT recording, client_id, min(software_name) AS library
+    FROM requests WHERE api_name = 'FETCH' GROUP BY recording, client_id
+),
+silent AS (
+    SELECT recording, count(*) AS without, concat_ws(', ', min(named),
+        CASE WHEN count(*) > 1 THEN max(named) END, CASE WHEN count(*) > 2 THEN '…' END) AS without_most
+    FROM (SELECT DISTINCT o.recording,
+            concat(coalesce(o.client_id, ''), ' (', coalesce(library, 'an unknown library'), ')') AS named
+        FROM closest_replica_outcomes AS o LEFT JOIN libraries AS l
+        ON l.recording = o.recording AND l.client_id = o.client_id
+        WHERE variant = 'leader' AND NOT has_rack_id)
+    GROUP BY recording
+)
+SELECT reads.recording, CASE WHEN zones > 0 THEN requests ELSE 0 END AS requests, in_use,
+    FALSE AS is_mixed, redirects, zones,
+    CASE WHEN zones > 0 THEN without END AS without,
+    CASE WHEN zones > 0 THEN without_most END AS without_most, busiest,
+    even_bytes_before, even_bytes_after, $price_per_gb_out + $price_per_gb_in AS dollars_per_gb,
+    round((1 + $decide_busiest_more_share_max) * busiest_before - coalesce(was.bytes_per_second, 0))
+        AS busiest_more_max,
+    round(CASE WHEN zones > 0 THEN before END * 2592e-4 * ($price_per_gb_out + $price_per_gb_in)) / 1e2 AS dollars_before,
+    round(CASE WHEN zones > 0 THEN after END * 2592e-4 * ($price_per_gb_out + $price_per_gb_in)) / 1e2 AS dollars_after
+FROM reads JOIN zones ON zones.recording = reads.recording
+LEFT JOIN summed ON summed.recording = reads.recording
+LEFT JOIN rates AS was ON was.recording = reads.recording AND was.variant = 'leader'
+    AND was.node_id = busiest
+LEFT JOIN evenly ON evenly.recording = reads.recording
+LEFT JOIN silent ON silent.recording = reads.recording

@@ -1,0 +1,109 @@
+"""When a replica could have given a consumer the first record of a read.
+
+A FETCH that waits is responded to once the high watermark of the replica passes its offset. The
+leader's moves when the last follower in sync has the record. A follower's moves when a response of
+the leader tells it (``ReplicaFetcherThread``), at most to its own log end offset. A consumer that
+reads committed records waits for the last stable offset in the same way.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from ..outcomes import Variant
+from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
+from .partition import STAMP_US, Follower, ReadPartition, Response
+
+#: A FETCH that is responded to so soon after its handler did not wait: times are rounded.
+AT_ONCE_US = 100
+
+READ_COMMITTED = 1
+
+
+class Read(msgspec.Struct, array_like=True, gc=False):
+    """A consumer's FETCH of a partition that is not decided yet: fields of ``Event``."""
+
+    request_id: str
+    broker_id: int
+    topic: str
+    partition: int
+    rack_id: str | None
+    fetch_offset: int | None
+    last_stable_offset: int | None
+    dequeued_us: int
+    handled_us: int
+    built_us: int
+    api_version: int
+    isolation_level: int | None
+    client_id: str | None
+    client_host: str | None
+    record_bytes: int
+    request_bytes: int | None
+    response_bytes: int | None
+    preferred: int | None
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.built_us - self.handled_us > AT_ONCE_US
+
+
+class Given(NamedTuple):
+    """When a replica would have given the record, and before when it can't have; microseconds."""
+
+    earliest_us: int | None
+    at_us: int
+
+
+class Moments:
+    """Those of one read."""
+
+    def __init__(self, partition: ReadPartition, read: Read) -> None:
+        self._partition, self._read = partition, read
+        self._waits = self._waits_for((read.fetch_offset or 0) + 1)
+        stable = read.last_stable_offset or 0
+        is_committed = read.isolation_level == READ_COMMITTED and read.is_awaited
+        if is_committed and not self._waits and stable > self._offset:  # the end of a transaction
+            self._waits = self._waits_for(stable)
+        self.of_leader = Given(None, self._at(self._passed_us))
+
+    def _waits_for(self, offset: int) -> bool:
+        """Takes what the FETCH needs; tells whether the replica had it not when the FETCH came."""
+        partition, read = self._partition, self._read
+        self._offset = offset
+        self._passed_us = own_us = partition.passed(offset, read.built_us)
+        if follower := partition.followers.get(read.broker_id):
+            found = self._learned(follower)
+            own_us = found.at_us if found else own_us
+        return read.is_awaited and own_us >= read.dequeued_us - STAMP_US
+
+    def of_follower(self, replica_id: int, variant: Variant) -> Given | None:
+        """Returns None where no response told it the high watermark."""
+        follower = self._partition.followers.get(replica_id)
+        found = self._learned(follower, variant) if follower else None
+        return found and Given(found.earliest_us, self._at(found.at_us))
+
+    def _at(self, at_us: int) -> int:
+        """Records that were there before the FETCH waited for it."""
+        return at_us if self._waits else max(at_us, self._read.dequeued_us)
+
+    def _learned(self, follower: Follower, variant: Variant | None = None) -> Given | None:
+        response = follower.response(self._offset)
+        if response is None:
+            return None
+        way_us, built_us = response.way_us, response.built_us
+        has = follower.has.reached(self._offset)
+        arrives_us = has[0] if has else 0
+        if variant and variant.parameter == FETCH_WAIT_MS:
+            built_us = min(built_us, self._expires(response, 1000 * variant.parameter_value))
+        elif variant and variant.name == CLOSEST_HWM_AWARE:
+            built_us = min(built_us, max(self._passed_us, arrives_us))
+        # Its log has the record half of the way there and back before its next FETCH says so.
+        return Given(response.built_us, max(built_us + way_us, arrives_us - way_us))
+
+    def _expires(self, response: Response, wait_us: int) -> int:
+        """Returns when one of the FETCHes, each waiting so long, ends first after the leader's high
+        watermark has moved.
+        """
+        cycle_us, end_us = wait_us + 2 * response.way_us, response.received_us + wait_us
+        behind_us = self._passed_us - end_us
+        return end_us + max(0, -(-behind_us // cycle_us)) * cycle_us

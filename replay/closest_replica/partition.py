@@ -1,0 +1,140 @@
+"""A partition as its leader's log shows it: who leads, who is in sync, who has what since when."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+import msgspec
+
+from ..model.read_replica import ReplicaView
+from ..simulation import Rising, Timeline
+from .zones import Zones
+
+#: A FETCH of a follower waits at most so long (``replica.fetch.wait.max.ms``). A high watermark
+#: that no response has for twice as long did not move when followers had the records, but later.
+FETCH_WAIT_US = 500_000
+#: A follower behind the high watermark that has not been heard of for so long has stopped.
+STOPPED_US = 10_000_000
+#: What stamps of whole milliseconds, and the place within a handler, leave open.
+STAMP_US = 4_000
+#: Log end offset of a follower of which only the ISR is known.
+_ALL = 2**63 - 1
+
+
+class Response(msgspec.Struct, array_like=True, gc=False):
+    """A leader's response that told a follower a high watermark.
+
+    ``received_us``: arrival of the FETCH; ``way_us``: from leader to follower.
+    """
+
+    high_watermark: int
+    built_us: int
+    received_us: int
+    way_us: int
+
+
+class Follower(msgspec.Struct, array_like=True):
+    """``has``: below which offset it has all, whenever a FETCH says so. ``learned``: responses by
+    rising high watermark.
+    """
+
+    has: Rising = msgspec.field(default_factory=Rising)
+    learned: list[Response] = []
+
+    def fetch(self, at: int, offset: int) -> None:
+        has = self.has
+        if not has.values or offset >= has.values[-1]:
+            has.at.append(at)
+            has.values.append(offset)
+            has.nodes.append(-1)
+
+    def response(self, high_watermark: int) -> Response | None:
+        """Returns the first response with this high watermark."""
+        at = bisect_left(self.learned, high_watermark, key=lambda of: of.high_watermark)
+        return self.learned[at] if at < len(self.learned) else None
+
+    def forget(self, before: int) -> None:
+        self.has.forget(before)
+        keep = bisect_left(self.learned, before, key=lambda of: of.built_us) - 1
+        del self.learned[: max(0, keep)]
+
+
+class ReadPartition(msgspec.Struct, array_like=True):
+    """``terms``: by leader epoch since when it is seen, and the leader. ``shown``: high watermarks
+    that this leader's responses have, since they were built.
+    """
+
+    terms: dict[int, tuple[int, int]] = {}
+    isr: Timeline[tuple[int, ...]] = msgspec.field(default_factory=Timeline)
+    shown: Rising = msgspec.field(default_factory=Rising)
+    followers: dict[int, Follower] = {}
+
+    def lead(self, epoch: int, at: int, leader_id: int) -> None:
+        """Takes a term; with a new one followers have to show anew what they have."""
+        if epoch > max(self.terms, default=epoch):
+            for follower in self.followers.values():
+                follower.has = Rising()
+        since_us, _ = self.terms.get(epoch, (at, leader_id))
+        self.terms[epoch] = (min(at, since_us), leader_id)
+
+    def leader(self, at: int) -> int | None:
+        """Returns the leader at a time; the first one that is known led before, too."""
+        begun = [epoch for epoch, (since, _) in self.terms.items() if since <= at]
+        epoch = max(begun) if begun else min(self.terms, default=None)
+        return None if epoch is None else self.terms[epoch][1]
+
+    def follower(self, broker_id: int) -> Follower:
+        found = self.followers.get(broker_id)
+        if found is None:
+            found = self.followers[broker_id] = Follower()
+        return found
+
+    def passed(self, high_watermark: int, by_us: int) -> int:
+        """Returns when the leader's high watermark was first this; a response shows it ``by_us``.
+
+        It moves when the last follower in sync has the records. One that has them later than a
+        response shows it, it has not waited for.
+        """
+        shown = self.shown.reached(high_watermark)
+        until = min(by_us, shown[0]) if shown else by_us
+        had = (follower.has.reached(high_watermark) for follower in self.followers.values())
+        at = max((of[0] for of in had if of and of[0] <= until + STAMP_US), default=until)
+        return until if at > until or until - at > 2 * FETCH_WAIT_US else at
+
+    def in_sync(self, at: int, zones: Zones) -> Iterator[ReplicaView]:
+        """Yields the followers in the ISR at a time.
+
+        No high watermark passes a follower that is in it, and one that has all below joins it. The
+        ISR that a line has counts for those that no FETCH shows since. What is first known of a
+        follower held before.
+        """
+        high_watermark = self.shown.value(at) or 0
+        stated = self.isr.value(at) or (self.isr.values[0] if self.isr.values else ())
+        stated_us = max((since for since in self.isr.at if since <= at), default=at)
+        for broker_id in sorted({*self.followers, *stated}):
+            follower, zone = self.followers.get(broker_id), zones.of_brokers.get(broker_id)
+            has = follower.has if follower else Rising()
+            if not has.values:
+                if broker_id in stated:
+                    yield ReplicaView(broker_id, zone, _ALL, 0)
+                continue
+            place = max(0, bisect_left(has.at, at + 1) - 1)
+            log_end_offset, since_us = has.values[place], has.at[place]
+            if log_end_offset < high_watermark:
+                continue
+            if self.isr.values and broker_id not in stated and since_us <= stated_us <= at:
+                continue
+            yield ReplicaView(broker_id, zone, log_end_offset, since_us)
+
+    def has_stopped(self, broker_id: int, at: int) -> bool:
+        """Tells whether a follower has fetched nothing more while the high watermark went on."""
+        follower, high_watermark = self.followers.get(broker_id), self.shown.value(at) or 0
+        if follower is None or not (has := follower.has).values:
+            return False
+        place = max(0, bisect_left(has.at, at + 1) - 1)
+        return has.values[place] < high_watermark and has.at[place] < at - STOPPED_US
+
+    def forget(self, before: int) -> None:
+        self.isr.forget(before)
+        self.shown.forget(before)
+        for follower in self.followers.values():
+            follower.forget(before)

@@ -1,0 +1,62 @@
+"""The replica that a consumer reads a partition from (KIP-392), as its leader and it decide.
+
+In the order of Kafka's ``ReplicaView``, ``RackAwareReplicaSelector`` with what
+``ReplicaManager.findPreferredReadReplica`` gives it, and the consumer's ``SubscriptionState``.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+#: ``metadata.max.age.ms``: for so long a consumer reads from the replica that its leader preferred.
+METADATA_MAX_AGE_US = 300_000_000
+#: FETCH requests have a rack id from this version on.
+RACK_ID_VERSION = 11
+
+
+class ReplicaView(NamedTuple):
+    """An in-sync follower as the leader knows it; ``caught_up_us``: when it last was caught up."""
+
+    replica_id: int
+    rack: str | None
+    log_end_offset: int
+    caught_up_us: int
+
+
+def select(
+    leader_id: int,
+    leader_rack: str | None,
+    followers: Iterable[ReplicaView],
+    fetch_offset: int,
+    rack_id: str | None,
+) -> int:
+    """Returns the id of the replica that ``RackAwareReplicaSelector`` chooses.
+
+    Of the replicas with the client's rack that have the fetch offset: the leader, else the one with
+    the largest log end offset, then the one that was caught up last; the leader if there is none.
+    """
+    if not is_same_rack(rack_id, leader_rack):
+        near = [
+            replica
+            for replica in followers
+            if is_same_rack(rack_id, replica.rack) and replica.log_end_offset >= fetch_offset
+        ]
+        if near:
+            best = max(near, key=lambda of: (of.log_end_offset, of.caught_up_us, of.replica_id))
+            return best.replica_id
+    return leader_id
+
+
+def is_same_rack(one: str | None, other: str | None) -> bool:
+    """Compares ``client.rack`` with ``broker.rack``, without case; what is not set is in none."""
+    return bool(one and other) and str(one).casefold() == str(other).casefold()
+
+
+class PreferredReadReplica(NamedTuple):
+    """What a consumer remembers of a redirect (``SubscriptionState.preferredReadReplica``)."""
+
+    replica_id: int
+    expires_us: int
+
+    @classmethod
+    def of(cls, replica_id: int, at_us: int) -> "PreferredReadReplica":
+        return cls(replica_id, at_us + METADATA_MAX_AGE_US)
