@@ -37,7 +37,7 @@ PARSER = JobParser(
 for _name in ("before", "after"):
     PARSER.add_argument(_name, nargs="?", metavar=_name.upper(), help="name of a recording")
 PARSER.add_argument("--all", action="store_true", help="print every figure")
-#: Figures of a rule without ``--all``: four rules and three other lines make ten.
+#: Figures of a rule without ``--all``: five rules and three other lines make thirteen.
 _FIGURES_OF_RULE = 2
 
 
