@@ -20,7 +20,8 @@ from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.rule import Settings
 
-#: Brokers that stop and come back, which every rule reads; consumers with fetch sessions.
+#: Brokers that stop and come back, which every rule reads but that of consumers; consumers with
+#: fetch sessions.
 ACKS, SESSIONS = "acks-not-enough", "sessions-on"
 EVERY_RULE = pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
 BY_NAME = {steps.name: steps for steps in RULES}
@@ -50,26 +51,30 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 @EVERY_RULE
 def test_increments_share_out_the_events_of_a_log(log: Logs, steps: SummedRule) -> None:
     """None is lost between two, also of lines with several times, and none is another."""
-    # Between an ALTER_PARTITION and its response, and between two heartbeats.
-    with log.warehouse.database([ACKS]) as database:
+    # Between an ALTER_PARTITION and its response, and between two heartbeats; or in a FETCH.
+    name = ACKS if log.events(steps).num_rows else SESSIONS
+    table = "isr_changes" if name == ACKS else "fetches"
+    with log.warehouse.database([name]) as database:
         [(cut_us,)] = database.execute(
-            "SELECT epoch_us(dequeued_at) FROM isr_changes WHERE source = 'ALTER_PARTITION' "
-            "AND dequeued_at < built_at ORDER BY dequeued_at DESC LIMIT 1"
+            f"SELECT epoch_us(dequeued_at) FROM {table} WHERE dequeued_at < built_at AND "
+            f"{'source = ?' if name == ACKS else 'replica_id = -1 AND ? IS NOT NULL'} "
+            "ORDER BY dequeued_at DESC LIMIT 1 OFFSET ?",
+            ["ALTER_PARTITION", 0 if name == ACKS else 500],
         ).fetchall()
     cut = Covered(identity="", until_us=cut_us)
     increments = (Increment(None, cut), Increment(cut_us, None))
-    parts = [log.events(steps, increment=each) for each in increments]
+    parts = [log.events(steps, name, each) for each in increments]
     assert all(part.num_rows for part in parts)
     # What is true at all times begins every increment.
     assert {*map(repr, pa.concat_tables(parts).to_pylist())} == {
-        *map(repr, log.events(steps).to_pylist())
+        *map(repr, log.events(steps, name).to_pylist())
     }
 
 
 def test_a_rule_that_fails_fails_the_job(log: Logs, tmp_path: Path) -> None:
     files = TableFiles(str(tmp_path), "part")
     with pytest.raises(KeyError, match=ACKS):
-        replayed(log.engine, RULES[0], Settings(voters={}), [ACKS], files)
+        replayed(log.engine, BY_NAME["hwm_parking"], Settings(voters={}), [ACKS], files)
 
 
 def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Logs) -> None:

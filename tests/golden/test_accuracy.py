@@ -27,6 +27,7 @@ SLOW = (
     ("acks-slow-follower", "acks-two-replicas"),
     ("acks-open", "acks-open-minisr"),
     ("acks-varying-open", "acks-varying-open-minisr"),
+    ("racks-leader", "racks-aware"),
     *((name,) for name in ("acks-varying", "failover-4.0", "freeze-4.0", "freeze-4.1")),
     ("freeze-4.3",),
     *((name,) for name in ("metadata-3.9", "metadata-applied", "mixed-4.2")),

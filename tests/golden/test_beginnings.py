@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import shutil
 from collections import Counter
 from datetime import datetime, timedelta
@@ -31,6 +32,7 @@ COMPARED = {
     ),
     "metadata_write_outcomes": ("applied_everywhere_at", "known_at"),
     "heartbeat_outcomes": ("lowest_acknowledged_offset",),
+    "closest_replica_outcomes": ("replica_id", "is_cross_zone", "added_ms"),
 }
 NAMES = sorted(path.parent.name for place in PLACES for path in place.glob("*/recording.json"))
 #: Rows of the beginning may differ: a FETCH that was in flight, a topic that was just created.
@@ -42,7 +44,8 @@ def begun_later(name: str, seconds: float, folder: Path) -> dict[str, list[Row]]
     shutil.copytree(folder_of(name), folder)
     manifest = json.loads((folder / "recording.json").read_text())
     logs = [folder / node["log"] for node in manifest["nodes"]]
-    lines = {log: gzip.decompress(log.read_bytes()).splitlines(keepends=True) for log in logs}
+    unpacked = {log: (lzma if log.suffix == ".xz" else gzip).decompress for log in logs}
+    lines = {log: unpacked[log](log.read_bytes()).splitlines(keepends=True) for log in logs}
     first = min(line[:24] for of_log in lines.values() for line in of_log)
     begin = datetime.fromisoformat(first[1:].decode().replace(",", ".")) + timedelta(0, seconds)
     stamp = f"[{begin:%Y-%m-%d %H:%M:%S,%f}".encode()[:24]
@@ -95,6 +98,7 @@ def held_against_the_whole(name: str, seconds: float, folder: Path) -> dict[str,
         ("sessions-on", "fetch_session_outcomes", 0.0),
         ("metadata-4.0", "metadata_write_outcomes", 0.2),
         ("metadata-4.0", "heartbeat_outcomes", 0.1),
+        ("racks-leader", "closest_replica_outcomes", 0.01),
     ],
 )
 def test_what_held_before_is_told_by_what_came_later(

@@ -97,6 +97,8 @@ CASES = [
     Case("min_isr_acks", "acks-not-enough", 11, NODES, 40, 2, 0.45),
     Case("incremental_fetch", "sessions-on", 12, (12,), 24, 2, 0.21, 70),
     Case("incremental_fetch", "sessions-off", 12, (12,), 24, 2, 0.005, 200),
+    Case("closest_replica", "racks-leader", 11, (11,), 24, 2, 0.08),
+    Case("closest_replica", "racks-aware", 11, (12,), 24, 2, 0.02),
     Case("lowest_acked_offset", "metadata-4.0", None, (2,), 24, 2, 0.32),
     Case("lowest_acked_offset", "metadata-4.0", None, (2,), 0, 20, 0.52),
     Case("lowest_acked_offset", "freeze-4.1", None, (2,), 24, 10, 0.45),

@@ -14,6 +14,7 @@ HOW = {
     "hwm_parking": ({"max_wait_ms": [100]}, 97),
     "incremental_fetch": ({"session_slots": [8, 16]}, 211),
     "min_isr_acks": ({"min_insync_replicas": [1, 3]}, 701),
+    "closest_replica": ({"replica_fetch_wait_ms": [100]}, 401),
     "lowest_acked_offset": ({"broker_heartbeat_interval_ms": [500]}, 301),
 }
 
@@ -24,7 +25,8 @@ def in_order(rows: dict[str, list[Row]]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("rule", STEPS)
 @pytest.mark.parametrize(
-    "name", some_of(["acks-not-enough", "sessions-on", "mixed-4.2"], "acks-not-enough")
+    "name",
+    some_of(["acks-not-enough", "racks-aware", "sessions-on", "mixed-4.2"], "acks-not-enough"),
 )
 @pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "with a gap"])
 def test_recording_in_increments_is_the_recording(name: str, rule: str, is_whole: bool) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -68,8 +69,8 @@ class ArrivingLogs:
 
 
 def _lines(log: Path) -> list[bytes]:
-    content = log.read_bytes()
-    return (gzip.decompress(content) if log.suffix == ".gz" else content).splitlines(keepends=True)
+    unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(log.suffix, bytes)
+    return unpack(log.read_bytes()).splitlines(keepends=True)
 
 
 def _stamp(line: bytes) -> bytes:

@@ -47,7 +47,7 @@ def test_a_first_look_needs_neither_java_nor_spark_and_a_notebook_reads_it(
     for mistake, sentence in (
         (lambda: w.table("requestz"), "is requests or request_errors meant?"),
         (lambda: w.table("requests", "friday"), "there are: metadata-4.0"),
-        (lambda: w.outcomes("parking"), "there are: hwm_parking"),
+        (lambda: w.outcomes("parking"), "there are: closest_replica, hwm_parking"),
         (lambda: w.sql("SELECT 1", as_="polars"), "write pandas, arrow or spark"),
         (lambda: kr.open("nowhere"), "there are no tables in the warehouse"),
     ):

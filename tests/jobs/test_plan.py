@@ -16,6 +16,7 @@ from kip_replay.jobs import plan
 from kip_replay.pipelines.ingest.excerpts import look_at
 from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import load_recording
+from kip_replay.replay.rules import RULES
 
 Capsys = pytest.CaptureFixture[str]
 Planned = Callable[..., dict[str, Any]]
@@ -38,7 +39,7 @@ def planned(capsys: Capsys) -> Callable[..., dict[str, Any]]:
 def lacking(plan_of_one: dict[str, Any]) -> set[str]:
     """The rules that cannot be answered."""
     rules = plan_of_one["recordings"][0]["rules"]
-    assert len(rules) == 4
+    assert {rule["rule"] for rule in rules} == {*RULES}
     return {rule["rule"] for rule in rules if rule["missing"]}
 
 
@@ -46,10 +47,13 @@ def lacking(plan_of_one: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize(
     ("folder", "kafka", "lacks", "requests"),
     [
-        (SAMPLES / "metadata-4.0", "4.0.0", {"min_isr_acks"}, 3_750),
-        (SAMPLES / "acks-two-replicas", "4.0.0", set(), 11_470),
-        (RECORDINGS / "failover-4.0", "4.0.0", {"min_isr_acks"}, 3_530),
-        pytest.param(*(RECORDINGS / "mixed-4.2", "4.2.0", set(), 15_716), marks=pytest.mark.slow),
+        (SAMPLES / "metadata-4.0", "4.0.0", {"closest_replica", "min_isr_acks"}, 3_750),
+        (SAMPLES / "acks-two-replicas", "4.0.0", {"closest_replica"}, 11_470),
+        (RECORDINGS / "failover-4.0", "4.0.0", {"closest_replica", "min_isr_acks"}, 3_530),
+        pytest.param(
+            *(RECORDINGS / "mixed-4.2", "4.2.0", {"closest_replica"}, 15_716),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )

@@ -3,6 +3,7 @@
 ``metadata``: topics are created, altered and deleted, and clients of each broker look for new ones.
 ``acks``: Java producers send at fixed times, while the delays of replication change.
 ``sessions``: Java's console consumers and librdkafka's on many partitions, few of them busy.
+``racks``: librdkafka's consumers in the racks of the brokers.
 """
 
 import json
@@ -18,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -135,6 +136,59 @@ def consume(cluster: Cluster, stop: threading.Event, **more: str) -> None:
     while not stop.is_set():
         consumer.poll(0.2)
     consumer.close()
+
+
+def racks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
+    """Writes deliveries.jsonl: when each record was sent, and had by a reader in each rack.
+
+    ``busy`` has a replica on each broker, ``two`` on two of three; record values have their time.
+    The first 25 seconds are not noted: brokers that have just started are slow.
+    """
+    chance, ids = random.Random(seed), [node.node_id for node in cluster.brokers]
+    turns = [ids[i:] + ids[:i] for i in range(len(ids))]
+    topics = [
+        NewTopic(name, 3, replica_assignment=[turn[:count] for turn in turns])
+        for name, count in (("busy", 3), ("two", 2))
+    ]
+    admin, warm_at = _admin(cluster), time.time() + 25
+    for done in admin.create_topics(topics).values():
+        done.result()
+    stop, lines, lock = threading.Event(), (folder / "deliveries.jsonl").open("w"), threading.Lock()
+
+    def read(rack: str) -> None:
+        settings = {"group.id": rack, "client.id": f"reader-{rack}", "client.rack": rack}
+        settings |= {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+        consumer.subscribe(["busy", "two"])
+        while not stop.is_set():
+            message = consumer.poll(0.2)
+            if message is None or message.error() or time.time() < warm_at:
+                continue
+            what = {"reader": f"reader-{rack}", "rack": rack, "topic": message.topic()}
+            what |= {"partition": message.partition(), "offset": message.offset()}
+            what |= {"sent_at": float(message.value()[:20]), "received_at": time.time()}
+            with lock:
+                print(json.dumps({**what, "bytes": len(message.value())}), file=lines)
+        consumer.close()
+
+    threads = [threading.Thread(target=read, args=(f"az{n + 1}",)) for n in range(len(ids))]
+    with lines:
+        for thread in threads:
+            thread.start()
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        until = time.time() + seconds
+        while time.time() < until:
+            size = chance.randrange(200, 2000)
+            topic = "busy" if chance.random() < 0.8 else "two"
+            producer.produce(
+                topic, f"{time.time():020.6f}".ljust(size), partition=chance.randrange(3)
+            )
+            producer.poll(chance.uniform(0.01, 0.05))
+        producer.flush()
+        time.sleep(2)
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 @contextmanager

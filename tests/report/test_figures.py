@@ -122,6 +122,8 @@ def test_figures_are_those_of_the_outcomes(name: str, database: Database) -> Non
     for rule, figure, *variants, before, after, low, high in rows:
         if figure in LATENCIES:
             wanted = [tables.latency(figure, variant) for variant in variants]
+        elif rule == "closest_replica":
+            wanted = [None, None]  # no broker of these has a rack
         else:
             wanted = [tables.rate(figure, rule, variant) for variant in variants]
         for found, again in zip((before, after), wanted, strict=True):
