@@ -11,6 +11,8 @@ from ..records import event_schema
 
 #: A follower's progress is noted at most this long after the handler took its FETCH.
 PROGRESS_US_MAX = 2_000
+#: A FETCH that is responded to so soon after its handler did not wait.
+AT_ONCE_US = 100
 
 
 class Kind(StrEnum):
@@ -33,7 +35,7 @@ class Kind(StrEnum):
 
 
 class Event(NamedTuple):
-    """One event. Times are microseconds since the epoch."""
+    """One event. Times are microseconds since the epoch; what a kind lacks is its default."""
 
     at_us: int
     kind_order: int
@@ -43,32 +45,40 @@ class Event(NamedTuple):
     partition: int
     broker_id: int
     #: RACK: the broker's; READ: the FETCH's rack id.
-    rack: str | None
-    #: TERM.
-    leader_epoch: int | None
-    #: ISR.
-    isr: list[int] | None
-    #: PROGRESS, LISTED, READ: of the request; null where a session's request does not list it.
-    fetch_offset: int | None
+    rack: str = ""
+    #: TERM, ISR.
+    leader_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    #: PROGRESS, LISTED, READ: of the request; -1 where a session's request does not list it.
+    fetch_offset: int = -1
     #: RETURNED, READ.
-    high_watermark: int | None
-    last_stable_offset: int | None
+    high_watermark: int = 0
+    last_stable_offset: int = 0
     #: RETURNED: arrival of the FETCH, and when the follower's response before it was built.
-    received_us: int | None
-    previous_us: int | None
+    received_us: int = 0
+    previous_us: int = 0
     #: LISTED, READ: the session's id, 0 for none.
-    session_id: int | None
+    session_id: int = 0
     #: READ.
-    dequeued_us: int | None
-    handled_us: int | None
-    api_version: int | None
-    isolation_level: int | None
-    client_id: str | None
-    client_host: str | None
-    record_bytes: int | None
-    request_bytes: int | None
-    response_bytes: int | None
-    preferred_read_replica: int | None
+    dequeued_us: int = 0
+    handled_us: int = 0
+    api_version: int = 0
+    isolation_level: int = 0
+    client_id: str | None = None
+    client_host: str | None = None
+    record_bytes: int = 0
+    request_bytes: int | None = None
+    response_bytes: int | None = None
+    preferred_read_replica: int = -1
+
+    @property
+    def topic_partition(self) -> tuple[str, int]:
+        return self.topic, self.partition
+
+    @property
+    def is_awaited(self) -> bool:
+        """Tells whether a READ waited for records; times are rounded."""
+        return self.at_us - self.handled_us > AT_ONCE_US
 
 
 INPUT_SCHEMA = event_schema(Event)

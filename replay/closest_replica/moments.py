@@ -8,43 +8,12 @@ reads committed records waits for the last stable offset in the same way.
 
 from typing import NamedTuple
 
-import msgspec
-
 from ..outcomes import Variant
+from .events import Event
 from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
 from .partition import STAMP_US, Follower, ReadPartition, Response
 
-#: A FETCH that is responded to so soon after its handler did not wait: times are rounded.
-AT_ONCE_US = 100
-
 READ_COMMITTED = 1
-
-
-class Read(msgspec.Struct, array_like=True, gc=False):
-    """A consumer's FETCH of a partition that is not decided yet: fields of ``Event``."""
-
-    request_id: str
-    broker_id: int
-    topic: str
-    partition: int
-    rack_id: str | None
-    fetch_offset: int | None
-    last_stable_offset: int | None
-    dequeued_us: int
-    handled_us: int
-    built_us: int
-    api_version: int
-    isolation_level: int | None
-    client_id: str | None
-    client_host: str | None
-    record_bytes: int
-    request_bytes: int | None
-    response_bytes: int | None
-    preferred: int | None
-
-    @property
-    def is_awaited(self) -> bool:
-        return self.built_us - self.handled_us > AT_ONCE_US
 
 
 class Given(NamedTuple):
@@ -57,10 +26,9 @@ class Given(NamedTuple):
 class Moments:
     """Those of one read."""
 
-    def __init__(self, partition: ReadPartition, read: Read) -> None:
+    def __init__(self, partition: ReadPartition, read: Event) -> None:
         self._partition, self._read = partition, read
-        self._waits = self._waits_for((read.fetch_offset or 0) + 1)
-        stable = read.last_stable_offset or 0
+        self._waits, stable = self._waits_for(read.fetch_offset + 1), read.last_stable_offset
         is_committed = read.isolation_level == READ_COMMITTED and read.is_awaited
         if is_committed and not self._waits and stable > self._offset:  # the end of a transaction
             self._waits = self._waits_for(stable)
@@ -68,9 +36,8 @@ class Moments:
 
     def _waits_for(self, offset: int) -> bool:
         """Takes what the FETCH needs; tells whether the replica had it not when the FETCH came."""
-        partition, read = self._partition, self._read
-        self._offset = offset
-        self._passed_us = own_us = partition.passed(offset, read.built_us)
+        partition, read, self._offset = self._partition, self._read, offset
+        self._passed_us = own_us = partition.passed(offset, read.at_us)
         if follower := partition.followers.get(read.broker_id):
             found = self._learned(follower)
             own_us = found.at_us if found else own_us

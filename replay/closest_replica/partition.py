@@ -47,6 +47,15 @@ class Follower(msgspec.Struct, array_like=True):
             has.values.append(offset)
             has.nodes.append(-1)
 
+    def at(self, at: int) -> tuple[int, int] | None:
+        """Returns below which offset it had all at a time, and since when; the first it is known of
+        holds before, too.
+        """
+        if not self.has.values:
+            return None
+        place = max(0, bisect_left(self.has.at, at + 1) - 1)
+        return self.has.values[place], self.has.at[place]
+
     def response(self, high_watermark: int) -> Response | None:
         """Returns the first response with this high watermark."""
         at = bisect_left(self.learned, high_watermark, key=lambda of: of.high_watermark)
@@ -83,10 +92,9 @@ class ReadPartition(msgspec.Struct, array_like=True):
         return None if epoch is None else self.terms[epoch][1]
 
     def follower(self, broker_id: int) -> Follower:
-        found = self.followers.get(broker_id)
-        if found is None:
-            found = self.followers[broker_id] = Follower()
-        return found
+        if broker_id not in self.followers:
+            self.followers[broker_id] = Follower()
+        return self.followers[broker_id]
 
     def passed(self, high_watermark: int, by_us: int) -> int:
         """Returns when the leader's high watermark was first this; a response shows it ``by_us``.
@@ -104,34 +112,25 @@ class ReadPartition(msgspec.Struct, array_like=True):
         """Yields the followers in the ISR at a time.
 
         No high watermark passes a follower that is in it, and one that has all below joins it. The
-        ISR that a line has counts for those that no FETCH shows since. What is first known of a
-        follower held before.
+        ISR that a line has counts for those that no FETCH shows since.
         """
         high_watermark = self.shown.value(at) or 0
         stated = self.isr.value(at) or (self.isr.values[0] if self.isr.values else ())
-        stated_us = max((since for since in self.isr.at if since <= at), default=at)
+        stated_us = max((since for since in self.isr.at if since <= at), default=-1)
         for broker_id in sorted({*self.followers, *stated}):
             follower, zone = self.followers.get(broker_id), zones.of_brokers.get(broker_id)
-            has = follower.has if follower else Rising()
-            if not has.values:
+            has = follower.at(at) if follower else None
+            if has is None:
                 if broker_id in stated:
                     yield ReplicaView(broker_id, zone, _ALL, 0)
-                continue
-            place = max(0, bisect_left(has.at, at + 1) - 1)
-            log_end_offset, since_us = has.values[place], has.at[place]
-            if log_end_offset < high_watermark:
-                continue
-            if self.isr.values and broker_id not in stated and since_us <= stated_us <= at:
-                continue
-            yield ReplicaView(broker_id, zone, log_end_offset, since_us)
+            elif has[0] >= high_watermark and (broker_id in stated or has[1] > stated_us):
+                yield ReplicaView(broker_id, zone, *has)
 
     def has_stopped(self, broker_id: int, at: int) -> bool:
         """Tells whether a follower has fetched nothing more while the high watermark went on."""
         follower, high_watermark = self.followers.get(broker_id), self.shown.value(at) or 0
-        if follower is None or not (has := follower.has).values:
-            return False
-        place = max(0, bisect_left(has.at, at + 1) - 1)
-        return has.values[place] < high_watermark and has.at[place] < at - STOPPED_US
+        has = follower.at(at) if follower else None
+        return bool(has and has[0] < high_watermark and has[1] < at - STOPPED_US)
 
     def forget(self, before: int) -> None:
         self.isr.forget(before)
