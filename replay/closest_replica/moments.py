@@ -44,7 +44,7 @@ class Moments:
         return read.is_awaited and own_us >= read.dequeued_us - STAMP_US
 
     def of_follower(self, replica_id: int, variant: Variant) -> Given | None:
-        """Returns None where no response told it the high watermark."""
+        """Returns None where no response carried that high watermark."""
         follower = self._partition.followers.get(replica_id)
         found = self._learned(follower, variant) if follower else None
         return found and Given(found.earliest_us, self._at(found.at_us))

@@ -21,7 +21,7 @@ _ALL = 2**63 - 1
 
 
 class Response(msgspec.Struct, array_like=True, gc=False):
-    """A leader's response that told a follower a high watermark.
+    """A leader's response that carried a high watermark to a follower.
 
     ``received_us``: arrival of the FETCH; ``way_us``: from leader to follower.
     """
