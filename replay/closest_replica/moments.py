@@ -55,8 +55,9 @@ class Moments:
 
     def _learned(self, follower: Follower, variant: Variant | None = None) -> Given | None:
         response = follower.response(self._offset)
-        if response is None:
-            return None
+        is_first = response is not None and response is follower.learned[0]
+        if response is None or (is_first and self._partition.shown.values[0] >= self._offset):
+            return None  # one before may be older than the log
         way_us, built_us = response.way_us, response.built_us
         has = follower.has.reached(self._offset)
         arrives_us = has[0] if has else 0

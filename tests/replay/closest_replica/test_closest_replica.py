@@ -182,6 +182,12 @@ def test_what_the_log_does_not_have_is_unknown() -> None:
     assert {row["reason"] for row in nobody.read("c", 4, 5, 6).rows()} == {Unknown.LEADER}
 
 
+def test_what_may_have_come_before_the_log_is_unknown() -> None:
+    """The first response that the log has is no sign of when the follower learned of it."""
+    history = Reads().then("12:5@10 13:5@20 12<5@70 13<5@80").read("c", 4, 5, 90, broker_id=13)
+    assert history.row()["reason"] == Unknown.HIGH_WATERMARK
+
+
 def test_a_gap_in_the_leaders_log_makes_times_unknown() -> None:
     row = read().row(gaps=[LogGap(11, at(60), at(75))])
     assert (row["reason"], row["given_at"], row["replica_id"]) == (LOG_GAP, None, 13)
