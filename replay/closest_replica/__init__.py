@@ -21,7 +21,9 @@ is what is known of one, ``moments`` when a replica could have given a record, `
 where.
 
 Where it can fail: the way from leader to follower is half of the way there and back, of the FETCH
-before. Where a high watermark moved because the ISR changed, it counts as late as a response shows
+before. A line's stamp comes late where its node stops before it is written. Who reads committed
+records and waits for longer than for a record, waits for the last stable offset of its response.
+Where a high watermark moved because the ISR changed, it counts as late as a response shows
 it. A FETCH that waits for more bytes (``fetch.min.bytes``) counts as if they had been there when it
 came. A consumer that a follower refuses (OFFSET_OUT_OF_RANGE) reads on from it here.
 """

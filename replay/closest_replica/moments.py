@@ -14,6 +14,9 @@ from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
 from .partition import STAMP_US, Follower, ReadPartition, Response
 
 READ_COMMITTED = 1
+#: Who reads committed records, and waited for so much longer than for the record, waited for the
+#: end of its transaction.
+TRANSACTION_US = 10_000
 
 
 class Given(NamedTuple):
@@ -28,20 +31,20 @@ class Moments:
 
     def __init__(self, partition: ReadPartition, read: Event) -> None:
         self._partition, self._read = partition, read
-        self._waits, stable = self._waits_for(read.fetch_offset + 1), read.last_stable_offset
+        self._waits = self._waits_for(read.fetch_offset + 1)
         is_committed = read.isolation_level == READ_COMMITTED and read.is_awaited
-        if is_committed and not self._waits and stable > self._offset:  # the end of a transaction
-            self._waits = self._waits_for(stable)
+        if is_committed and read.at_us - self._own_us > TRANSACTION_US:
+            self._waits = self._waits_for(max(self._offset, read.last_stable_offset))
         self.of_leader = Given(None, self._at(self._passed_us))
 
     def _waits_for(self, offset: int) -> bool:
         """Takes what the FETCH needs; tells whether the replica had it not when the FETCH came."""
         partition, read, self._offset = self._partition, self._read, offset
-        self._passed_us = own_us = partition.passed(offset, read.at_us)
+        self._passed_us = self._own_us = partition.passed(offset, read.at_us)
         if follower := partition.followers.get(read.broker_id):
             found = self._learned(follower)
-            own_us = found.at_us if found else own_us
-        return read.is_awaited and own_us >= read.dequeued_us - STAMP_US
+            self._own_us = found.at_us if found else self._own_us
+        return read.is_awaited and self._own_us >= read.dequeued_us - STAMP_US
 
     def of_follower(self, replica_id: int, variant: Variant) -> Given | None:
         """Returns None where no response carried that high watermark."""

@@ -1,11 +1,16 @@
 """Consumers read from leaders, and from the replica in their rack: each predicts the other."""
 
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from live import workload
 from live.cluster import Cluster
 from live.recorded import record, run
 from live.workload import racks
@@ -13,6 +18,17 @@ from live.workload import racks
 _VERSION = "4.3.1"
 _RACKS = {node: {"broker.rack": f"az{node - 10}"} for node in (11, 12, 13)}
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def judged_in(warehouse: Path, recordings: list[Path]) -> list[dict[str, Any]]:
+    """What is judged of the rule, printed."""
+    print(run(warehouse, recordings))
+    rows = accuracy_rows(Warehouse(str(warehouse)), [folder.name for folder in recordings])
+    judged = [r for r in rows if r["rule"] == "closest_replica" and r["passed"] is not None]
+    for row in judged:
+        names = ("predicted_from", "metric", "group_value", "predicted", "recorded", "passed")
+        print(*(row[name] for name in names))
+    return judged
 
 
 @pytest.mark.timeout(900)
@@ -23,13 +39,7 @@ def test_consumers_read_as_predicted_with_a_selector_and_without(tmp_path: Path)
         with Cluster(tmp_path / f"nodes-{name}", _VERSION, **nodes) as cluster:
             cluster.delay(broker_12=3, broker_13=8)
             recordings.append(record(cluster, tmp_path / name, racks, seed=1, seconds=70))
-    warehouse = tmp_path / "warehouse"
-    print(run(warehouse, recordings))
-    rows = accuracy_rows(Warehouse(str(warehouse)), ["leaders", "closest"])
-    judged = [r for r in rows if r["rule"] == "closest_replica" and r["passed"] is not None]
-    for row in judged:
-        names = ("predicted_from", "metric", "group_value", "predicted", "recorded", "passed")
-        print(*(row[name] for name in names))
+    judged = judged_in(tmp_path / "warehouse", recordings)
     exact = [
         r["passed"]
         for r in judged
@@ -42,3 +52,43 @@ def test_consumers_read_as_predicted_with_a_selector_and_without(tmp_path: Path)
     assert all(exact)
     assert len(exact) > 20
     assert sum(delays) >= 0.8 * len(delays) > 10
+
+
+class Transactions(Producer):
+    """Commits four times a second."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__({**settings, "transactional.id": "racks"})
+        self.init_transactions()
+        self.begin_transaction()
+        self.begun_at = time.time()
+
+    def produce(self, *what: Any, **how: Any) -> None:
+        super().produce(*what, **how)
+        if time.time() > self.begun_at + 0.25:
+            self.commit_transaction()
+            self.begin_transaction()
+            self.begun_at = time.time()
+
+    def flush(self, *_: Any) -> int:
+        self.commit_transaction()
+        return 0
+
+
+@pytest.mark.timeout(900)
+def test_two_replicas_in_a_rack_a_broker_that_stops_and_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workload, "Producer", Transactions)
+    settings = {"replica.selector.class": _SELECTOR, "transaction.state.log.replication.factor": 3}
+    of_nodes = {**_RACKS, 13: _RACKS[12]}
+    with Cluster(tmp_path / "nodes", _VERSION, settings=settings, settings_of=of_nodes) as cluster:
+        cluster.delay(broker_12=3, broker_13=8)
+        stops = threading.Timer(45, cluster.stop, [13])
+        comes_back = threading.Timer(57, cluster.start, [13])
+        for timer in (stops, comes_back):
+            timer.start()
+        recordings = [record(cluster, tmp_path / "moved", racks, seed=3, seconds=75)]
+    judged = judged_in(tmp_path / "warehouse", recordings)
+    assert {row["metric"] for row in judged} >= {"redirects_as_recorded", "given_no_sooner"}
+    assert all(row["passed"] for row in judged)
