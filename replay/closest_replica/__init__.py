@@ -11,9 +11,10 @@ watermark moves, as KIP-1166 does for the metadata log). The log's consumers sen
 they did: what becomes of them when records come later is not replayed (open loop).
 
 Read of consumers' responses are which partitions have records and how many bytes, the high
-watermark and the last stable offset. *Never* read is from where a consumer read, but to know what
-it waited for, nor the preferred replica, but that there was a redirect: what was recorded is beside
-what was replayed. Of followers' FETCHes are read offsets, and of their responses high watermarks.
+watermark and the last stable offset, and when they were built: the high watermark had passed by
+then. *Never* read is from where a consumer read, but to know what it waited for, nor the preferred
+replica, but that there was a redirect: what was recorded is beside what was replayed. Of followers'
+FETCHes are read offsets, and of their responses high watermarks.
 
 The leader's log alone shows who is in sync: no high watermark passes a follower in the ISR. ISRs
 that METADATA and ALTER_PARTITION have count for followers that no FETCH shows since. ``partition``
@@ -23,7 +24,7 @@ where.
 Where it can fail: the way from leader to follower is half of the way there and back, of the FETCH
 before. A line's stamp comes late where its node stops before it is written. Who reads committed
 records and waits for longer than for a record, waits for the last stable offset of its response.
-Where a high watermark moved because the ISR changed, it counts as late as a response shows
-it. A FETCH that waits for more bytes (``fetch.min.bytes``) counts as if they had been there when it
-came. A consumer that a follower refuses (OFFSET_OUT_OF_RANGE) reads on from it here.
+Where a high watermark moved because the ISR changed, it counts as late as a response shows it. A
+FETCH that waits for more bytes (``fetch.min.bytes``) counts as if they had been there when it came.
+A consumer that a follower refuses (OFFSET_OUT_OF_RANGE) reads on from it here.
 """
