@@ -112,7 +112,13 @@ def _page(
         upgrade = "clients_at_risk" if clients["at_risk"] else "clients_served"
     rules = [_rule(row, found, clients or {}) for row in found["decisions"]]
     order = [*rule_pages()]
-    rules.sort(key=lambda rule: (rule["released"] is None, order.index(rule["rule"])))
+    rules.sort(
+        key=lambda rule: (
+            rule["released"] is None,
+            rule["reason"] == "no_requests",
+            order.index(rule["rule"]),
+        )
+    )
     return {
         "recording": name,
         "facts": _facts(found, since, version),

@@ -26,7 +26,7 @@ def test_a_second_run_changes_nothing(finished: Warehouse, capsys: Capsys) -> No
     printed = capsys.readouterr().out
     of_freeze = printed.partition("\nfreeze-4.1\n")[2]
     assert "  hwm_parking (KIP-1166): already in use. This cluster runs KIP-1166" in of_freeze
-    lines = of_freeze.partition("  closest_replica (")[0].splitlines()
+    lines = of_freeze.partition("  hwm_parking (")[0].splitlines()
     assert [line.split()[0] for line in lines] == ["Kafka", "1", "1"]  # its state, findings
     assert "self-checks lie within tolerance" in printed
     assert f"report: {report}" in printed
