@@ -10,14 +10,16 @@ zones AS (
     SELECT recording, count(DISTINCT lower(rack)) AS zones FROM brokers GROUP BY recording
 ),
 rates AS (
-    SELECT recording, variant, node_id, sum(bytes) / max(span_s) AS bytes_per_second,
+    SELECT recording, variant, node_id, max(span_s) AS span_s,
+        sum(bytes) / max(span_s) AS bytes_per_second,
         sum(CASE WHEN client_kind = 'other zone' THEN bytes ELSE 0 END) / max(span_s) AS across
     FROM bandwidth_summary
     WHERE rule = 'closest_replica' AND parameter = 'none' AND span_s > 0
     GROUP BY recording, variant, node_id
 ),
 summed AS (
-    SELECT recording, sum(CASE WHEN variant = 'leader' THEN across END) AS before,
+    SELECT recording, max(span_s) AS span_s,
+        sum(CASE WHEN variant = 'leader' THEN across END) AS before,
         sum(CASE WHEN variant = 'closest' THEN across END) AS after,
         max(CASE WHEN variant = 'leader' THEN bytes_per_second END) AS busiest_before,
         max_by(node_id, bytes_per_second) FILTER (variant = 'closest') AS busiest
@@ -44,18 +46,19 @@ silent AS (
         WHERE variant = 'leader' AND NOT has_rack_id)
     GROUP BY recording
 )
-SELECT reads.recording, CASE WHEN zones > 0 THEN requests ELSE 0 END AS requests, in_use,
-    FALSE AS is_mixed, redirects, zones,
-    CASE WHEN zones > 0 THEN without END AS without,
-    CASE WHEN zones > 0 THEN without_most END AS without_most, busiest,
-    even_bytes_before, even_bytes_after, $price_per_gb_out + $price_per_gb_in AS dollars_per_gb,
+SELECT reads.recording, requests, in_use, FALSE AS is_mixed, redirects, zones, without, without_most,
+    busiest,
+    round(even_bytes_before / summed.span_s) AS even_before,
+    round(even_bytes_after / summed.span_s) AS even_after,
+    $price_per_gb_out + $price_per_gb_in AS dollars_per_gb,
     round((1 + $decide_busiest_more_share_max) * busiest_before - coalesce(was.bytes_per_second, 0))
         AS busiest_more_max,
-    round(CASE WHEN zones > 0 THEN before END * 2592e-4 * ($price_per_gb_out + $price_per_gb_in)) / 1e2 AS dollars_before,
-    round(CASE WHEN zones > 0 THEN after END * 2592e-4 * ($price_per_gb_out + $price_per_gb_in)) / 1e2 AS dollars_after
+    round(before * 2592e-4 * ($price_per_gb_out + $price_per_gb_in)) / 1e2 AS dollars_before,
+    round(after * 2592e-4 * ($price_per_gb_out + $price_per_gb_in)) / 1e2 AS dollars_after
 FROM reads JOIN zones ON zones.recording = reads.recording
 LEFT JOIN summed ON summed.recording = reads.recording
 LEFT JOIN rates AS was ON was.recording = reads.recording AND was.variant = 'leader'
     AND was.node_id = busiest
 LEFT JOIN evenly ON evenly.recording = reads.recording
 LEFT JOIN silent ON silent.recording = reads.recording
+WHERE zones > 0
