@@ -71,6 +71,11 @@ class Timeline(Samples[T], Generic[T], array_like=True):
         index = bisect_right(self.at, at)
         return self.values[index - 1] if index else None
 
+    def held(self, at: int) -> tuple[T, int] | None:
+        """Returns the value at a time, and since when; the first held before, too."""
+        index = max(0, bisect_right(self.at, at) - 1)
+        return (self.values[index], self.at[index]) if self.at else None
+
     def next_change(self, since: int) -> int | None:
         index = bisect_right(self.at, since)
         return self.at[index] if index < len(self.at) else None

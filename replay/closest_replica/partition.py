@@ -41,20 +41,12 @@ class Follower(msgspec.Struct, array_like=True):
     learned: list[Response] = []
 
     def fetch(self, at: int, offset: int) -> None:
+        """Takes a FETCH; where its offset is the same, it has fetched since all the same."""
         has = self.has
         if not has.values or offset >= has.values[-1]:
             has.at.append(at)
             has.values.append(offset)
             has.nodes.append(-1)
-
-    def at(self, at: int) -> tuple[int, int] | None:
-        """Returns below which offset it had all at a time, and since when; the first it is known of
-        holds before, too.
-        """
-        if not self.has.values:
-            return None
-        place = max(0, bisect_left(self.has.at, at + 1) - 1)
-        return self.has.values[place], self.has.at[place]
 
     def response(self, high_watermark: int) -> Response | None:
         """Returns the first response with this high watermark."""
@@ -115,21 +107,21 @@ class ReadPartition(msgspec.Struct, array_like=True):
         ISR that a line has counts for those that no FETCH shows since.
         """
         high_watermark = self.shown.value(at) or 0
-        stated = self.isr.value(at) or (self.isr.values[0] if self.isr.values else ())
-        stated_us = max((since for since in self.isr.at if since <= at), default=-1)
+        stated, stated_us = self.isr.held(at) or ((), -1)
         for broker_id in sorted({*self.followers, *stated}):
             follower, zone = self.followers.get(broker_id), zones.of_brokers.get(broker_id)
-            has = follower.at(at) if follower else None
+            has = follower.has.held(at) if follower else None
+            is_stated = broker_id in stated
             if has is None:
-                if broker_id in stated:
+                if is_stated:
                     yield ReplicaView(broker_id, zone, _ALL, 0)
-            elif has[0] >= high_watermark and (broker_id in stated or has[1] > stated_us):
+            elif has[0] >= high_watermark and (is_stated or not has[1] <= stated_us <= at):
                 yield ReplicaView(broker_id, zone, *has)
 
     def has_stopped(self, broker_id: int, at: int) -> bool:
         """Tells whether a follower has fetched nothing more while the high watermark went on."""
         follower, high_watermark = self.followers.get(broker_id), self.shown.value(at) or 0
-        has = follower.at(at) if follower else None
+        has = follower.has.held(at) if follower else None
         return bool(has and has[0] < high_watermark and has[1] < at - STOPPED_US)
 
     def forget(self, before: int) -> None:

@@ -22,7 +22,7 @@ from .outcomes import (
     Unknown,
 )
 from .partition import ReadPartition, Response
-from .zones import Zones
+from .zones import Zones, count_zones
 
 #: A read is decided so long after its response: by then its followers have got a response.
 DECIDED_AFTER_US = 10_000_000
@@ -36,13 +36,13 @@ _TIMES = ("given_at_earliest", "given_at", "added_ms")
 class State(msgspec.Struct):
     """All that a replay carries.
 
-    ``listed``: by node, session and partition when it was last listed, at which offset, and at
-    which before. ``ways``: microseconds from the leader to each follower.
+    ``racks``: by broker. ``listed``: by node, session and partition when it was last listed, at
+    which offset, and at which before. ``ways``: microseconds from the leader to each follower.
     """
 
     node_id: int
     variants: list[Variant]
-    zones: Zones
+    racks: dict[int, str] = {}
     front: tuple[int, int] = (-1, 0)
     forgotten_us: int = -1
     partitions: dict[tuple[str, int], ReadPartition] = {}
@@ -79,8 +79,9 @@ class ClosestReplica:
         gaps: Sequence[LogGap] = (),
         apart: Sequence[int] = (),
     ) -> None:
-        new = State(node_id, [*variants], Zones(stated or {}))
+        new = State(node_id, [*variants])
         self._state = new if saved is None else msgspec.msgpack.decode(saved, type=State)
+        self._zones = Zones(self._state.racks, stated or {})
         self._gaps = {node: gaps_of(node, gaps) for node in {gap.node_id for gap in gaps}}
         self._own_gaps, self._apart = self._gaps.get(node_id, []), {*apart}
         self._rows = Records[ClosestReplicaOutcome](CLOSEST_REPLICA_OUTCOMES, RULE)
@@ -117,7 +118,7 @@ class ClosestReplica:
     def _take(self, event: Event) -> None:
         state, kind, broker_id = self._state, event.kind, event.broker_id
         if kind == Kind.RACK:
-            state.zones.of_brokers[broker_id] = event.rack
+            state.racks[broker_id] = event.rack
             return
         if kind == Kind.LISTED:
             session = broker_id, event.session_id, event.topic, event.partition
@@ -181,7 +182,7 @@ class ClosestReplica:
         leader_id = partition.leader(read.at_us)
         if leader_id is not None and leader_id != state.node_id:
             return
-        zone = state.zones.of_client(read.rack, read.client_id, read.client_host)
+        zone = self._zones.of_client(read.rack, read.client_id, read.client_host)
         recorded = RecordedRead(
             request_id=read.request_id,
             node_id=read.broker_id,
@@ -236,26 +237,25 @@ class ClosestReplica:
 
     def _place(self, replica_id: int | None, zone: str | None, replicas: Sequence[int]) -> Place:
         """Says where a replica is to a client; if that may be anywhere, what share would cross."""
-        of_brokers, count = self._state.zones.of_brokers, self._state.zones.count
+        of_brokers = self._zones.of_brokers
         its = None if replica_id is None else of_brokers.get(replica_id)
         if its is None or zone:
             return Place(replica_id, its, not is_same_rack(zone, its) if its else None)
-        near = len({of_brokers[each].casefold() for each in replicas if each in of_brokers})
-        return Place(replica_id, its, None, 1 - near / count)
+        near = count_zones(of_brokers[each] for each in replicas if each in of_brokers)
+        return Place(replica_id, its, None, 1 - near / count_zones(of_brokers.values()))
 
     def _time(
         self, outcome: ClosestReplicaOutcome, read: Event, moments: Moments, replica_id: int
     ) -> None:
         """Says when the replica would have given the records."""
         of_leader, own = moments.of_leader, self._state.node_id
-        given = of_leader
-        if replica_id != own:
-            given = moments.of_follower(replica_id, outcome.variant) or of_leader
+        is_follower = replica_id != own
+        given = moments.of_follower(replica_id, outcome.variant) if is_follower else of_leader
         if read.fetch_offset < 0:
             outcome.make_unknown(Unknown.OFFSET)
         elif read.broker_id != own and not self._apart.isdisjoint((read.broker_id, own)):
             outcome.make_unknown(CLOCKS_DIFFER)
-        elif replica_id != own and given is of_leader:
+        elif given is None:
             outcome.make_unknown(Unknown.HIGH_WATERMARK)
         else:
             outcome.given_at_earliest, outcome.given_at = given
@@ -270,7 +270,7 @@ class ClosestReplica:
         """Returns the replica that the consumer would read from, None if that is not known, and
         whether its leader names it only now.
         """
-        preferred, zones, at = self._state.preferred, self._state.zones, read.dequeued_us
+        preferred, zones, at = self._state.preferred, self._zones, read.dequeued_us
         leader_zone = zones.of_brokers.get(leader_id)
         if read.api_version < RACK_ID_VERSION or not zone or is_same_rack(zone, leader_zone):
             return leader_id, False

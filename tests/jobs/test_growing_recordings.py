@@ -13,6 +13,7 @@ from growing import ArrivingLogs, close, read_in, replay_new, rows_of
 from put_rows import versions
 
 from kip_replay.jobs import maintain, run
+from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying import clocks
 from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
@@ -29,6 +30,14 @@ def is_left_alone(run: Callable[[], object], warehouse: Warehouse) -> bool:
     before = versions(warehouse)
     run()
     return versions(warehouse) == before
+
+
+def piece_by_piece(logs: ArrivingLogs, warehouse: Warehouse) -> Recording:
+    for number in range(len(logs.pieces)):
+        recording = logs.arrive(number)
+        read_in(warehouse, recording)
+        replay_new(warehouse, recording)
+    return recording
 
 
 @pytest.mark.parametrize(
@@ -78,10 +87,7 @@ def test_what_consumers_read_is_that_of_one_go(
     for name, cuts in {"grown": [0.5, 0.8], "in one go": []}.items():
         logs = ArrivingLogs("racks-leader", tmp_path / name, cuts)
         warehouse = Warehouse(tmp_path / name / "warehouse")
-        for number in range(len(logs.pieces)):
-            recording = logs.arrive(number)
-            read_in(warehouse, recording)
-            replay_new(warehouse, recording)
+        recording = piece_by_piece(logs, warehouse)
         emitted = rows_of(warehouse, [CLOSEST_REPLICA_OUTCOMES], recording)
         close(warehouse, recording)
         found.append(rows_of(warehouse, [CLOSEST_REPLICA_OUTCOMES], recording))
@@ -114,10 +120,7 @@ def test_clock_bounds_are_the_same_whatever_the_cuts(
     for name, cuts in {"grown": [0.2, 0.35, 0.5, 0.8, 0.99], "in one go": []}.items():
         logs = ArrivingLogs("metadata-4.0", tmp_path / name, cuts)
         warehouse = Warehouse(tmp_path / name / "warehouse")
-        for number in range(len(logs.pieces)):
-            recording = logs.arrive(number)
-            read_in(warehouse, recording)
-            replay_new(warehouse, recording)
+        recording = piece_by_piece(logs, warehouse)
         found.append(warehouse.rows(CLOCK_BOUNDS, [recording.name]).sort_by("node_id").to_pylist())
     assert found[0] == found[1]
     assert [row["clocks"] for row in found[0]].count("same") == 3

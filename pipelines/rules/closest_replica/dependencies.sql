@@ -2,15 +2,9 @@
 -- what consumers read by then, and where brokers are.
 SELECT 'name' AS what, topic_id AS topic, NULL AS id, name AS value FROM usable_names
 UNION ALL
-SELECT 'led', t.topic, t.leader_epoch, concat_ws(' ', CAST(t.partition AS VARCHAR),
-    CAST(t.leader_id AS VARCHAR))
-FROM (SELECT *, min(leader_epoch) OVER (PARTITION BY topic, partition) AS first_epoch
-    FROM named_terms) AS t
-SEMI JOIN (SELECT DISTINCT coalesce(n.name, r.topic, r.topic_id) AS topic, r.partition
-    FROM read_partitions AS r LEFT JOIN topic_names AS n ON n.topic_id = r.topic_id
-    WHERE r.stated_us <= $until_us) AS r
-ON r.topic = t.topic AND r.partition = t.partition
-WHERE t.leader_epoch = t.first_epoch
+SELECT 'led', topic, leader_epoch, concat_ws(' ', CAST(partition AS VARCHAR),
+    CAST(leader_id AS VARCHAR))
+FROM named_terms WHERE leader_epoch = first_epoch AND read_us <= $until_us
 UNION ALL
 SELECT 'rack', rack, broker_id, NULL FROM broker_racks
 ORDER BY what, topic, id, value

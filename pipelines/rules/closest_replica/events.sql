@@ -83,9 +83,7 @@ SELECT r.recording, r.node_id, unnest(CASE WHEN t.leader_epoch = t.first_epoch
         THEN [-1, t.stated_us] ELSE [t.stated_us] END) AS at_us,
     kind_order('term') AS kind_order, CAST(t.leader_epoch AS VARCHAR) AS request_id,
     'term' AS kind, t.topic, t.partition, t.leader_id AS broker_id, t.leader_epoch
-FROM (SELECT *, min(leader_epoch) OVER (PARTITION BY recording, topic, partition) AS first_epoch
-    FROM named_terms) AS t
-JOIN routes AS r
+FROM named_terms AS t JOIN routes AS r
 ON r.recording = t.recording AND r.topic = t.topic AND r.partition = t.partition
 UNION ALL BY NAME
 SELECT r.recording, r.node_id, unix_micros(i.built_at) AS at_us, kind_order('isr') AS kind_order,

@@ -20,7 +20,7 @@ shared AS (
 )
 SELECT s.predicted_from, s.recorded_in, s.own_variant, r.client_id, r.topic,
     CASE WHEN is_predicted THEN r.replica_id ELSE r.node_id END AS broker_id,
-    is_predicted, r.record_bytes, r.is_cross_zone, r.verdict
+    is_predicted, r.record_bytes, r.is_cross_zone
 FROM (SELECT *, unnest([TRUE, FALSE]) AS is_predicted FROM shared) AS s
 JOIN reads AS r ON r.client_id = s.client_id AND r.topic = s.topic AND r.partition = s.partition
     AND r.recording = CASE WHEN is_predicted THEN s.predicted_from ELSE s.recorded_in END

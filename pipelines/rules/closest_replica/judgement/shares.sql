@@ -1,6 +1,6 @@
--- Of sessions no older than the log: reads and redirects that come out as recorded; of those from followers, responses that were not built
--- before the follower could give the record (stamps of two logs leave 2 ms open); of those that waited,
--- responses near the estimate.
+-- Of sessions no older than the log: reads and redirects that come out as recorded; of those from
+-- followers, responses that were not built before the follower could give the record (stamps of two logs
+-- leave 2 ms open); of those that waited, responses near the estimate.
 WITH mine AS (
     SELECT reads.*, record_bytes > 0 AS is_read
     FROM reads JOIN wanted ON recording = predicted_from AND recording = recorded_in

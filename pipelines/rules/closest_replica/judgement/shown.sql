@@ -4,20 +4,17 @@ WITH bytes AS (
     SELECT predicted_from, recorded_in, own_variant, 'record_bytes' AS metric,
         'client_broker' AS group_kind,
         concat_ws(' ', client_id, CAST(broker_id AS VARCHAR)) AS group_value, is_predicted,
-        record_bytes, client_id AS whole
+        record_bytes, record_bytes AS all_bytes, client_id AS whole
     FROM same_traffic
     UNION ALL
     SELECT predicted_from, recorded_in, own_variant, 'cross_zone_bytes', 'topic', topic, is_predicted,
-        CASE WHEN is_cross_zone THEN record_bytes ELSE 0 END, topic
+        CASE WHEN is_cross_zone THEN record_bytes ELSE 0 END, record_bytes, topic
     FROM same_traffic
 ),
-wholes AS (
-    SELECT predicted_from, recorded_in, 'record_bytes' AS metric, client_id AS whole,
-        sum(record_bytes) AS whole_bytes
-    FROM same_traffic WHERE NOT is_predicted GROUP BY ALL
-    UNION ALL
-    SELECT predicted_from, recorded_in, 'cross_zone_bytes', topic, sum(record_bytes)
-    FROM same_traffic WHERE NOT is_predicted GROUP BY ALL
+scaled AS (
+    SELECT *, sum(CASE WHEN is_predicted THEN 0 ELSE all_bytes END) OVER (
+        PARTITION BY predicted_from, recorded_in, metric, whole) AS whole_bytes
+    FROM bytes
 )
 SELECT predicted_from, recorded_in, variant, replace(metric, 'delay_p', 'added_delay_p') AS metric,
     group_kind, group_value, unit, 0 AS baseline, predicted - unchanged AS predicted,
@@ -29,5 +26,5 @@ SELECT predicted_from, recorded_in, own_variant, metric, group_kind, group_value
     sum(CASE WHEN is_predicted THEN record_bytes ELSE 0 END),
     sum(CASE WHEN is_predicted THEN 0 ELSE record_bytes END), TRUE, any_value(whole_bytes),
     count(*) FILTER (is_predicted), 0
-FROM bytes JOIN wholes USING (predicted_from, recorded_in, metric, whole)
+FROM scaled
 GROUP BY predicted_from, recorded_in, own_variant, metric, group_kind, group_value
