@@ -1,6 +1,6 @@
 """Estimates how long the stages of a run take, and what they write, by measured rates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 #: Seconds of a stage on two cores: of any run, and of each MB (10^6 bytes of uncompressed log).
 #: Fitted to runs of 5 to 95 MB with the local engine, on a machine that had other work beside; of
@@ -21,14 +21,9 @@ _BYTE_S = 2.3e-8
 _TIMED_BYTES_MIN = 4 << 20
 
 
-def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
-    """Seconds of each stage of a run, as ``progress`` names them, the rules in equal parts."""
-    expected: dict[str, float] = {}
-    for name, (fixed, slope) in STAGES.items():
-        seconds = fixed + slope * log_bytes / 1e6
-        named = [f"replay {rule}" for rule in rules] if name == "replay" else [name]
-        expected |= dict.fromkeys(named, seconds / max(len(named), 1))
-    return expected
+def expected_s(log_bytes: int) -> dict[str, float]:
+    """Seconds of each stage of a run, as ``progress`` names them."""
+    return {name: fixed + slope * log_bytes / 1e6 for name, (fixed, slope) in STAGES.items()}
 
 
 def machine_scale(size: int, seconds: float) -> float:

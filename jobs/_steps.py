@@ -216,7 +216,7 @@ def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:
     """Shows from now on how far the job is; ``stages`` of a run as they begin, without any all."""
     if job.arguments.quiet:
         return
-    expected = expected_s(log_bytes, [steps.name for steps in RULES])
+    expected = expected_s(log_bytes)
     progress.expect({n: s for n, s in expected.items() if not stages or n.startswith(stages)})
 
 

@@ -134,7 +134,7 @@ def _expected(looks: Sequence[Overview], job: Job) -> Record:
         there = next(folder for folder in (place, *place.parents) if folder.exists())
         free = shutil.disk_usage(there).free
     return {
-        "seconds": round(scale * sum(expected_s(log_bytes, ["all"]).values())),
+        "seconds": round(scale * sum(expected_s(log_bytes).values())),
         "warehouse_bytes": int(TABLE_BYTES * log_bytes),
         "free_bytes": free,
     }

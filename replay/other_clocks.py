@@ -5,7 +5,7 @@ is apart, they are ``unknown``. Of any other node only what its own lines say is
 goes on as if that node's log were not there.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -16,22 +16,26 @@ from .outcomes import Verdict
 #: Reason of outcomes that rest on times by clocks that are apart.
 CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"
 
-#: Which events of a batch have times by the clocks of some nodes: a boolean for each.
-TimesOf = Callable[[pa.RecordBatch, Collection[int]], pa.Array]
-
 
 class Comparison(NamedTuple):
     """Describes how a rule compares times of several nodes.
 
-    ``times_of``: which events have times by another node's clock. ``clears``: by name of a table,
-    the columns that say nothing where an outcome rests on clocks that are apart.
+    ``node``: the column of the node by whose clock the times of events are. ``clears``: by name of
+    a table, columns that say nothing where an outcome rests on clocks that are apart. ``kinds`` of
+    events that have such times; none: all do.
     """
 
-    times_of: TimesOf
+    node: str
     clears: Mapping[str, Sequence[str]]
+    kinds: Collection[str] = ()
 
     def without_times_of(self, nodes: Collection[int], events: pa.RecordBatch) -> pa.RecordBatch:
-        return events.filter(pc.invert(self.times_of(events, nodes)))
+        column = events.column(self.node)
+        is_of = pc.is_in(column, pa.array(nodes, column.type))
+        if self.kinds:
+            kinds = pa.array(map(str, self.kinds), pa.string())
+            is_of = pc.and_(is_of, pc.is_in(events.column("kind"), kinds))
+        return events.filter(pc.invert(is_of))
 
     def unknown(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Makes all rows of a table unknown; those that were so keep their reason."""
@@ -42,17 +46,3 @@ class Comparison(NamedTuple):
         for name in self.clears.get(table, ()):
             columns[name] = pa.nulls(rows.num_rows, columns[name].type)
         return pa.RecordBatch.from_arrays([*columns.values()], schema=rows.schema)
-
-
-def times_of(node: str, kinds: Collection[str] | None = None) -> TimesOf:
-    """Selects events whose column ``node`` is one of the nodes, of ``kinds`` (None: of all)."""
-
-    def is_of(batch: pa.RecordBatch, nodes: Collection[int]) -> pa.Array:
-        column = batch.column(node)
-        found = pc.is_in(column, pa.array(nodes, column.type))
-        if kinds is None:
-            return found
-        of_kinds = pc.is_in(batch.column("kind"), pa.array(map(str, kinds), pa.string()))
-        return pc.and_(found, of_kinds)
-
-    return is_of

@@ -1,16 +1,21 @@
 """Declares how a rule is run: by which key, in which order, on what, into which tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .log_gaps import Gaps
 from .other_clocks import Comparison
+from .outcomes import NOT_SWEPT, Variant
 from .phases import SteadyPhase
 from .table import Table
+
+#: The part of a rule that no sweep is of.
+_ITSELF = "none"
 
 
 class Replay(Protocol):
@@ -34,7 +39,8 @@ class Settings:
     the keys that its folder declares; they only fill what logs leave open), ``steady_phases`` (a
     log alone does not state its phases), ``log_gaps`` (a replay knows of a gap from its beginning
     on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the active controller's).
-    ``options``: of each rule by name, its section of the configuration.
+    ``options``: of each rule by name, its section of the configuration. ``part``: what of a rule's
+    variants is replayed (``Rule.parts``).
     """
 
     voters: Mapping[str, Sequence[int]]
@@ -43,6 +49,7 @@ class Settings:
     log_gaps: Gaps = field(default_factory=dict)
     clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    part: str = ""
 
     def option(self, rule: str, name: str, default: Any = ()) -> Any:
         """Returns an option of a rule; ``default`` where it is not configured."""
@@ -50,6 +57,10 @@ class Settings:
 
     def facts_of(self, rule: str, recording: str) -> Mapping[str, Any]:
         return self.facts.get(recording, {}).get(rule, {})
+
+    def has(self, variant: Variant) -> bool:
+        """Checks that a variant is of the part."""
+        return self.part in ("", _value_of(variant))
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
@@ -65,6 +76,7 @@ class Rule:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
     sense. ``comparison``: how it compares times of several nodes; None: it does not.
+    ``splits_sweeps``: where logs are large, each value of a sweep is replayed apart (``parts``).
     """
 
     name: str
@@ -78,11 +90,31 @@ class Rule:
     switches: tuple[str, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     comparison: Comparison | None = None
+    splits_sweeps: bool = False
+
+    def parts(self, settings: Settings) -> list[str]:
+        """Names the parts that can be replayed apart: the rule itself, and each swept value."""
+        values = [v for name in self.sweeps for v in settings.option(self.name, name)]
+        return [_ITSELF, *map(str, values)] if self.splits_sweeps else [""]
 
     def started(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
         """Starts the replay of a key; where its own clocks are apart all is ``unknown``."""
+        if settings.part:
+            of_rule = {**settings.options.get(self.name, {})}
+            for name in self.sweeps:
+                values = settings.option(self.name, name)
+                of_rule[name] = tuple(v for v in values if str(v) == settings.part)
+            settings = replace(settings, options={**settings.options, self.name: of_rule})
+        replay = self._compared(settings, key, saved)
+        if settings.part in ("", _ITSELF):
+            return replay
+        return Through(replay, self.tables, lambda _, rows: rows.filter(_is_swept(rows)))
+
+    def _compared(
+        self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
+    ) -> Replay:
         replay, recording = self.start(settings, key, saved), str(key["recording"])
         apart = settings.clocks_apart.get(recording, ())
         if self.comparison and apart:
@@ -91,6 +123,15 @@ class Rule:
                 return Through(replay, self.tables, fed=fed)
             return Through(replay, self.tables, self.comparison.unknown)
         return replay
+
+
+def _value_of(variant: Variant) -> str:
+    is_itself = variant.parameter_value == NOT_SWEPT
+    return _ITSELF if is_itself else str(variant.parameter_value)
+
+
+def _is_swept(rows: pa.RecordBatch) -> pa.Array:
+    return pc.not_equal(rows.column("parameter_value"), NOT_SWEPT)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from kip_replay.pipelines.analysis.intervals import (
     error_of,
     rates,
 )
-from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Feed, Inputs, TableSlice
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
@@ -108,7 +108,16 @@ def latency_summaries(
     """
     text, inputs = latency_histogram(texts, task.headlines, phases, task.spans)
     inputs, order = {**inputs, **slices}, ("variant", "block")
-    return [*chain(*engine.feed(task, text, [*task.spans], _GROUP, order, inputs, True))]
+    feed = Feed(
+        work=task,
+        text=text,
+        recordings=[*task.spans],
+        key=_GROUP,
+        order=order,
+        inputs=inputs,
+        is_light=True,
+    )
+    return [*chain(*engine.feed(feed))]
 
 
 def bandwidth_summaries(
@@ -137,7 +146,16 @@ def bandwidth_summaries(
         **slices,
     }
     order = BANDWIDTH_SUMMARY.key
-    return [*chain(*engine.feed(task, text, [*phases], _WHAT_IF, order, inputs, True))]
+    feed = Feed(
+        work=task,
+        text=text,
+        recordings=[*phases],
+        key=_WHAT_IF,
+        order=order,
+        inputs=inputs,
+        is_light=True,
+    )
+    return [*chain(*engine.feed(feed))]
 
 
 def _union(texts: Collection[Text], columns: Collection[str]) -> Text:

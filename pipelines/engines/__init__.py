@@ -4,10 +4,10 @@ Two engines give the same rows. ``local`` runs tasks in processes of this machin
 DuckDB: no Java. ``spark`` runs both on Spark, so that the driver never holds what grows with a log.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -61,6 +61,46 @@ def tables_of(text: Text, inputs: Inputs) -> list[Table]:
     return [TABLES[name] for name in sorted(text.names & TABLES.keys() - inputs.keys())]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Feed(Generic[Out]):
+    """A text whose rows go to work, each key's together and in order; a result a partition.
+
+    ``spread``: a number in SQL, of columns of the key: rows for which it is the same modulo any
+    number are one partition's. Empty: all are. ``is_wide``: there is more work for each key than
+    other feeds have. ``is_light``: of a small text the driver may do the work.
+    """
+
+    work: Work[Out]
+    text: Text
+    recordings: Collection[str]
+    key: Sequence[str]
+    order: Sequence[str] = ()
+    inputs: Inputs = field(default_factory=dict)
+    spread: str = ""
+    is_wide: bool = False
+    is_light: bool = False
+
+
+#: A step that yields its feeds, and goes on with their results.
+Feeding: TypeAlias = Generator[Feed[Any], Any, Out]
+
+
+def bytes_of(warehouse: Warehouse, feed: Feed[Any]) -> int:
+    """Sums the bytes of the files that a feed's text reads."""
+    return text_bytes(warehouse, feed.text, feed.recordings, feed.inputs)
+
+
+def text_bytes(
+    warehouse: Warehouse, text: Text, recordings: Collection[str], inputs: Inputs
+) -> int:
+    """Sums the bytes of the files that a text reads."""
+    given = (each for each in inputs.values() if not isinstance(each, pa.Table))
+    size = sum(each.size_bytes for each in given)
+    for table in tables_of(text, inputs):
+        size += sum(file["size_bytes"] for file in warehouse.files(table, recordings))
+    return size
+
+
 class Engine(Protocol):
     """Three verbs on a warehouse: run tasks, fetch what a text gives, or feed it to work."""
 
@@ -81,17 +121,32 @@ class Engine(Protocol):
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         """The rows of a text on the tables of some recordings: no more than the driver can hold."""
 
-    def feed(
-        self,
-        work: Work[Out],
-        text: Text,
-        recordings: Collection[str],
-        key: Sequence[str],
-        order: Sequence[str] = (),
-        inputs: Inputs = NO_INPUTS,
-        is_light: bool = False,
-    ) -> list[Out]:
-        """Feeds a text's rows to work, each key's together and in order; a result a partition.
+    def feed(self, feed: Feed[Out]) -> list[Out]:
+        """Feeds a text's rows to work; a result a partition."""
 
-        ``is_light``: of a small text the driver may do the work.
+    def beside(
+        self,
+        steps: Mapping[str, Feeding[Any]],
+        requests: int,
+        after: Mapping[str, Collection[str]],
+    ) -> dict[str, Any]:
+        """Runs steps beside each other where that is worth it; what each returns, by name.
+
+        ``requests``: of so many log lines they are, about. ``after``: the steps that one follows.
         """
+
+
+def in_turn(engine: Engine, steps: Mapping[str, Feeding[Any]]) -> dict[str, Any]:
+    """Runs steps one after the other; what each returns, by name."""
+    return {name: _run(engine, step) for name, step in steps.items()}
+
+
+def _run(engine: Engine, step: Feeding[Out]) -> Out:
+    results: Any = None  # as the first that a generator is sent
+    while True:
+        try:
+            feed = step.send(results)
+        except StopIteration as ended:
+            returned: Out = ended.value
+            return returned
+        results = engine.feed(feed)

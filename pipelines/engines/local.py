@@ -1,13 +1,16 @@
 """The engine without Java: tasks in processes of this machine, texts in DuckDB."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED as _FIRST
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
-from multiprocessing import get_context
-from typing import Self
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from math import ceil
+from multiprocessing import active_children, get_context
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -16,12 +19,15 @@ import pyarrow.dataset as ds
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import (
     NO_INPUTS,
+    Feed,
+    Feeding,
     In,
     Inputs,
     Out,
     ParquetFiles,
     TableSlice,
-    Work,
+    bytes_of,
+    in_turn,
     tables_of,
 )
 from kip_replay.pipelines.engines.text import MACROS, Text
@@ -32,51 +38,91 @@ from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 
 #: Rows of a batch that work is fed: a row may be a FETCH of 100,000 partitions.
 BATCH_ROWS = 2048
+#: Steps on fewer log lines take less than processes take to start (about 10 MB of log).
+_REQUESTS_MIN = 8_000
+#: Of a process, what it takes before DuckDB holds anything.
+_PROCESS_MB = 400
+_MB = 1_000_000
+
+
+def _cores() -> int:
+    # macOS does not say which cores a process may use.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory_mb() -> int:
+    """Returns three quarters of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // (4 * _MB)
 
 
 @dataclass(frozen=True)
 class Local:
+    """Runs on this machine, in as many processes as it has cores (``cores``) and ``memory_mb`` for.
+
+    The memory is divided among them and the driver. It bounds what DuckDB holds, which then goes to
+    disk; what a rule carries is bounded by its own window.
+    """
+
     warehouse: Warehouse
-    cores = os.cpu_count() or 1
+    cores: int = field(default_factory=_cores)
+    memory_mb: int = field(default_factory=_memory_mb)
+    #: Of DuckDB; 0: one for each core.
+    threads: int = 0
+    #: Where DuckDB spills rows to; empty: the folder of the run.
+    folder: str = ""
+
+    @property
+    def processes(self) -> int:
+        return max(1, min(self.cores, self.memory_mb // (2 * _PROCESS_MB) - 1))
 
     def of(self, warehouse: Warehouse) -> Self:
         return replace(self, warehouse=warehouse)
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
         # For a single part, a process would take longer to start than to work.
-        if len(parts) <= 1:
+        if len(parts) <= 1 or self.processes == 1:
             return [work(part) for part in parts]
-        # Spawned: threads of Arrow and DuckDB do not survive a fork.
-        with ProcessPoolExecutor(min(self.cores, len(parts)), get_context("spawn")) as pool:
-            results: list[Out] = []
-            progress.watch(lambda: (len(results), len(parts)))
-            results.extend(pool.map(work, parts))
-            progress.watch(None)
-            return results
+        tasks = [_pool(self.processes).submit(work, part) for part in parts]
+        progress.watch(lambda: (sum(task.done() for task in tasks), len(tasks), ""))
+        with _ended_on_failure():
+            results = [task.result() for task in tasks]
+        progress.watch(None)
+        return results
+
+    def beside(
+        self,
+        steps: Mapping[str, Feeding[Any]],
+        requests: int,
+        after: Mapping[str, Collection[str]],
+    ) -> dict[str, Any]:
+        if self.processes == 1 or requests < _REQUESTS_MIN:
+            return in_turn(self, steps)
+        with _ended_on_failure():
+            return _Beside(self, dict(steps), after).run()
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         with self._session(text, recordings, inputs) as session:
             return session.sql(text.sql).to_arrow_table()
 
-    def feed(
-        self,
-        work: Work[Out],
-        text: Text,
-        recordings: Collection[str],
-        key: Sequence[str],
-        order: Sequence[str] = (),
-        inputs: Inputs = NO_INPUTS,
-        is_light: bool = False,
-    ) -> list[Out]:
-        with self._session(text, recordings, inputs) as session:
-            ordered = f"SELECT * FROM ({text.sql}) ORDER BY {', '.join((*key, *order))}"
-            return [work(iter(session.sql(ordered).to_arrow_reader(BATCH_ROWS)))]
+    def feed(self, feed: Feed[Out]) -> list[Out]:
+        return [self.fed(feed)]
+
+    def fed(self, feed: Feed[Out], where: str = "true") -> Out:
+        """Feeds rows of which a condition holds."""
+        with self._session(feed.text, feed.recordings, feed.inputs) as session:
+            order = ", ".join((*feed.key, *feed.order))
+            ordered = f"SELECT * FROM ({feed.text.sql}) WHERE {where} ORDER BY {order}"
+            return feed.work(iter(session.sql(ordered).to_arrow_reader(BATCH_ROWS)))
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
         """Nothing but macros: what a text reads is known to its session alone."""
-        database = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
+        folder = f"{self.folder or run_folder()}/duckdb-{os.getpid()}"
+        database = duckdb.connect(config={"temp_directory": folder})
         database.execute("SET GLOBAL TimeZone = 'UTC'")
+        share_mb = max(self.memory_mb // (self.processes + 1) - _PROCESS_MB, _PROCESS_MB)
+        database.execute(f"SET memory_limit = '{share_mb}MB'")
+        database.execute(f"SET threads = {self.threads or self.cores}")
         for macro in MACROS:
             database.execute(f"CREATE MACRO {macro}")
         return database
@@ -103,6 +149,86 @@ class Local:
             for macro in text.macros.values():
                 session.execute(macro[0])
             yield session
+
+
+# --- tasks in processes --------------------------------------------------------------------------
+
+
+@cache
+def _pool(processes: int) -> ProcessPoolExecutor:
+    """Processes that stay for all of a command, so that they start once.
+
+    Spawned: threads of Arrow and DuckDB do not survive a fork.
+    """
+    # Ctrl-C reaches all processes of a terminal: these end without a word.
+    ended = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return ProcessPoolExecutor(processes, get_context("spawn"), ended)
+
+
+@contextmanager
+def _ended_on_failure() -> Iterator[None]:
+    """Ends all processes where one has failed, or the driver is interrupted."""
+    try:
+        yield
+    except BaseException:
+        for process in active_children():
+            process.terminate()
+        _pool.cache_clear()
+        raise
+
+
+@dataclass
+class _Beside:
+    """Runs the feeds of steps in processes: of those that are ready, the widest first."""
+
+    engine: Local
+    waiting: dict[str, Feeding[Any]]
+    after: Mapping[str, Collection[str]]
+    running: dict[str, tuple[Feeding[Any], list[Future[Any]]]] = field(default_factory=dict)
+    returned: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> dict[str, Any]:
+        steps = len(self.waiting)
+        progress.watch(lambda: (len(self.returned), steps, ", ".join([*self.running])))
+        while self.waiting or self.running:
+            ended = [name for name, (_, of) in self.running.items() if all(t.done() for t in of)]
+            ready = [(name, *self.running.pop(name)) for name in ended]
+            ready += [
+                (name, self.waiting.pop(name), [])
+                for name in [*self.waiting]
+                if {*self.after.get(name, ())} <= self.returned.keys()
+            ]
+            self._go_on(ready)
+            wait([t for _, of in self.running.values() for t in of if not t.done()], None, _FIRST)
+        progress.watch(None)
+        return self.returned
+
+    def _go_on(self, ready: Sequence[tuple[str, Feeding[Any], list[Future[Any]]]]) -> None:
+        """Gives steps the results of their feeds, if any, and starts their next ones."""
+        feeds = []
+        for name, step, tasks in ready:
+            try:
+                feeds.append((name, step, step.send([task.result() for task in tasks] or None)))
+            except StopIteration as ended:
+                self.returned[name] = ended.value
+        warehouse, processes = self.engine.warehouse, self.engine.processes
+        feeds.sort(key=lambda each: bytes_of(warehouse, each[2]), reverse=True)
+        beside = len(feeds) + len(self.running)
+        # A warehouse that was opened can't be sent.
+        there = Warehouse(warehouse.path)
+        engine = replace(self.engine, warehouse=there, folder=str(run_folder()), threads=1)
+        for name, step, feed in feeds:
+            # As many tasks as keep all busy to the end: each reads all that the text does.
+            wanted = processes if feed.is_wide else ceil(2 * processes / beside)
+            count = min(wanted, processes) if feed.spread else 1
+            conditions = [f"({feed.spread}) % {count} = {n}" for n in range(count)]
+            self.running[name] = (
+                step,
+                [
+                    _pool(processes).submit(engine.fed, feed, where)
+                    for where in (conditions if count > 1 else ["true"])
+                ],
+            )
 
 
 def _of_store(given: ParquetFiles) -> "pa.Table | ds.Scanner":

@@ -1,11 +1,11 @@
 """The engine for logs of any size: tasks and texts on Spark."""
 
 import pickle
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from math import ceil
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,13 +18,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import (
     NO_INPUTS,
+    Feed,
+    Feeding,
     In,
     Inputs,
     Out,
     ParquetFiles,
     TableSlice,
-    Work,
+    bytes_of,
+    in_turn,
     tables_of,
+    text_bytes,
 )
 from kip_replay.pipelines.engines.local import BATCH_ROWS, Local
 from kip_replay.pipelines.engines.session import spark_session
@@ -87,29 +91,20 @@ class Spark:
         return found
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
-        if self._bytes_of(text, recordings, inputs) < self.duckdb_bytes_max:
+        if text_bytes(self.warehouse, text, recordings, inputs) < self.duckdb_bytes_max:
             return self._driver.rows(text, recordings, inputs)
         try:
             return self._frame(text, recordings, inputs).toArrow()
         except AnalysisException as error:  # a text of a user's, which DuckDB might refuse as well
             raise ValueError(str(error)) from error
 
-    def feed(
-        self,
-        work: Work[Out],
-        text: Text,
-        recordings: Collection[str],
-        key: Sequence[str],
-        order: Sequence[str] = (),
-        inputs: Inputs = NO_INPUTS,
-        is_light: bool = False,
-    ) -> list[Out]:
+    def feed(self, feed: Feed[Out]) -> list[Out]:
         """One Spark job; a key's rows are sorted on disk where they are large."""
-        if is_light and self._bytes_of(text, recordings, inputs) < self.duckdb_bytes_max:
-            return self._driver.feed(work, text, recordings, key, order, inputs)
-        frame = self._frame(text, recordings, inputs)
-        frame = frame.repartition(*key) if key else frame.repartition(1)
-        frame = frame.sortWithinPartitions(*map(F.expr, (*key, *order)))
+        if feed.is_light and bytes_of(self.warehouse, feed) < self.duckdb_bytes_max:
+            return self._driver.feed(feed)
+        frame, work = self._frame(feed.text, feed.recordings, feed.inputs), feed.work
+        frame = frame.repartition(*feed.key) if feed.key else frame.repartition(1)
+        frame = frame.sortWithinPartitions(*map(F.expr, (*feed.key, *feed.order)))
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             result = pickle.dumps(work(iter(batches)))
@@ -118,9 +113,20 @@ class Spark:
         found = frame.mapInArrow(run, from_arrow_schema(_RESULT)).collect()
         return [pickle.loads(row["result"]) for row in found]
 
+    def beside(
+        self,
+        steps: Mapping[str, Feeding[Any]],
+        requests: int,
+        after: Mapping[str, Collection[str]],
+    ) -> dict[str, Any]:
+        """One after the other: a job's tasks are beside each other."""
+        return in_turn(self, steps)
+
     def _frame(self, text: Text, recordings: Collection[str], inputs: Inputs) -> DataFrame:
         """A text's rows; what it reads is known to the session as temporary views."""
-        tasks = max(self.cores, ceil(self._bytes_of(text, recordings, inputs) / _TASK_BYTES))
+        tasks = max(
+            self.cores, ceil(text_bytes(self.warehouse, text, recordings, inputs) / _TASK_BYTES)
+        )
         conf = self.session.conf
         conf.set("spark.sql.shuffle.partitions", tasks)
         conf.set("spark.sql.adaptive.enabled", tasks > _TASKS_PER_CORE_MAX * self.cores)
@@ -129,14 +135,6 @@ class Spark:
         for name, given in inputs.items():
             self._given(given).createOrReplaceTempView(name)
         return self.session.sql(spark_sql(text))
-
-    def _bytes_of(self, text: Text, recordings: Collection[str], inputs: Inputs) -> int:
-        """Sums the bytes of the files that a text reads."""
-        given = (each for each in inputs.values() if not isinstance(each, pa.Table))
-        size = sum(each.size_bytes for each in given)
-        for table in tables_of(text, inputs):
-            size += sum(file["size_bytes"] for file in self.warehouse.files(table, recordings))
-        return size
 
     def read(self, table: Table, recordings: Collection[str]) -> DataFrame:
         """The rows of some recordings: the Parquet files that the table's snapshot names.
@@ -242,13 +240,14 @@ def _tried(work: Callable[[In], Out], part: In) -> Out | UserError:
         return error
 
 
-def _tasks_of(context: SparkContext) -> tuple[int, int]:
+def _tasks_of(context: SparkContext) -> tuple[int, int, str]:
     """Tasks of the jobs that Spark is at: those done, and all."""
     try:
         tracker = context.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
         found = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
     except Exception:  # Java has ended, which the command itself reports
-        return 0, 0
+        return 0, 0, ""
     stages = [each for each in found if each is not None]
-    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
+    done = sum(each.numCompletedTasks for each in stages)
+    return done, sum(each.numTasks for each in stages), ""

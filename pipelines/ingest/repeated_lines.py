@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kip_replay.pipelines.engines import Engine, Inputs, ParquetFiles
+from kip_replay.pipelines.engines import Engine, Feed, Inputs, ParquetFiles
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Node
@@ -86,7 +86,8 @@ def without_repeated(
             if (ranges := tuple(r for r in task.ranges if r.file.recording == recording))
         }
         parse = partial(_parse_again, mine)
-        for again in chain(*engine.feed(parse, copies, [], ["task"], (), inputs)):
+        feed = Feed(work=parse, text=copies, recordings=[], key=["task"], inputs=inputs)
+        for again in chain(*engine.feed(feed)):
             before = whole[again.task]
             others = [file for file in before.files if file.recording != recording]
             counts = before.counts | again.counts

@@ -1,6 +1,6 @@
 """What outcomes of recordings follow from: their logs, the rules' code and settings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kip_replay.pipelines.engines import Engine
@@ -11,10 +11,12 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, contents_of, readings_of
+from kip_replay.pipelines.warehouse.steps import Covered, contents_of, last_ingest, readings_of
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.tables import CLOCK_BOUNDS
 
+#: From so many lines of its voters on, a cluster's sweeps are tasks of their own.
+_APART_REQUESTS_MIN = 60_000
 Say = Callable[[str], object]
 Options = Mapping[str, Mapping[str, Any]]
 
@@ -61,6 +63,27 @@ class Basis:
             for rule in (steps, *self.followed(steps))
         ]
         return fingerprint(*parts)
+
+    def parts(self, steps: RuleTexts, recordings: Iterable[str]) -> list[str]:
+        """Returns the parts of a rule's variants that are replayed apart where logs are large.
+
+        What all replays of a cluster's metadata log read is what voters have logged.
+        """
+        logged = max(
+            sum(row["requests"] for row in self.readings[name] if row["node_id"] in voters)
+            for name in recordings
+            for voters in [self.settings.voters[name]]
+        )
+        return steps.rule.parts(self.settings) if logged >= _APART_REQUESTS_MIN else [""]
+
+    def requests(self, *, is_growing: bool) -> int:
+        """Counts the requests that were logged; while recordings grow, those read last."""
+        return sum(
+            row["requests"]
+            for readings in self.readings.values()
+            for row in readings
+            if not is_growing or row["ingest_epoch"] == last_ingest(readings)
+        )
 
     def covered(self, steps: RuleTexts, recording: str) -> Covered:
         """States what the outcomes of the whole log follow from."""

@@ -28,7 +28,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice
+from msgspec import structs
+
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Feeding, Inputs, TableSlice
 from kip_replay.pipelines.ingest.line_accounting import read_spans
 from kip_replay.pipelines.replaying.basis import Basis
 from kip_replay.pipelines.replaying.phases import phases_table
@@ -115,7 +117,7 @@ class GrowingReplay:
     recording: str
     basis: Basis
 
-    def advance(self, until_us: int, rebuild: bool = False) -> bool:
+    def advance(self, until_us: int, rebuild: bool = False) -> Feeding[bool]:
         """Replays up to a time and saves the states; whether there was anything to do."""
         saved = None if rebuild else self._saved()
         stated = self.steps.step.covered(self.engine.warehouse, [self.recording])
@@ -128,21 +130,26 @@ class GrowingReplay:
             return before is None
         sums = saved.sums if saved else self._sums()
         wanted = self._covered(until_us, sums)
+        apart = saved.covered.replayed_apart if saved else self._apart()
+        wanted = structs.replace(wanted, replayed_apart=apart)
         # Closed, and nothing is new; or nothing in the log is for this rule, so that there are no
         # states.
         current = (self.basis.covered(self.steps, self.recording), wanted)
         if before in current and not (saved or rebuild):
             return False
-        self._replay(saved, wanted, sums)
+        yield from self._replay(saved, wanted, sums)
         return True
 
-    def close(self, wanted: Covered) -> bool:
+    def close(self, wanted: Covered) -> Feeding[bool]:
         """Replays what is left from saved states on; False where there are none to resume from."""
         saved = self._saved()
         if saved is None:
             return False
-        self._replay(saved, wanted, saved.sums)
+        yield from self._replay(saved, wanted, saved.sums)
         return True
+
+    def _apart(self) -> tuple[str, ...]:
+        return tuple(filter(None, self.basis.parts(self.steps, [self.recording])))
 
     def _saved(self) -> _Saved | None:
         """Finds the last states that can be resumed: what comes late leaves those of before it."""
@@ -222,6 +229,7 @@ class GrowingReplay:
             until_us=until_us,
             epochs=epochs,
             is_growing=True,
+            replayed_apart=seen.replayed_apart if seen else (),
         )
 
     def _complete(self, saved: _Saved) -> None:
@@ -233,8 +241,9 @@ class GrowingReplay:
             writing.append(table, (), since)
         writing.end({self.recording: str(saved.covered)})
 
-    def _replay(self, saved: _Saved | None, wanted: Covered, sums: Inputs) -> None:
-        write_outcomes(self.steps, self.engine, self.basis, {self.recording: wanted}, saved, sums)
+    def _replay(self, saved: _Saved | None, wanted: Covered, sums: Inputs) -> Feeding[None]:
+        of_recording = {self.recording: wanted}
+        yield from write_outcomes(self.steps, self.engine, self.basis, of_recording, saved, sums)
 
 
 def write_outcomes(
@@ -244,17 +253,20 @@ def write_outcomes(
     wanted: Mapping[str, Covered],
     saved: _Saved | None = None,
     sums: Inputs = NO_INPUTS,
-) -> None:
+) -> Feeding[None]:
     """Replays recordings; outcomes replace what was there, or go on from saved states.
 
     ``wanted``: what they will cover; one that grows comes alone. A whole log leaves no states.
     ``sums``: what the rule's texts are given, and what is kept beside the states.
     """
     growing = next((covered for covered in wanted.values() if covered.is_growing), None)
-    increment = Increment(saved.covered.until_us if saved else None, growing)
+    resumed = saved.covered if saved else growing
+    apart = resumed.replayed_apart if resumed else basis.parts(steps, wanted)
+    increment = Increment(saved.covered.until_us if saved else None, growing, apart or ("",))
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     inputs = {**sums, REPLAY_STATE.name: saved.files[0]} if saved else sums
-    files = replayed(engine, steps, basis.settings, wanted, writing.files(), increment, inputs)
+    how = writing.files(), increment, inputs
+    files = yield from replayed(engine.warehouse, steps, basis.settings, wanted, *how)
     if growing and any(file.table == REPLAY_STATE.name for file in files):
         of_sums, (recording,) = writing.files(), wanted
         write_states(of_sums, recording, steps.name, growing, packed(sums))

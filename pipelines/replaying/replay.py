@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import Engine, Feeding, Out
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.basis import Basis, Options, Say, voters_of
@@ -24,7 +24,7 @@ from kip_replay.pipelines.replaying.increments import (
 )
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.warehouse.steps import readings_of
+from kip_replay.pipelines.warehouse.steps import Covered, readings_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.tables import CLOCK_BOUNDS
@@ -72,21 +72,50 @@ def replay(
 def _close(
     basis: Basis, engine: Engine, rules: Sequence[RuleTexts], say: Say, rebuild: bool
 ) -> None:
-    current = []
+    steps, current = dict[str, Feeding[None]](), []
     for rule in rules:
         wanted = {name: basis.covered(rule, name) for name in basis.readings}
         due = wanted if rebuild else rule.step.due(engine.warehouse, wanted)
         if not due:
             current.append(rule.name)
             continue
-        say(f"replay {rule.name}: {', '.join(due)}")
-        progress.stage(f"replay {rule.name}")
-        growing = {name: GrowingReplay(rule, engine, name, basis) for name in due}
-        anew = [name for name in due if rebuild or not growing[name].close(wanted[name])]
-        if anew:
-            write_outcomes(rule, engine, basis, {name: wanted[name] for name in anew})
+        of_due = {name: wanted[name] for name in due}
+        steps[rule.name] = _closed(rule, engine, basis, of_due, say, rebuild)
+    _beside(engine, basis, steps, rules, is_growing=False)
     if current:
         say(f"replay {', '.join(current)}: outcomes are those of these logs and rules already")
+
+
+def _closed(
+    rule: RuleTexts,
+    engine: Engine,
+    basis: Basis,
+    wanted: Mapping[str, Covered],
+    say: Say,
+    rebuild: bool,
+) -> Feeding[None]:
+    """Replays recordings to the end, from saved states on where there are any."""
+    say(f"replay {rule.name}: {', '.join(wanted)}")
+    anew = {}
+    for name, covered in wanted.items():
+        growing = GrowingReplay(rule, engine, name, basis)
+        if rebuild or not (yield from growing.close(covered)):
+            anew[name] = covered
+    if anew:
+        yield from write_outcomes(rule, engine, basis, anew)
+
+
+def _beside(
+    engine: Engine,
+    basis: Basis,
+    steps: Mapping[str, Feeding[Out]],
+    rules: Sequence[RuleTexts],
+    *,
+    is_growing: bool,
+) -> dict[str, Out]:
+    progress.stage("replay")
+    after = {rule.name: [name for name in rule.follows if name in steps] for rule in rules}
+    return engine.beside(steps, basis.requests(is_growing=is_growing), after)
 
 
 def _advance(
@@ -98,13 +127,13 @@ def _advance(
     say: Say,
     rebuild: bool,
 ) -> None:
-    done = []
+    steps = {}
     for rule in rules:
         behind_us = sum(followed.behind_us for followed in basis.followed(rule))
-        progress.stage(f"replay {rule.name}")
         growing = GrowingReplay(rule, engine, recording, basis)
-        if growing.advance(complete.until_us - behind_us, rebuild):
-            done.append(rule.name)
+        steps[rule.name] = growing.advance(complete.until_us - behind_us, rebuild)
+    returned = _beside(engine, basis, steps, rules, is_growing=True)
+    done = [name for name in steps if returned[name]]
     waits = f", waits for more of node {', '.join(map(str, complete.waits_for))}"
     say(
         f"replay {recording} until {datetime.fromtimestamp(complete.until_us / 1e6, UTC):%F %T} UTC"

@@ -12,7 +12,7 @@ afterwards is written to ``replay_state`` beside the outcomes.
 
 import gc
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import chain
@@ -22,18 +22,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
+from kip_replay.pipelines.engines import NO_INPUTS, Feed, Feeding, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.states import write_states
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, moment
 from kip_replay.pipelines.warehouse.steps import Covered
-from kip_replay.pipelines.warehouse.tables import sql_text
+from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 from kip_replay.replay.rule import Replay, Rule, Settings
 
 _STATE = "replay_state"
 #: State key of a rule that is replayed for a whole cluster at once.
 _CLUSTER = "cluster"
+#: Column of what of a rule's variants a row is for, a number of a part: the last of the key.
+_PART = "part"
 _BEGINNING, _END = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
@@ -43,11 +45,13 @@ class Increment:
 
     None is from the beginning, and to the end with the log closed; a replay that does not begin
     with the log resumes from the states that were saved at ``since_us``. ``covered``: what the
-    states that are saved at ``until_us`` cover.
+    states that are saved at ``until_us`` cover. ``parts`` of the rule's variants are replayed apart
+    (``Rule.parts``); "": all together.
     """
 
     since_us: int | None = None
     covered: Covered | None = None
+    parts: Sequence[str] = ("",)
 
     @property
     def until_us(self) -> int | None:
@@ -75,12 +79,18 @@ class Increment:
         where = f" WHERE ({' AND '.join(within)}) OR {at} <= 0" if within else ""
         # A node is a column of the key, and may be one of the events too.
         key = ", ".join(rule.key)
-        query = f"SELECT {key}, {columns}, CAST(NULL AS BLOB) AS {_STATE} FROM events{where}"
+        numbers = f"SELECT explode({[*range(len(self.parts))]}) AS {_PART}"
+        query = (
+            f"SELECT {key}, {columns}, CAST(NULL AS BLOB) AS {_STATE}, {_PART}"
+            f" FROM events CROSS JOIN ({numbers}){where}"
+        )
         if self.since_us is not None:
-            of_state = {"recording": "recording", "node_id": "CAST(state_key AS INT)"}
+            node, part = (f"split_part(state_key, '/', {place})" for place in (1, 2))
+            of_state = {"recording": "recording", "node_id": f"CAST({node} AS INT)"}
+            number = "".join(f" WHEN {sql_text(p)} THEN {n}" for n, p in enumerate(self.parts))
             given = [*(of_state[name] for name in rule.key), *("NULL" for _ in names), "state"]
             query += (
-                f" UNION ALL SELECT {', '.join(given)} FROM replay_state"
+                f" UNION ALL SELECT {', '.join(given)}, CASE {part}{number} END FROM replay_state"
                 f" WHERE rule = {sql_text(rule.name)}"
             )
             query += "".join(f" AND state_key <> {sql_text(name)}" for name in sums)
@@ -91,36 +101,45 @@ WHOLE_LOG = Increment()
 
 
 def replayed(
-    engine: Engine,
+    warehouse: Warehouse,
     steps: RuleTexts,
     settings: Settings,
     recordings: Collection[str],
     files: TableFiles,
     increment: Increment = WHOLE_LOG,
     sums: Inputs = NO_INPUTS,
-) -> list[DataFile]:
+) -> Feeding[list[DataFile]]:
     """Replays a rule on recordings; the files of its outcomes and states."""
     is_new = increment.since_us is None
-    if is_new and steps.needs and not engine.warehouse.files(steps.needs, recordings):
+    if is_new and steps.needs and not warehouse.files(steps.needs, recordings):
         return []
     rule = steps.rule
-    work = _Feeding(rule, settings, files, increment.covered)
     text = increment.of(rule, steps.text("events", given=sums, **increment.values), steps.sums)
-    order = (f"{_STATE} IS NULL", *rule.order)
-    return [*chain(*engine.feed(work, text, recordings, rule.key, order, sums))]
+    written = yield Feed(
+        work=_Fed(rule, settings, files, increment),
+        text=text,
+        recordings=recordings,
+        key=(*rule.key, _PART),
+        order=(f"{_STATE} IS NULL", *rule.order),
+        inputs={**sums},  # what can be pickled
+        # Nodes have numbers one after the other: in turns, all tasks get as many.
+        spread=" + ".join((*(name for name in rule.key if name != "recording"), _PART)),
+        is_wide=len(increment.parts) > 1,
+    )
+    return [*chain(*written)]
 
 
 Key = tuple[Any, ...]
 
 
 @dataclass
-class _Feeding:
+class _Fed:
     """Runs where the rows are, for all keys of a partition one after another."""
 
     rule: Rule
     settings: Settings
     files: TableFiles
-    covered: Covered | None
+    increment: Increment
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         # Rules make many objects and no cycles, which the collector would look for all the time.
@@ -128,11 +147,12 @@ class _Feeding:
         schema = self.rule.input_schema
         key: Key | None = None
         replay: Replay | None = None
-        for each, rows in by_key(batches, self.rule.key):
+        for each, rows in by_key(batches, (*self.rule.key, _PART)):
             if replay is None or each != key:
                 self._end(key, replay)
                 key, saved = each, rows.column(_STATE)[0].as_py()
-                replay = self.rule.started(self.settings, self._named(key), saved)
+                settings = replace(self.settings, part=self._part(key))
+                replay = self.rule.started(settings, self._named(key), saved)
                 # Only the first row of a key can be its state.
                 rows = rows.slice(0 if saved is None else 1)
             self._write(key, replay.feed(rows.select(schema.names).cast(schema)))
@@ -140,16 +160,21 @@ class _Feeding:
         return self.files.closed()
 
     def _named(self, key: Key) -> dict[str, Any]:
-        return dict(zip(self.rule.key, key, strict=True))
+        return dict(zip(self.rule.key, key[:-1], strict=True))
+
+    def _part(self, key: Key) -> str:
+        return self.increment.parts[key[-1]]
 
     def _end(self, key: Key | None, replay: Replay | None) -> None:
         if key is None or replay is None:
             return
-        if self.covered is None:
+        covered, part = self.increment.covered, self._part(key)
+        if covered is None:
             self._write(key, replay.finish())
             return
-        states = {str(self._named(key).get("node_id", _CLUSTER)): replay.saved()}
-        write_states(self.files, str(key[0]), self.rule.name, self.covered, states)
+        place = str(self._named(key).get("node_id", _CLUSTER))
+        states = {f"{place}/{part}" if part else place: replay.saved()}
+        write_states(self.files, str(key[0]), self.rule.name, covered, states)
 
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
         for table, rows in zip(self.rule.tables, emitted, strict=True):

@@ -13,7 +13,7 @@ from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording, node_id = str(key["recording"]), int(key["node_id"])
-    rules = variants(settings.option(NAME, "max_wait_ms"))
+    rules = [v for v in variants(settings.option(NAME, "max_wait_ms")) if settings.has(v)]
     gaps = gaps_of(node_id, settings.log_gaps.get(recording, ()))
     phase = settings.steady_phases.get(recording, ALWAYS_STEADY)
     return HwmParking(node_id, settings.voters[recording], rules, saved, gaps, phase)
@@ -30,4 +30,5 @@ RULE = Rule(
     start=_start,
     facts=("voters",),
     sweeps={"max_wait_ms": 1},
+    splits_sweeps=True,
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..other_clocks import Comparison, times_of
+from ..other_clocks import Comparison
 from ..rule import Replay, Rule, Settings
 from . import state, tables
 from .applying import REPLICA_APPLY_MS
@@ -32,10 +32,11 @@ RULE = Rule(
     start=_start,
     facts=("voters", "clocks_apart"),
     sweeps={tables.HEARTBEAT_INTERVAL: 1},
+    splits_sweeps=True,
     switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},
     comparison=Comparison(
-        times_of("node_id"),
+        "node_id",
         {
             tables.HEARTBEAT_OUTCOMES.name: (
                 *("lowest_acknowledged_offset", "lowest_acknowledged_offset_raw"),

@@ -5,7 +5,7 @@ from functools import partial
 
 from kip_replay.replay import min_isr_acks
 
-from ..other_clocks import Comparison, times_of
+from ..other_clocks import Comparison
 from ..rule import Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
 from .events import Kind
@@ -40,7 +40,8 @@ RULE = Rule(
     facts=("voters", "clocks_apart"),
     sweeps={"min_insync_replicas": 1},
     comparison=Comparison(
-        times_of("replica_id", (Kind.METADATA, Kind.CONFIG)),
+        "replica_id",
         {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: PREDICTED},
+        (Kind.METADATA, Kind.CONFIG),
     ),
 )

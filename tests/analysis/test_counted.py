@@ -1,6 +1,6 @@
 """Sums of a recording that grows are those of all its outcomes, and count only what is new."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +17,8 @@ from put_rows import put, row, rows_of
 from kip_replay.pipelines.analysis import summarize as module
 from kip_replay.pipelines.analysis.counted import Counted
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, SUMMARY_TABLES
-from kip_replay.pipelines.engines import Inputs, TableSlice
+from kip_replay.pipelines.engines import Feed, TableSlice
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.maintenance import optimize
@@ -45,15 +44,12 @@ class Noting(Local):
 
     read: set[str] = field(default_factory=set)
 
-    def feed(  # type: ignore[override]
-        self, work: Any, text: Text, recordings: Collection[str], *more: Any
-    ) -> list[Any]:
-        inputs: Inputs = more[2]
+    def feed(self, feed: Feed[Any]) -> list[Any]:
         for name in (LAGS.name, PARKED.name):
-            given_ = inputs[name]
+            given_ = feed.inputs[name]
             assert isinstance(given_, TableSlice)
             self.read.update(str(file["path"]) for file in given_.files)
-        return super().feed(work, text, recordings, *more)
+        return super().feed(feed)
 
 
 class Growing:

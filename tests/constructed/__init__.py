@@ -7,7 +7,7 @@ added.
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,7 @@ from pyarrow import csv
 from kip_replay.pipelines.analysis.accuracy import Kind, prediction_accuracy
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
-from kip_replay.pipelines.engines import NO_INPUTS, Inputs
+from kip_replay.pipelines.engines import NO_INPUTS, Feed, Inputs
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import NO_PARTS, Text
 from kip_replay.pipelines.rules import RULES
@@ -103,18 +103,14 @@ class OnTables(Local):
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         return super().rows(text, recordings, {**self.tables, **inputs})
 
-    def feed(  # type: ignore[override]
-        self, work: Callable[..., Any], text: Text, recordings: Collection[str], *more: Any
-    ) -> list[Any]:
-        key, order, inputs, *light = more
-        inputs = {**self.tables, **inputs}
-        return super().feed(work, text, recordings, key, order, inputs, *light)
+    def feed(self, feed: Feed[Any]) -> list[Any]:
+        return super().feed(replace(feed, inputs={**self.tables, **feed.inputs}))
 
 
 def engine_on(tables: Tables, more: Inputs = NO_INPUTS) -> OnTables:
     """The engine of these tables; the others are there without rows."""
     named = {table.name: arrow_table(table, rows) for table, rows in tables.items()}
-    return OnTables(Warehouse("nowhere"), {**named, **more})
+    return OnTables(Warehouse("nowhere"), tables={**named, **more})
 
 
 def phases(*recordings: str) -> dict[str, SteadyPhase]:

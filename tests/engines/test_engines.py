@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from put_rows import put, row
 
-from kip_replay.pipelines.engines import Engine, TableSlice
+from kip_replay.pipelines.engines import Engine, Feed, Feeding, TableSlice
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -63,7 +64,8 @@ def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -
     def written(count: int) -> list[Any]:
         writing = warehouse.writing("ingest", NAMES, [INGESTED_FILES])
         numbers = {"numbers": pa.table({"id": range(count)})}
-        found = engine.feed(Numbered(writing.files()), text, [], ["id"], (), numbers)
+        work = Numbered(writing.files())
+        found = engine.feed(Feed(work=work, text=text, recordings=[], key=["id"], inputs=numbers))
         files = [file for partition in found for file in partition]
         writing.begin()
         writing.append(INGESTED_FILES, files, writing.epochs)
@@ -84,6 +86,29 @@ def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -
         for inputs in ({}, {INGESTED_FILES.name: mine}):
             rows = [(*each.values(),) for each in engine.rows(ALL, names, inputs).to_pylist()]
             assert sorted(rows) == [each for each in expected if each[0] in names]
+
+
+def fed(files: TableFiles, count: int) -> Feeding[int]:
+    """Steps that write numbers one after another, and return how many rows came back."""
+    numbers = {"numbers": pa.table({"id": range(count)})}
+    text, how = Text("SELECT id FROM numbers"), {"key": ["id"], "spread": "id"}
+    results = yield Feed(work=Numbered(files), text=text, recordings=[], inputs=numbers, **how)
+    return sum(file.rows for partition in results for file in partition)
+
+
+def test_steps_in_processes_beside_each_other(tmp_path: Path) -> None:
+    engine, files = Local(Warehouse(tmp_path), cores=2), TableFiles(str(tmp_path), "part")
+    steps = {f"{count}": fed(files, count) for count in (3, 5, 12)}
+    returned = engine.beside(steps, 1_000_000, {"3": ["12"]})
+    assert returned == {"3": 3, "5": 5, "12": 12}
+    assert [*returned][-1] == "3"
+    # One that fails ends the others.
+    with pytest.raises(RuntimeError, match="lost"):
+        engine.beside({"7": fed(files, 7), "20": fed(files, 20)}, 1_000_000, {})
+    for process in active_children():
+        process.join(10)
+    assert not active_children()
+    assert engine.beside({"3": fed(files, 3)}, 1_000_000, {}) == {"3": 3}
 
 
 def test_of_what_is_recent_no_old_file_is_read(engine_of: EngineOf, tmp_path: Path) -> None:

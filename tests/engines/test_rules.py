@@ -73,8 +73,9 @@ def test_increments_share_out_the_events_of_a_log(log: Logs, steps: SummedRule) 
 
 def test_a_rule_that_fails_fails_the_job(log: Logs, tmp_path: Path) -> None:
     files = TableFiles(str(tmp_path), "part")
+    failing = replayed(log.warehouse, BY_NAME["hwm_parking"], Settings(voters={}), [ACKS], files)
     with pytest.raises(KeyError, match=ACKS):
-        replayed(log.engine, BY_NAME["hwm_parking"], Settings(voters={}), [ACKS], files)
+        log.engine.beside({"hwm_parking": failing}, 0, {})
 
 
 def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Logs) -> None:

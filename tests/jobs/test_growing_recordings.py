@@ -13,8 +13,9 @@ from growing import ArrivingLogs, close, read_in, replay_new, rows_of
 from put_rows import versions
 
 from kip_replay.jobs import maintain, run
+from kip_replay.pipelines.engines import local
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.replaying import clocks
+from kip_replay.pipelines.replaying import basis, clocks
 from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -44,8 +45,11 @@ def piece_by_piece(logs: ArrivingLogs, warehouse: Warehouse) -> Recording:
     "cuts", [[0.6], pytest.param([0.45, 0.65, 0.85], marks=pytest.mark.slow)], ids=len
 )
 def test_a_growing_recording_ends_with_the_tables_of_one_go(
-    cuts: list[float], tmp_path: Path
+    cuts: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where it grows, swept values are replayed apart, rules in processes beside each other."""
+    monkeypatch.setattr(basis, "_APART_REQUESTS_MIN", 0)
+    monkeypatch.setattr(local, "_REQUESTS_MIN", 0)
     logs = ArrivingLogs(RECORDING, tmp_path, cuts)
     warehouse = Warehouse(tmp_path / "warehouse")
     emitted = []
@@ -57,6 +61,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     states = warehouse.rows(REPLAY_STATE, [RECORDING])
     keys = [tuple(row.values()) for row in states.select(REPLAY_STATE.key).to_pylist()]
     assert len({*keys}) == len(keys) >= 5
+    assert {f"{node}/{part}" for node in (2, 3) for part in ("none", "250")} <= {k[2] for k in keys}
     assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
     close(warehouse, recording)
@@ -66,6 +71,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
     grown = rows_of(warehouse, OUTCOMES, recording)
+    monkeypatch.undo()
     close(warehouse, recording, rebuild=True)
     in_one_go = rows_of(warehouse, OUTCOMES, recording)
     for table in OUTCOMES:

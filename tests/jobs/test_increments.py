@@ -17,6 +17,7 @@ from put_rows import versions
 from small_logs import write_recording
 from small_tables import engine_on
 
+from kip_replay.pipelines.engines import Feeding
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import WriteConflictError
@@ -161,9 +162,9 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     run = GrowingReplay._replay
 
-    def watched(growing: GrowingReplay, saved: Any, *args: Any) -> None:
+    def watched(growing: GrowingReplay, saved: Any, *args: Any) -> Feeding[None]:
         found.append(saved is not None)
-        run(growing, saved, *args)
+        return run(growing, saved, *args)
 
     monkeypatch.setattr(GrowingReplay, "_replay", watched)
     return found

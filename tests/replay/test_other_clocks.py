@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.other_clocks import CLOCKS_DIFFER, Comparison, times_of
+from kip_replay.replay.other_clocks import CLOCKS_DIFFER, Comparison
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.rule import Rule, Settings
 from kip_replay.replay.rules import RULES
@@ -58,7 +58,7 @@ def outcomes(of: Rule, apart: tuple[int, ...]) -> list[tuple[Any, ...]]:
     return [(row["source_id"], row["wait_ms"], row["reason"]) for row in rows]
 
 
-COMPARING = rule(comparison=Comparison(times_of("source_id", ("metadata",)), {"echo": ["wait_ms"]}))
+COMPARING = rule(comparison=Comparison("source_id", {"echo": ["wait_ms"]}, ("metadata",)))
 ALL = [(node, 5.0, None) for node, _ in EVENTS]
 CASES = {
     "no clock is apart": (COMPARING, (), ALL),
