@@ -126,8 +126,7 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
 
     def wait_for(self, requirements: Iterable[Requirement]) -> None:
         for requirement in requirements:
-            under = self.variants[requirement.variant]
-            under.waits = [*under.waits, requirement.acks]
+            self.variants[requirement.variant].waits.append(requirement.acks)
 
     def acknowledge(
         self, requirement: Requirement, by: Acknowledgement, copies: Copies, needed: int
@@ -135,7 +134,9 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
         """Notes what completed it under a requirement, and which replicas had it then."""
         if by.at_us > self.until_us:
             return  # too late to be followed
-        under, self.done_us = self.variants[requirement.variant], max(self.done_us, by.at_us)
+        under = self.variants[requirement.variant]
+        if by.at_us > self.done_us:
+            self.done_us = by.at_us
         under.waits.remove(requirement.acks)
         if requirement.acks is Acks.ALL:
             under.acks_all, under.missing = by, copies.missing

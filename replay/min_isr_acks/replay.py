@@ -230,8 +230,9 @@ class MinIsrAcks:
             if carried_us is not None and led.marked_us != NEVER:
                 self._carried(led, before, offset, carried_us)
             model.fetch(follower, offset, at_us, epoch, session)
-            is_parked = state.consumers.is_parked(rows.partition[row], begin_us)
-            self._acknowledge(led, by, last_us if is_parked else None)
+            if model.is_waited_for():
+                is_parked = state.consumers.is_parked(rows.partition[row], begin_us)
+                self._acknowledge(led, by, last_us if is_parked else None)
         state.fetched[session] = at_us, event.built_us
 
     def _carried(self, led: LedPartition, before: Replica | None, offset: int, at_us: int) -> None:
@@ -263,12 +264,13 @@ class MinIsrAcks:
         model: Partition,
     ) -> None:
         copies: dict[int, Copies] = {}
+        batches, effective_min_isr = self._state.batches, model.effective_min_isr
         for number, requirement in acknowledged:
-            batch = self._state.batches[number]
+            batch = batches[number]
             if number not in copies:
                 copies[number] = batch.copies(model)
-            needed = model.effective_min_isr(requirement) or 0
-            batch.acknowledge(requirement, by, copies[number], needed)
+            needed = None if requirement.acks is Acks.ALL else effective_min_isr(requirement)
+            batch.acknowledge(requirement, by, copies[number], needed or 0)
 
     def _expire(self, at_us: int) -> None:
         """Times PRODUCEs out; what they wait for is followed on, for what is exposed until when."""
@@ -304,7 +306,7 @@ class MinIsrAcks:
         is_appended = base_offset is not None and base_offset >= 0
         if is_appended and not known.leads:
             known.lead_by_append(at_us)
-        of_all = (r for r in model.requirements if r.acks is Acks.ALL)
+        of_all = [r for r in model.requirements if r.acks is Acks.ALL]
         variants = [UnderVariant(model.effective_min_isr(r)) for r in of_all]
         isr, in_force = model.isr, variants[0].min_isr
         is_known = isr is not None and in_force is not None
@@ -349,12 +351,13 @@ class MinIsrAcks:
         heappush(state.deadlines, (deadline_us, number))
         if isr is not None:
             waits, met = model.append(number, base_offset, len(isr))
-            at_once = Acknowledgement.at(at_us)
             batch.wait_for(waits + met)
-            self._complete([(number, requirement) for requirement in met], at_once, model)
-            followers = model.followers.values()
-            if not model.maximal_isr or any(f.log_end_offset > base_offset for f in followers):
-                self._acknowledge(led, at_once)
+            if met:
+                at_once = Acknowledgement.at(at_us)
+                self._complete([(number, requirement) for requirement in met], at_once, model)
+            log_ends = [follower.log_end_offset for follower in model.followers.values()]
+            if not model.maximal_isr or max(log_ends, default=-1) > base_offset:
+                self._acknowledge(led, Acknowledgement.at(at_us))
         if known.leads is False:
             # It has not applied yet that it does not lead any more.
             model.forget({number})

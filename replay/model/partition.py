@@ -112,13 +112,15 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         self, broker_id: int, offset: int, at_us: int, epoch: int | None = None, session: int = -1
     ) -> None:
         """Notes that a follower has all below an offset (``updateFollowerFetchState``)."""
-        before = self.followers.get(broker_id)
-        if before is None and broker_id not in self.maximal_isr:
-            self.outside.append(broker_id)
-        caught_up_us = before.caught_up_us if before else 0
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            follower = self.followers[broker_id] = Replica(offset, at_us, 0, epoch, session)
+            if broker_id not in self.maximal_isr:
+                self.outside.append(broker_id)
+        follower.log_end_offset, follower.fetched_us = offset, at_us
+        follower.epoch, follower.session = epoch, session
         if offset >= self.log_end_offset:
-            caught_up_us = at_us
-        self.followers[broker_id] = Replica(offset, at_us, caught_up_us, epoch, session)
+            follower.caught_up_us = at_us
 
     def append(
         self, number: int, base_offset: int, isr_size: int
@@ -128,19 +130,20 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         What is too few in-sync replicas for acks=all is appended all the same with acks=1, and then
         waits for the high watermark under the min.insync.replicas in force.
         """
-        self.log_end_offset = max(self.log_end_offset, base_offset + 1)
-        in_force = self.effective_min_isr(self.requirements[0])
+        if base_offset >= self.log_end_offset:
+            self.log_end_offset = base_offset + 1
+        in_force, entry = self.effective_min_isr(self.requirements[0]), (base_offset, number)
         waits: list[Requirement] = []
         met: list[Requirement] = []
         for requirement in self.requirements:
-            min_isr = self.effective_min_isr(requirement)
+            min_isr, is_all = self.effective_min_isr(requirement), requirement.acks is Acks.ALL
             if min_isr is None:
                 continue
-            is_taken, is_all = has_enough_in_sync(isr_size, min_isr), requirement.acks is Acks.ALL
+            is_taken = min_isr <= isr_size  # has_enough_in_sync
             if is_taken and min_isr <= 1 and not is_all:
                 met.append(requirement)
             elif is_taken or (is_all and min_isr == in_force):
-                heappush(requirement.waiting, (base_offset, number))
+                heappush(requirement.waiting, entry)
                 waits.append(requirement)
         return waits, met
 
@@ -156,10 +159,10 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         high_watermark, log_ends = None, None
         size, acknowledged = len(self.isr), []
         for requirement in self.requirements:
-            if not requirement.waiting:
+            if not (waiting := requirement.waiting):
                 continue
             min_isr = self.effective_min_isr(requirement)
-            if min_isr is None or not has_enough_in_sync(size, min_isr):
+            if min_isr is None or min_isr > size:  # has_enough_in_sync
                 continue
             offset = self.log_end_offset
             if requirement.acks is Acks.ALL:
@@ -168,13 +171,14 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
                 offset = high_watermark
             elif min_isr > 1:
                 if log_ends is None:
-                    log_ends = sorted(self._log_ends(self.in_sync), reverse=True)
+                    log_ends = sorted(self._log_ends(self.in_sync))
                 # The fastest of the followers: the leader counts as one and has everything.
-                offset = log_ends[min_isr - 2]
+                offset = log_ends[1 - min_isr]
             if offset > requirement.offset:
                 requirement.offset = offset
-            waiting = requirement.waiting
-            while waiting and waiting[0][0] < requirement.offset:
+            else:
+                offset = requirement.offset
+            while waiting and waiting[0][0] < offset:
                 acknowledged.append((heappop(waiting)[1], requirement))
         return acknowledged
 
@@ -194,8 +198,12 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         return min(log_ends, default=self.log_end_offset)
 
     def _log_ends(self, isr: Isr) -> list[int]:
-        followers = map(self.followers.get, isr)
-        return [follower.log_end_offset if follower else -1 for follower in followers]
+        found = [self.followers.get(broker_id) for broker_id in isr]
+        return [-1 if follower is None else follower.log_end_offset for follower in found]
+
+    def is_waited_for(self) -> bool:
+        """Tells whether a batch waits, so that a FETCH may complete one."""
+        return any(requirement.waiting for requirement in self.requirements)
 
     def copies(self, offset: int, isr: Isr) -> Copies:
         """Counts the replicas that have a batch, and names who of an ISR does not."""
@@ -248,9 +256,9 @@ def delayed_produce(enough_us: int | None, lost_us: int | None, deadline_us: int
     ``DelayedProduce.tryComplete`` and ``onExpiration``. Never NOT_ENOUGH_REPLICAS_AFTER_APPEND:
     while the ISR is too small, the high watermark does not move, so that a producer times out.
     """
-    end = Completion(deadline_us, Errors.REQUEST_TIMED_OUT)
+    at_us, error = deadline_us, Errors.REQUEST_TIMED_OUT
     if lost_us is not None and lost_us < deadline_us:
-        end = Completion(lost_us, Errors.NOT_LEADER_OR_FOLLOWER)
-    if enough_us is not None and enough_us <= end.at_us:
-        return Completion(enough_us, Errors.NONE)
-    return end
+        at_us, error = lost_us, Errors.NOT_LEADER_OR_FOLLOWER
+    if enough_us is not None and enough_us <= at_us:
+        at_us, error = enough_us, Errors.NONE
+    return Completion(at_us, error)
