@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ..model.partition import Acks
 from ..outcomes import Variant, Verdict
 from ..records import (
@@ -150,7 +152,7 @@ class Produced(NamedTuple):
         batches: Sequence[Batch],
         evidence: Evidence,
     ) -> "Produced":
-        responses = [list(_responses(request, batch, evidence)) for batch in batches]
+        responses = [_responses(request, batch, evidence) for batch in batches]
         return cls(request, led, batches, responses)
 
     def slowest(self, variant: int) -> tuple[Latency, Latency]:
@@ -164,18 +166,22 @@ class Produced(NamedTuple):
         return reduce(Latency.or_slower, all_latencies), reduce(Latency.or_slower, early_latencies)
 
 
-def _responses(request: Request, batch: Batch, evidence: Evidence) -> Iterator[Responses]:
+def _responses(request: Request, batch: Batch, evidence: Evidence) -> list[Responses]:
     # Most variants have a response in common: what acknowledged it is one object then.
     known: dict[tuple[int, Refusal | None], Response] = {}
+    responses: list[Responses] = []
     for under in batch.variants:
-        refused = refusal(batch, under.min_isr)
-        both = []
+        if responses and under == responses[0].under:
+            responses.append(responses[0])  # the config in force is one of those swept
+            continue
+        refused, both = refusal(batch, under.min_isr), []
         for by in (under.acks_all, under.acks_min_isr):
             key = id(by), refused
             if key not in known:
                 known[key] = evidence.respond(request, batch, by, refused)
             both.append(known[key])
-        yield Responses(under, *both)
+        responses.append(Responses(under, *both))
+    return responses
 
 
 def ack_outcomes(
@@ -208,10 +214,12 @@ def ack_outcomes(
             partition_recorded_latency_ms=recorded_ms if len(produced.led) == 1 else None,
             request_recorded_latency_ms=recorded_ms,
         )
-        outcomes = []
-        for variant, (under, full, early), (of_all, of_early) in zip(
-            variants, responses, slowest, strict=True
-        ):
+        outcomes: list[ProduceAckOutcome] = []
+        for variant, of_batch, of_request in zip(variants, responses, slowest, strict=True):
+            if outcomes and of_batch is responses[0] and of_request == slowest[0]:
+                outcomes.append(replace(outcomes[0], variant=variant))
+                continue
+            (under, full, early), (of_all, of_early) = of_batch, of_request
             reason = full.reason or early.reason if waits else ACKS_0
             outcome = ProduceAckOutcome(
                 variant=variant,

@@ -75,13 +75,14 @@ class Evidence(NamedTuple):
     ) -> Response:
         """Returns the first of: refused, enough replicas have it, leader lost, timed out."""
         appended_us = batch.appended_us
-        enough_us = None if by is None else max(by.at_us, appended_us)
-        passed_us, follower_id, fetch_id = None, None, None
+        enough_us = responded_us = passed_us = follower_id = fetch_id = None
+        if by is not None:
+            enough_us = max(by.at_us, appended_us)
+            responded_us = max(by.responded_us, appended_us)
         earliest_us = latest_us = at_us = appended_us
         if refused is not None:
             error, reason = refused
         else:
-            responded_us = None if by is None else max(by.responded_us, appended_us)
             lost_us = None if batch.loss is None else max(batch.lost_us, appended_us)
             at_us, error = delayed_produce(responded_us, lost_us, batch.deadline_us)
             reason = self._unknown(batch, at_us, error)
@@ -107,6 +108,8 @@ class Evidence(NamedTuple):
 
     def _unknown(self, batch: Batch, at_us: int, error: Errors) -> str | None:
         """Returns why it is not known what came first; None: it is."""
+        if error is Errors.NONE and not self.ambiguous and not self.gaps:
+            return None
         if error is Errors.NOT_LEADER_OR_FOLLOWER:
             if batch.loss is Loss.UNCERTAIN:
                 return LOG_GAP
@@ -129,8 +132,10 @@ class Evidence(NamedTuple):
 
     def visible_us(self, batch: Batch, enough_us: int | None) -> int | None:
         """Returns when the high watermark passed a batch; None where the log may lack that."""
-        if enough_us is None or self.is_hidden(batch.appended_us, enough_us):
+        if enough_us is None or (self.gaps and self.is_hidden(batch.appended_us, enough_us)):
             return None
+        if batch.loss is None:
+            return enough_us
         rests_on_loss = batch.loss in (Loss.UNCERTAIN, Loss.CONTRADICTED)
         return None if rests_on_loss and enough_us > batch.lost_us else enough_us
 
