@@ -28,6 +28,7 @@ from .long_recording import MB, append, write_hours, write_recording
 from .processes import CORES, Run, empty_loop_s, run
 
 ONCE_MB = 21
+_INTERVALS = "lowest_acked_offset.broker_heartbeat_interval_ms"
 #: Logs by name: size, load, and into how many files they are rotated. In turns, each size with both
 #: engines, so that what is skipped is what takes longest; then what is unlike three busy brokers.
 LOGS: dict[str, tuple[int, Load, int]] = {
@@ -37,16 +38,26 @@ LOGS: dict[str, tuple[int, Load, int]] = {
     "500 brokers": (5 * ONCE_MB, Load(brokers=500, partitions=1, producers=0), 0),
     "20,000 files": (4 * ONCE_MB, Load(), 25_000),
 }
+#: Rules run beside each other where there are processes; in one it shows what each takes.
+ENGINES = {
+    "local": ["local"],
+    "one process": ["local", "--set", "local.processes=1"],
+    "spark": ["spark"],
+}
 RUNS = [
     *((name, engine) for engine in ("local", "spark") for name in ("1x", "4x", "16x")),
+    *((name, "one process") for name in ("4x", "16x")),
+    *((f"500 brokers{swept}", "one process") for swept in ("", " without sweeps", " with one")),
     *((name, "local") for name in [*LOGS][4:]),
-    ("500 brokers without sweeps", "local"),
     ("64x", "spark"),
 ]
-_NO_SWEEPS = [
-    *("--set", "hwm_parking.max_wait_ms=[]"),
-    *("--set", "lowest_acked_offset.broker_heartbeat_interval_ms=[]"),
-]
+#: Values of sweeps by what a run's name ends with.
+_SWEPT = {
+    " without sweeps": ("hwm_parking.max_wait_ms=[]", f"{_INTERVALS}=[]"),
+    " with one": ("hwm_parking.max_wait_ms=[250]", f"{_INTERVALS}=[500]"),
+}
+#: Those without which the pages say little.
+_FIRST = 11
 #: A quiet cluster, so that 4 MB are a minute of its clock: an hour is a step of one minute.
 HOURS, WEEK, HOUR_MB, HOURLY = 24, 168, 4, Load(produce_ms=1500)
 #: What a run is expected to take, on two quiet cores.
@@ -103,24 +114,27 @@ class Benchmark:
 
     def measure(self) -> None:
         """Measures everything, what the pages need most first."""
-        for name, engine in RUNS[:6]:
+        for name, engine in RUNS[:_FIRST]:
             self.run(name, engine)
         self.beside()
         self.day()
-        for name, engine in RUNS[6:]:
+        for name, engine in RUNS[_FIRST:]:
             self.run(name, engine)
         self.week()
 
     def run(self, name: str, engine: str) -> None:
-        log, _, is_without = name.partition(" without")
+        swept = next((ending for ending in _SWEPT if name.endswith(ending)), "")
+        log = name.removesuffix(swept)
         mb = LOGS[log][0]
         if not self.is_wanted(f"{engine} {name}", _START_S + mb * _S_PER_MB):
             return
         recording, size = self.log(log)
         with TemporaryDirectory(dir=self.logs) as folder:
             warehouse = Path(folder) / "warehouse"
-            options = [str(recording), "--warehouse", str(warehouse), "--engine", engine]
-            options += _NO_SWEEPS if is_without else []
+            options = [str(recording), "--warehouse", str(warehouse), "--engine"]
+            options += ENGINES[engine]
+            for setting in _SWEPT.get(swept, ()):
+                options += ["--set", setting]
             figures = self.job(f"{engine} {name}", "run", options)
             kept = sum(file.stat().st_size for file in warehouse.rglob("*.parquet"))
         figures |= {"name": name, "engine": engine, "warehouse_mb": kept / MB}
@@ -212,9 +226,12 @@ def stages(done: Run) -> dict[str, float]:
     at_s -= seconds.pop("in all")
     cpu = {"rest": done.cpu_until(at_s)}
     rules = [(m[0].rstrip(": "), at) for at, text in done.printed if (m := _RULE.match(text))]
+    is_beside = any(text.startswith("processes: ") and text[11] != "1" for _, text in done.printed)
     for name, length_s in seconds.items():
-        # What the phase does before its first rule counts as that rule's.
-        parts = [(rules[0][0], at_s), *rules[1:]] if name == "replay" and rules else [(name, at_s)]
+        parts = [(name, at_s)]
+        if name == "replay" and rules and not is_beside:
+            # What the phase does before its first rule counts as that rule's.
+            parts = [(rules[0][0], at_s), *rules[1:]]
         ends = [*(at for _, at in parts[1:]), at_s + length_s]
         for (part, begin_s), end_s in zip(parts, ends, strict=True):
             cpu[part] = done.cpu_until(end_s) - done.cpu_until(begin_s)
