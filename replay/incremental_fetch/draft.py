@@ -14,7 +14,7 @@ from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
 from ..model.cached_partitions import EPOCHS, RECORDS
 from ..outcomes import Verdict
 from .outcomes import Sent
-from .partitions import Partitions, ends_of_runs
+from .partitions import Partitions
 from .recorded import RecordedFetch
 from .released import Fetch, Incremental
 from .sizes import utf8
@@ -96,6 +96,5 @@ class Draft:
 
     def _with_topics(self, size: int, topics: Ints, row: RecordedFetch) -> int | None:
         """Topics too; None: the name of one is not known."""
-        runs = topics.take(ends_of_runs(topics))
-        names = self._numbering.name_bytes(runs, row.uses_topic_ids)
-        return None if names is None else size + len(runs) * self._topic_bytes + names
+        runs, names = self._numbering.named(topics, row.uses_topic_ids)
+        return None if names is None else size + runs * self._topic_bytes + names

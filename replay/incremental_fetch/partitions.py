@@ -17,6 +17,8 @@ from ..kafka.messages.fetch_pieces import TopicTotals
 _NOT_KNOWN = -1
 #: The length of a run of this many partitions takes more than a byte.
 LONG_RUN = 127
+#: How many lists have their totals remembered.
+_REMEMBERED = 10_000
 
 
 class Partitions:
@@ -38,6 +40,10 @@ class Partitions:
         #: By topic: bytes of the name of its id in UTF-8, or ``_NOT_KNOWN``; None: topics
         #: or names came since they were counted.
         self._name_bytes: Ints | None = None
+        #: Totals of short lists, by their topics: sessions list the same few again and again.
+        self._totals: dict[bytes, TopicTotals] = {}
+        #: The same of names: number of runs, and bytes.
+        self._named: dict[tuple[bytes, bool], tuple[int, int | None]] = {}
 
     def name_of(self, topic: int, by_id: bool) -> str | None:
         """Returns what a topic goes by, or the name of its id; None: not known."""
@@ -54,14 +60,22 @@ class Partitions:
         self.names.update(names)
         self._name_bytes = None
 
-    def name_bytes(self, topics: Ints, by_id: bool) -> int | None:
-        """Counts the bytes of the names of topics; None: a name is not known."""
+    def named(self, topics: Ints, by_id: bool) -> tuple[int, int | None]:
+        """Counts runs of topics, and the bytes of their names; None: a name is not known."""
+        key = topics.tobytes(), by_id
         if self._name_bytes is None:
             names = [self.name_of(topic, by_id=True) for topic in range(len(self.topics))]
             utf8_bytes = [_NOT_KNOWN if name is None else len(name.encode()) for name in names]
             self._name_bytes = np.array(utf8_bytes, np.int64)
-        sizes = (self._name_bytes if by_id else self.topic_bytes[:, 0]).take(topics).tolist()
-        return None if _NOT_KNOWN in sizes else sum(sizes)
+            self._named = {}
+        named = self._named.get(key)
+        if named is None:
+            runs = topics.take(ends_of_runs(topics))
+            sizes = (self._name_bytes if by_id else self.topic_bytes[:, 0]).take(runs).tolist()
+            named = len(runs), None if _NOT_KNOWN in sizes else sum(sizes)
+            if len(topics) < LONG_RUN and len(self._named) < _REMEMBERED:
+                self._named[key] = named
+        return named
 
     def topic_numbers(self, keys: pa.Array) -> Ints:
         """Returns the number of each topic of an Arrow array of strings."""
@@ -85,6 +99,17 @@ class Partitions:
 
     def totals(self, topics: Ints) -> TopicTotals:
         """Counts what the topics of a list of partitions take, from each one's topic in order."""
+        if len(topics) >= LONG_RUN:
+            return self._count(topics)
+        key = topics.tobytes()
+        totals = self._totals.get(key)
+        if totals is None:
+            totals = self._count(topics)
+            if len(self._totals) < _REMEMBERED:
+                self._totals[key] = totals
+        return totals
+
+    def _count(self, topics: Ints) -> TopicTotals:
         ends = ends_of_runs(topics)
         sizes = self.topic_bytes.take(topics.take(ends), axis=0)
         utf8_bytes, varint_bytes = np.add.reduce(sizes).tolist()
