@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ..kafka.messages.encoding import Ints
 from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
-from ..model.cached_partitions import EPOCHS, RECORDS
+from ..model.cached_partitions import EPOCHS, FETCH_OFFSET
 from ..outcomes import Verdict
 from .outcomes import Sent
 from .partitions import Partitions
@@ -54,13 +54,17 @@ class Draft:
         # "It describes only the partitions that have been updated since the last request was sent"
         # ("Proposed Changes"), in fetch_offset, start_offset or max_bytes: it has no epochs.
         listed = incremental.requested
-        is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])
+        is_updated = changes.differs[FETCH_OFFSET]
+        if np.count_nonzero(is_updated) < len(listed):
+            is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])
         if np.count_nonzero(is_updated) < len(listed):
             listed = session.client.sort(changes.updated.where(is_updated)).at
         # "Omits repeating metadata about partitions that haven't changed": so neither an error that
         # stays nor a preferred read replica, which the draft's response does not have.
-        which = fetch.response.brings[RECORDS] | fetch.response.is_changed
-        returned = session.response(fetch.response, which).at
+        which = fetch.returned.has_records[fetch.response.entries.at] | fetch.response.is_changed
+        returned = incremental.returned.at
+        if session.is_older or which.tobytes() != fetch.is_returned.tobytes():
+            returned = session.response(fetch.response, which).at
         request_bytes, response_bytes = (
             self._with_topics(size, topics, row)
             for size, topics in (

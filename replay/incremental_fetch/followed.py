@@ -44,13 +44,15 @@ class FollowedPartitions(CachedPartitions):
     def take_over(self, requested: lists.Requested, listed: slice) -> None:
         """Takes what a session had before the log began, in an order that is not known."""
         self.has_tags |= requested.has_tags
-        self.order = self.add(requested, np.arange(listed.start, listed.stop)).slots
+        self.order = self.add(requested, requested.positions[listed]).slots
         self.is_fresh, self.unplaced, self._totals = np.zeros(self.end, np.bool_), self.end, None
 
     def change(self, changes: RequestChanges) -> None:
         """Takes the changes of an incremental FETCH, whose client has the response before."""
         if len(self.moves):
-            self._move(self.moves, self.moves)
+            # What is at the end already stays there.
+            if self.order[-len(self.moves) :].tobytes() != self.moves.tobytes():
+                self._move(self.moves, self.moves)
             self.moves = NO_SLOTS
         if not changes.keeps_the_set:
             self.is_fresh = np.append(self.is_fresh, np.ones(self.end - len(self.is_fresh), bool))
@@ -72,7 +74,8 @@ class FollowedPartitions(CachedPartitions):
         stays = np.ones(self.end, np.bool_)
         stays[removed] = False
         kept = stays[self.order]
-        self.unplaced = int(np.count_nonzero(kept[: self.unplaced]))
+        if self.unplaced:
+            self.unplaced = int(np.count_nonzero(kept[: self.unplaced]))
         self.order, self._totals = Slots(np.concatenate([self.order[kept], added])), None
 
     @property

@@ -19,14 +19,7 @@ from ..kafka.messages.fetch_pieces import (
     HIGH_WATERMARK_TAG_BYTES,
     TopicTotals,
 )
-from ..model.cached_partitions import (
-    ABSENT,
-    DIVERGING_EPOCH,
-    FAILURE,
-    NOT_CACHED,
-    PREFERRED_READ_REPLICA,
-    RECORDS,
-)
+from ..model.cached_partitions import ABSENT, NOT_CACHED
 from .partitions import Partitions
 
 _NO_HIGH_WATERMARK = 2**63 - 1
@@ -45,6 +38,7 @@ class Listed:
         starts = self._nested.offsets.tolist()
         #: Where the elements of each row are.
         self.rows = list(map(slice, starts[:-1], starts[1:]))
+        self.positions: Ints = np.arange(starts[-1])
         #: How many partitions each row lists; None: it has no list.
         self.lengths: list[int | None] = array.value_lengths().to_pylist()
         self._number(numbering)
@@ -131,11 +125,9 @@ class Returned(Listed):
         aborted = np.maximum(self._ints("aborted_transactions"), 0)
         self.not_read: Bools = failed & self._flat.present("aborted_transactions")
         diverging = self._flat.present("diverging_epoch")
-        self.brings: Bools = np.zeros((4, len(errors)), np.bool_)
-        self.brings[RECORDS], self.brings[FAILURE] = record_bytes > 0, failed
-        self.brings[PREFERRED_READ_REPLICA] = self._ints("preferred_read_replica") >= 0
-        self.brings[DIVERGING_EPOCH] = diverging
-        self.has_records: Bools = self.brings[RECORDS]
+        self.has_records: Bools = record_bytes > 0
+        self.brings: Bools = self.has_records | failed | diverging
+        self.brings |= self._ints("preferred_read_replica") >= 0
         self.record_bytes = self._sums(record_bytes)
         self.errors = self._sums(failed)
         self.classic_bytes: Ints = record_bytes + 16 * aborted

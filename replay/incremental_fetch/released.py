@@ -64,6 +64,8 @@ class Fetch:
             followed.change(changes)
         errors = self.returned.errors[row.number]
         self.response = followed.respond(self.returned, self.returned.rows[row.number], errors > 0)
+        #: Of those in the response: an incremental one lists it.
+        self.is_returned = is_returned(self.response)
         #: Partitions, by number, that the broker did not look at.
         self.not_read = NOTHING
         if self.response.not_read is not None:
@@ -88,8 +90,9 @@ class Fetch:
 
     def is_as_recorded(self, listed: Listed, at: Ints) -> bool:
         """Tells whether positions are all of the recorded list, in its order."""
-        n, row = len(at), listed.rows[self.row.number]
-        return n == row.stop - row.start and (n < 2 or not np.count_nonzero(at[1:] < at[:-1]))
+        row = listed.rows[self.row.number]
+        is_whole = len(at) == row.stop - row.start
+        return is_whole and (len(at) < 2 or at.tobytes() == listed.positions[row].tobytes())
 
 
 class Incremental(NamedTuple):
@@ -146,13 +149,13 @@ def incremental_fetch(fetch: Fetch, session: Session) -> Incremental:
     entries, forgotten = session.request(fetch.changes, followed)
     requested = entries.at
     if session.is_older:
-        requested, forgotten = np.arange(fetch.listed.start, fetch.listed.stop), fetch.forgotten
+        requested, forgotten = fetch.requested.positions[fetch.listed], fetch.forgotten
         returned = fetch.response.entries
     else:
-        returned = session.response(fetch.response, is_returned(fetch.response))
+        returned = session.response(fetch.response, fetch.is_returned)
     if session.uses_topic_ids != row.uses_topic_ids:
         # To the client each partition is the one it was, with another topic id.
-        requested, forgotten = np.arange(fetch.listed.start, fetch.listed.stop), forgotten[:0]
+        requested, forgotten = fetch.requested.positions[fetch.listed], forgotten[:0]
     sent = Sent(
         api_version=fetch.version,
         session_id=session.recorded_id,

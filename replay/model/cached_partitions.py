@@ -19,8 +19,6 @@ FETCH_OFFSET, FETCHER_LOG_START, MAX_BYTES, EPOCHS = range(4)
 COMPARED = 4
 #: Rows of a returned partition. The last is what a broker remembers of the high watermark.
 ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
-#: Rows of what a returned partition may bring, whatever was returned before.
-RECORDS, FAILURE, PREFERRED_READ_REPLICA, DIVERGING_EPOCH = range(4)
 
 #: What a ``CachedPartition`` has before its first response, and of a high watermark after an error.
 NOT_CACHED = -1
@@ -36,14 +34,19 @@ NO_SLOTS = Slots(NOTHING)
 
 
 class Requested(Protocol):
-    """Lists of requests: the number of the partition at each position, and its rows."""
+    """Lists of requests: positions, the number of the partition at each, and its rows."""
 
+    positions: Ints
     partitions: Ints
     values: Ints
 
 
 class Returned(Requested, Protocol):
-    """Lists of responses. ``not_read``: the partition's log was not looked at."""
+    """Lists of responses. ``not_read``: the partition's log was not looked at.
+
+    ``brings``: it has records, an error, a preferred read replica (KIP-392) or a diverging epoch
+    (KIP-595).
+    """
 
     brings: Bools
     not_read: Bools
@@ -75,7 +78,7 @@ NO_ENTRIES = Entries(NOTHING, NO_SLOTS)
 
 
 class Response(NamedTuple):
-    """What a response has of a client's partitions: rows before, rows now, and what it brings.
+    """What a response has of a client's partitions: rows before, rows now, and if it brings more.
 
     ``is_changed``: in the first four rows. ``not_read`` is None where all were read.
     """
@@ -89,8 +92,8 @@ class Response(NamedTuple):
 
 
 _NO_ROWS: Ints = np.zeros((5, 0), np.int64)
-_NO_FLAGS: Bools = np.zeros((4, 0), np.bool_)
-_NO_RESPONSE = Response(NO_ENTRIES, _NO_ROWS, _NO_ROWS, _NO_FLAGS, _NO_FLAGS[0], None)
+_NO_FLAGS: Bools = np.zeros(0, np.bool_)
+_NO_RESPONSE = Response(NO_ENTRIES, _NO_ROWS, _NO_ROWS, _NO_FLAGS, _NO_FLAGS, None)
 
 
 class CachedPartitions:
@@ -145,11 +148,22 @@ class CachedPartitions:
     def update(self, requested: Requested, entries: Entries) -> tuple[Entries, Bools]:
         """Takes what is requested; returns what is other than before, and in which rows."""
         before = self.requested[:COMPARED].take(entries.slots, axis=1)
-        differs = before != _columns(requested.values[:COMPARED], entries.at)
+        now = _columns(requested.values, entries.at)
+        differs = before != now[:COMPARED]
         which = np.logical_or.reduce(differs).nonzero()[0]
-        updated = entries.where(which)
-        self.requested[:, updated.slots] = requested.values[:, updated.at]
-        return updated, differs[:, which]
+        if len(which) < len(entries.at):
+            entries, now, differs = entries.where(which), now.take(which, 1), differs[:, which]
+        self.requested[:, entries.slots] = now
+        return entries, differs
+
+    def held(self, lists: Requested, listed: slice) -> tuple[Entries, Ints]:
+        """Finds entries of a list among these partitions, and positions of those that are not."""
+        slots = self.slots_of(lists.partitions[listed])
+        entries = Entries(lists.positions[listed], slots)
+        if np.count_nonzero(~slots) == len(slots):  # ~NO_SLOT is 0
+            return entries, NOTHING
+        is_held = slots != NO_SLOT
+        return entries.where(is_held), entries.at[~is_held]
 
     def remove(self, slots: Slots) -> None:
         self._slot_of[self.numbers_of(slots)] = NO_SLOT
@@ -159,20 +173,20 @@ class CachedPartitions:
         """Compares a response with those before, and remembers what it has of these partitions."""
         if listed.start == listed.stop:
             return _NO_RESPONSE
-        slots = self.slots_of(returned.partitions[listed])
-        entries, is_cached = Entries(np.arange(listed.start, listed.stop), slots), slots != NO_SLOT
-        if np.count_nonzero(is_cached) < len(is_cached):
-            entries = entries.where(is_cached)
+        entries, _ = self.held(returned, listed)
         at, slots = entries
-        before, now = self.returned.take(slots, axis=1), _columns(returned.values, at)
+        before, now = self.returned.take(slots, 1), _columns(returned.values, at)
         differs = before[:CACHED_HIGH_WATERMARK] != now[:CACHED_HIGH_WATERMARK]
         is_changed = np.logical_or.reduce(differs)
         changed = is_changed.nonzero()[0]
-        self.returned[:, slots[changed]] = now[:, changed]
+        if len(changed) == len(slots):
+            self.returned[:, slots] = now
+        elif len(changed):
+            self.returned[:, slots[changed]] = now.take(changed, 1)
         not_read = returned.not_read[at] if has_errors else None
         if not_read is not None and not not_read.any():
             not_read = None
-        return Response(entries, before, now, _columns(returned.brings, at), is_changed, not_read)
+        return Response(entries, before, now, returned.brings[at], is_changed, not_read)
 
     def renumber(self) -> Slots:
         """Gives up the slots of partitions that have gone; returns the old slot of each new one."""
@@ -222,7 +236,9 @@ class PartitionOrder(msgspec.Struct, array_like=True):
         self.ranks = self.ranks[kept]
 
     def _set(self, slots: Slots, ranks: Ints) -> None:
-        end, room = int(slots.max(initial=-1)) + 1, len(self.ranks)
-        if end > room:
+        try:
+            self.ranks[slots] = ranks
+        except IndexError:  # rare, and all that has to be asked
+            end, room = int(slots.max()) + 1, len(self.ranks)
             self.ranks = np.pad(self.ranks, (0, max(end, 2 * room) - room))
-        self.ranks[slots] = ranks
+            self.ranks[slots] = ranks

@@ -83,20 +83,14 @@ def update(
     """
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
-    entries = Entries(
-        np.arange(listed.start, listed.stop), cached.slots_of(requested.partitions[listed])
-    )
-    new, removed = NOTHING, NO_SLOTS
+    # What is new was not in the session before.
+    (entries, new), removed = cached.held(requested, listed), NO_SLOTS
     # The client wants to remove it.
     if forgotten is not None and len(forgotten):
         removed = cached.slots_of(np.array(list(dict.fromkeys(forgotten.tolist()))))
         removed = Slots(removed[removed != NO_SLOT])
         # FetchSession.update: first what is listed, then what is forgotten.
         entries = entries.where(~np.isin(entries.slots, removed))
-    # It was not in the session before.
-    is_kept = entries.slots != NO_SLOT
-    if np.count_nonzero(is_kept) < len(is_kept):
-        entries, new = entries.where(is_kept), entries.at[~is_kept]
     if forgotten is None and len(entries.at) < cached.size:
         slots = cached.slots()
         removed = Slots(slots[~np.isin(slots, entries.slots)])
@@ -133,12 +127,11 @@ def is_returned(response: Response) -> Bools:
     these elements change, or if there is new data available for a partition, the partition will be
     included."
     """
-    # New data; since then also an error, a preferred read replica (KIP-392) or a diverging epoch
-    # (KIP-595).
-    listed: Bools = np.logical_or.reduce(response.brings)
     # "The broker wants to notify the client about a change in the partition's highWatermark or
     # broker logStartOffset"; after an error any is one. The last stable offset is none.
-    listed |= response.before[CACHED_HIGH_WATERMARK] != response.now[HIGH_WATERMARK]
+    listed = response.before[CACHED_HIGH_WATERMARK] != response.now[HIGH_WATERMARK]
+    # New data; since then also an error, a preferred read replica or a diverging epoch.
+    listed |= response.brings
     listed |= response.before[LOG_START_OFFSET] != response.now[LOG_START_OFFSET]
     return listed
 
