@@ -65,13 +65,10 @@ class Draft:
         returned = incremental.returned.at
         if session.is_older or which.tobytes() != fetch.is_returned.tobytes():
             returned = session.response(fetch.response, which).at
-        request_bytes, response_bytes = (
-            self._with_topics(size, topics, row)
-            for size, topics in (
-                (self._request_bytes(fetch, listed), fetch.requested.topics[listed]),
-                (self._response_bytes(fetch, returned), fetch.returned.topics[returned]),
-            )
-        )
+        size, topics = self._request_bytes(fetch, listed), fetch.requested.topics[listed]
+        request_bytes = self._with_topics(size, topics, row)
+        size, topics = self._response_bytes(fetch, returned), fetch.returned.topics[returned]
+        response_bytes = self._with_topics(size, topics, row)
         is_counted = request_bytes is not None and response_bytes is not None
         return Sent(
             verdict=Verdict.REPLAYED if is_counted else Verdict.UNKNOWN,

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
+from ..kafka.messages.encoding import Ints
 from ..outcomes import RECORDED, WHAT_IF, Variant, Verdict
 from ..records import (
     At,
@@ -126,12 +129,12 @@ _OF_INPUT = {name: name for name in ("request_id", "client_id", "replica_id")}
 _OF_INPUT |= {f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built")}
 _OF_FETCH = ("session_key", "client_kind", "equals_recorded")
 _OF_SENT = Sent.__struct_fields__
-_PLACES = pa.schema([(name, pa.int64()) for name in ("fetch", "sent", "variant", "attempt")])
+_NO_ROWS: Ints = np.zeros((3, 0), np.int64)
 #: Places of variants; those of caches follow.
 _RECORDED, _FULL, _DRAFT, _FIRST_CACHE = range(4)
 
 
-class Replayed(NamedTuple):
+class Replayed(Struct, gc=False):
     """A FETCH as recorded and under every protocol.
 
     ``incremental``: for each cache what is sent in each attempt, two where the first is refused.
@@ -160,30 +163,34 @@ class OutcomeRows:
         self._fetches: list[int] = []
         self._of_fetch: list[tuple[str, ClientKind, bool | None]] = []
         self._sent: list[Sent] = []
-        #: Of each row the places of its FETCH, what is sent and its variant; and its attempt.
-        self._rows: list[tuple[int, int, int, int]] = []
+        #: Of each FETCH: the place of the first that is sent, and what ``_rows_of`` takes.
+        self._firsts: list[int] = []
+        self._runs: list[tuple[tuple[int, int], ...]] = []
 
     def add(
         self, row: RecordedFetch, session_key: str, kind: ClientKind, replayed: Replayed
     ) -> None:
         """Adds a FETCH of the batch."""
-        fetch, first = len(self._fetches), len(self._sent)
+        self._firsts.append(len(self._sent))
         self._fetches.append(row.number)
         self._of_fetch.append((session_key, kind, replayed.equals_recorded))
         self._sent += (replayed.recorded, replayed.full, replayed.draft)
-        self._rows += [(fetch, first + place, place, 0) for place in range(_FIRST_CACHE)]
-        by_cache = replayed.incremental
-        for attempts, caches in groupby(range(len(by_cache)), by_cache.__getitem__):
-            places = [_FIRST_CACHE + cache for cache in caches]
-            for attempt, sent in enumerate(attempts):
-                self._rows += [(fetch, len(self._sent), place, attempt) for place in places]
-                self._sent.append(sent)
+        runs = []
+        for attempts, caches in groupby(replayed.incremental):
+            self._sent += attempts
+            runs.append((len(list(caches)), len(attempts)))
+        self._runs.append(tuple(runs))
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Emits the rows since the last call; their FETCHes are in ``batch``."""
-        fetch, sent, variant, attempt = _batch_of(self._rows, _PLACES).columns
+        rows = [_NO_ROWS, *map(_rows_of, self._runs)]
+        counts = [each.shape[1] for each in rows[1:]]
+        places = np.concatenate(rows, axis=1)
+        places[0] += np.repeat(np.array(self._firsts, np.int64), counts)
+        sent, variant, attempt = map(pa.array, places)
+        fetch = pa.array(np.repeat(np.arange(len(counts)), counts))
         of_batch = pa.array(self._fetches, pa.int64()).take(fetch)
-        columns = {"node_id": pa.repeat(self._node_id, len(self._rows)), "attempt": attempt}
+        columns = {"node_id": pa.repeat(self._node_id, len(fetch)), "attempt": attempt}
         for name, of_input in _OF_INPUT.items():
             columns[name] = filled(batch, of_input).take(of_batch)
         columns |= _taken(_OF_FETCH, self._of_fetch, fetch)
@@ -193,7 +200,8 @@ class OutcomeRows:
         variants = [*map(Variant, (RECORDED, FULL, INCREMENTAL_DRAFT)), *self.variants]
         columns |= _taken(WHAT_IF, [(RULE, *what_if) for what_if in variants], variant)
         columns |= _taken(_OF_SENT, list(map(attrgetter(*_OF_SENT), self._sent)), sent)
-        self._fetches, self._of_fetch, self._sent, self._rows = [], [], [], []
+        self._fetches, self._of_fetch, self._sent = [], [], []
+        self._firsts, self._runs = [], []
         arrays = [columns[field.name].cast(field.type) for field in OUTCOME_SCHEMA]
         return pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_SCHEMA)
 
@@ -203,11 +211,22 @@ def _taken(
 ) -> dict[str, pa.Array]:
     """Makes columns of rows, each of the row that ``at`` has."""
     schema = pa.schema([OUTCOME_SCHEMA.field(name) for name in names])
-    columns = _batch_of(rows, schema).columns
-    return {name: column.take(at) for name, column in zip(names, columns, strict=True)}
-
-
-def _batch_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    columns = zip(schema, columns, strict=True)
+    return {field.name: pa.array(column, field.type).take(at) for field, column in columns}
+
+
+@lru_cache
+def _rows_of(runs: tuple[tuple[int, int], ...]) -> Ints:
+    """Makes a FETCH's rows: places of what is sent, from its first, of variants, and attempts.
+
+    ``runs``: of adjacent caches that send the same, how many, and in how many attempts.
+    """
+    rows, place = [(place, place, 0) for place in range(_FIRST_CACHE)], _FIRST_CACHE
+    sent = place
+    for caches, attempts in runs:
+        for attempt in range(attempts):
+            rows += [(sent, place + cache, attempt) for cache in range(caches)]
+            sent += 1
+        place += caches
+    return np.array(rows).T

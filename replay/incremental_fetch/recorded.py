@@ -26,14 +26,15 @@ SESSION_ERRORS = (70, 71, 106)
 
 #: Host and rack of an element of nodeEndpoints (v16+).
 Endpoint = tuple[str | None, str | None]
-_FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
 
 
 class RecordedFetch(NamedTuple):
     """A FETCH of topic partitions, but for its lists. Times are microseconds since the epoch.
 
     ``number`` is its row in the batch. Without a request body, ``request_partitions`` is None, and
-    sender and session are not known; without a response, ``error_code`` is None.
+    sender and session are not known; without a response, ``error_code`` is None. The session of a
+    replica (``is_follower``) is privileged. Full ones list all that their sender fetches
+    (``FetchMetadata.isFull``). One that ``closes_session`` requests none.
     """
 
     request_id: str
@@ -57,33 +58,17 @@ class RecordedFetch(NamedTuple):
     forgotten_partitions: int | None
     response_partitions: int | None
     record_bytes: int
+    is_follower: bool
+    uses_topic_ids: bool
+    is_full: bool
+    closes_session: bool
     node_endpoints: tuple[Endpoint, ...]
     number: int
-
-    @property
-    def is_full(self) -> bool:
-        """Tells whether it lists all that its sender fetches (``FetchMetadata.isFull``)."""
-        return self.session_epoch in _FULL_EPOCHS or self.api_version < SESSION_VERSION
 
     @property
     def is_older_session(self) -> bool:
         """Tells whether it is no FETCH, but what a session had before its first one in the log."""
         return self.built_us is None
-
-    @property
-    def is_follower(self) -> bool:
-        """Tells whether it is a replica's: its session is privileged."""
-        return self.replica_id >= 0
-
-    @property
-    def uses_topic_ids(self) -> bool:
-        """Tells whether topics go by id."""
-        return self.api_version >= TOPIC_ID_VERSION
-
-    @property
-    def closes_session(self) -> bool:
-        """Tells whether it requests no session, and closes the one that it names."""
-        return self.api_version >= SESSION_VERSION and self.session_epoch == FINAL_EPOCH
 
     @property
     def is_logged_whole(self) -> bool:
@@ -107,7 +92,8 @@ _TYPES: Mapping[str, pa.DataType] = {
     "node_endpoints": pa.list_(NODE_ENDPOINT),
     "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
 }
-_NOT_GIVEN = ("record_bytes", "number")
+_FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")
+_NOT_GIVEN = ("record_bytes", *_FLAGS, "number")
 _COLUMNS = (
     "received_us",
     *(f for f in RecordedFetch._fields if f not in _NOT_GIVEN),
@@ -136,7 +122,18 @@ class Batch:
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
         for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():
             endpoints[number] = tuple((e["host"], e["rack"]) for e in elements)
-        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints)
+        epochs, replicas = (filled(batch, n).to_numpy() for n in ("session_epoch", "replica_id"))
+        without_sessions, is_final = versions < SESSION_VERSION, epochs == FINAL_EPOCH
+        flags = [
+            flag.tolist()
+            for flag in (
+                replicas >= 0,
+                versions >= TOPIC_ID_VERSION,
+                without_sessions | is_final | (epochs == INITIAL_EPOCH),
+                is_final & ~without_sessions,
+            )
+        ]
+        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, *flags, endpoints)
         rows = zip(*columns, range(batch.num_rows), strict=True)
         self.fetches = list(map(RecordedFetch._make, rows))
 

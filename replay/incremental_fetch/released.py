@@ -1,8 +1,8 @@
 """The protocol as released (KIP-227): full FETCHes, and incremental ones in sessions of a cache."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -95,7 +95,7 @@ class Fetch:
         return is_whole and (len(at) < 2 or at.tobytes() == listed.positions[row].tobytes())
 
 
-class Incremental(NamedTuple):
+class Incremental(msgspec.Struct, gc=False):
     """An incremental FETCH of one session: what it lists, both ways, in order.
 
     ``requested`` are positions, ``forgotten`` partitions by number.
@@ -187,14 +187,14 @@ def equals_recorded(fetch: Fetch, incremental: Incremental | None) -> bool | Non
     row = fetch.row
     if row.is_full or incremental is None or incremental.session.is_older:
         return None
-    session, sent, requested, forgotten, returned = incremental
-    if session.recorded_id != row.session_id:
+    sent = incremental.sent
+    if incremental.session.recorded_id != row.session_id:
         return None
     return (
-        fetch.is_as_recorded(fetch.requested, requested)
-        and fetch.is_as_recorded(fetch.returned, returned.at)
-        and (sent.request_bytes, sent.response_bytes) == (row.request_bytes, row.response_bytes)
-        and forgotten.tolist() == fetch.forgotten.tolist()
+        (sent.request_bytes, sent.response_bytes) == (row.request_bytes, row.response_bytes)
+        and fetch.is_as_recorded(fetch.requested, incremental.requested)
+        and fetch.is_as_recorded(fetch.returned, incremental.returned.at)
+        and incremental.forgotten.tolist() == fetch.forgotten.tolist()
     )
 
 

@@ -191,7 +191,7 @@ class IncrementalFetch:
         self._add_events(row.dequeued_us, row.request_id, self._close_all(stream, Reason.CLIENT))
         self._streams.forget(stream)
         by_cache = [[replace(replayed.full, session_id=session_id)] for session_id in ids]
-        return replayed._replace(incremental=by_cache)
+        return replace(replayed, incremental=by_cache)
 
     def _replay(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
         """Takes any other FETCH."""
@@ -214,8 +214,8 @@ class IncrementalFetch:
         equals = released.equals_recorded(fetch, current)
 
         has_records = fetch.returned.has_records
-        for session, _, _, _, returned in incremental.values():
-            session.rotate(Slots(returned.slots[has_records[returned.at]]))
+        for sent in incremental.values():
+            sent.session.rotate(Slots(sent.returned.slots[has_records[sent.returned.at]]))
         by_cache: Sequence[Sequence[Sent]]
         by_cache = released.attempts(fetch, self._caches, full, incremental)
         if row.is_follower:

@@ -129,8 +129,10 @@ class Stream(msgspec.Struct, array_like=True):
 
         ``after``: what is missing. Where sessions are recorded, a full FETCH starts one anyway.
         """
+        if self.unknown is not after:
+            return False
         has_session = self.recorded_session_id != NO_SESSION or row.response_session_id
-        return self.unknown is after and row.session_id == NO_SESSION and not has_session
+        return row.session_id == NO_SESSION and not has_session
 
     def follows(self, row: RecordedFetch) -> bool:
         """Tells by the epochs whether no FETCH is between the last one and this one."""

@@ -6,7 +6,7 @@ response a *position* (``Entries`` are both), and in an order a rank (``Partitio
 with maps, as Kafka has it: tests/kafka_model.
 """
 
-from typing import NamedTuple, NewType, Protocol, Self, TypeVar
+from typing import NewType, Protocol, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -60,7 +60,7 @@ class Numbering(Protocol):
     def names_of(self, partitions: Ints, by_id: bool) -> list[tuple[str | None, int]]: ...
 
 
-class Entries(NamedTuple):
+class Entries(msgspec.Struct, frozen=True, gc=False):
     """Entries of a list: positions, and the slots of the partitions there."""
 
     at: Ints
@@ -77,7 +77,7 @@ class Entries(NamedTuple):
 NO_ENTRIES = Entries(NOTHING, NO_SLOTS)
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, gc=False):
     """What a response has of a client's partitions: rows before, rows now, and if it brings more.
 
     ``is_changed``: in the first four rows. ``not_read`` is None where all were read.
@@ -174,7 +174,7 @@ class CachedPartitions:
         if listed.start == listed.stop:
             return _NO_RESPONSE
         entries, _ = self.held(returned, listed)
-        at, slots = entries
+        at, slots = entries.at, entries.slots
         before, now = self.returned.take(slots, 1), _columns(returned.values, at)
         differs = before[:CACHED_HIGH_WATERMARK] != now[:CACHED_HIGH_WATERMARK]
         is_changed = np.logical_or.reduce(differs)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ..kafka.messages.encoding import Bools, Ints
 from .cached_partitions import (
@@ -47,7 +48,7 @@ def next_epoch(epoch: int) -> int:
 # --- what a FETCH lists, and what of it changes the session ---------------------------------------
 
 
-class RequestChanges(NamedTuple):
+class RequestChanges(msgspec.Struct, gc=False):
     """What a FETCH changes in the set of partitions that its client fetches.
 
     A partition replaces another of its name and index whose topic id is new, and both are in none
@@ -112,7 +113,8 @@ def update(
         ]
     replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
     cached.remove(removed)
-    return changes._replace(
+    return replace(
+        changes,
         added=cached.add(requested, new[~np.isin(new, replacing)]),
         removed=Slots(removed[~np.isin(removed, replaced)]),
         replacing=cached.add(requested, replacing),

@@ -55,8 +55,10 @@ class FetchPieces:
         self.request_partition_bytes = _REQUEST["Topics.Partitions"].plain_bytes(version)
         plain = _RESPONSE["Responses.Partitions"].plain_bytes(version)
         self.response_partition_bytes = plain + 2 * self._array_prefix(0)
+        #: Sessions list the same few topics again and again.
+        self.topics_bytes = lru_cache(4096)(self._topics_bytes)
 
-    def topics_bytes(self, topics: TopicTotals) -> int:
+    def _topics_bytes(self, topics: TopicTotals) -> int:
         runs = topics.runs
         if not self.is_flexible:
             return 4 + runs * (2 + 4) + topics.utf8_bytes
