@@ -11,7 +11,7 @@ from ..outcomes import Verdict
 from ..simulation import EventQueue
 from .evidence import Evidence, ReplicaEvidence
 from .loop import Loop
-from .outcomes import IMMEDIATE, PARKED, Emitted, ParkedFetch
+from .outcomes import IMMEDIATE, PARKED, Emitted
 
 # Kinds of event; the number decides which of two at one time comes first.
 _APPEND, _EXPIRE, _ARRIVE, _PROCESS = range(4)
@@ -91,40 +91,42 @@ class ClosedLoop(Loop, array_like=True):
 
     def emit(self, evidence: Evidence, emitted: Emitted) -> None:
         """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
-        between, field_bytes = cache(evidence.log_bytes.between), cache(records_field_bytes)
-        leader_id, leader_epoch, voters = self.epoch
-        for sent, built_us, response in self.completed:
-            fetch, request_bytes, response_bytes = sent.fetch, None, None
-            record_bytes = between(fetch.fetch_offset, response.log_end_offset)
+        between = cache(evidence.log_bytes.between)
+        sent = [sent for sent, _, _ in self.completed]
+        fetches = [sent.fetch for sent in sent]
+        built = [built_us for _, built_us, _ in self.completed]
+        responses = [response for _, _, response in self.completed]
+        record_bytes, request_bytes, response_bytes = [], [], []
+        for fetch, built_us, response in zip(fetches, built, responses, strict=True):
+            size = between(fetch.fetch_offset, response.log_end_offset)
             envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
-            if envelope is not None:
-                tag_bytes = 0 if fetch.high_watermark == NOT_SENT else HIGH_WATERMARK_TAG_BYTES
-                request_bytes = envelope.request_bytes + tag_bytes
-                if record_bytes is not None:
-                    response_bytes = envelope.response_bytes + field_bytes(record_bytes)
-            outcome = ParkedFetch(
-                variant=self.variant,
-                verdict=Verdict.REPLAYED if sent.is_warm else Verdict.UNKNOWN,
-                reason=None if sent.is_warm else self.warm_up.reason,
-                leader_id=leader_id,
-                leader_epoch=leader_epoch,
-                replica_id=fetch.replica_id,
-                sequence=sent.sequence,
-                is_voter=fetch.replica_id in voters,
-                received_at=sent.dequeued_us,
-                dequeued_at=sent.dequeued_us,
-                built_at=built_us,
-                completed_at=built_us,
-                fetch_offset=fetch.fetch_offset,
-                replica_high_watermark=fetch.high_watermark,
-                response_high_watermark=response.high_watermark,
-                completion=response.completion,
-                decision=PARKED if response.parked else IMMEDIATE,
-                record_bytes=record_bytes,
-                request_bytes=request_bytes,
-                response_bytes=response_bytes,
-            )
-            emitted.add_fetch(outcome)
+            request, rest = (None, None) if envelope is None else envelope
+            if request is not None and fetch.high_watermark != NOT_SENT:
+                request += HIGH_WATERMARK_TAG_BYTES
+            record_bytes.append(size)
+            request_bytes.append(request)
+            of_records = None if size is None else records_field_bytes(size)
+            response_bytes.append(None if None in (rest, of_records) else rest + of_records)
+        dequeued = [sent.dequeued_us for sent in sent]
+        columns = {
+            "verdict": [Verdict.REPLAYED if s.is_warm else Verdict.UNKNOWN for s in sent],
+            "reason": [None if s.is_warm else self.warm_up.reason for s in sent],
+            "replica_id": [fetch.replica_id for fetch in fetches],
+            "sequence": [sent.sequence for sent in sent],
+            "received_at": dequeued,
+            "dequeued_at": dequeued,
+            "built_at": built,
+            "completed_at": built,
+            "fetch_offset": [fetch.fetch_offset for fetch in fetches],
+            "replica_high_watermark": [fetch.high_watermark for fetch in fetches],
+            "response_high_watermark": [response.high_watermark for response in responses],
+            "completion": [response.completion for response in responses],
+            "decision": [PARKED if response.parked else IMMEDIATE for response in responses],
+            "record_bytes": record_bytes,
+            "request_bytes": request_bytes,
+            "response_bytes": response_bytes,
+        }
+        emitted.add_fetches(self.epoch, self.variant, columns)
         self.completed.clear()
         self.emit_lags(emitted)
 

@@ -15,9 +15,10 @@ from .outcomes import (
     MIDDLE_OF_EPOCH,
     NEVER_LEARNED,
     WITH_KIP,
+    Advance,
     Emitted,
     Epoch,
-    HighWatermarkLag,
+    Lag,
 )
 
 #: How far two NoOpRecords may be off their interval.
@@ -107,8 +108,8 @@ class Loop(msgspec.Struct, array_like=True):
     carried: dict[int, list[tuple[int, int, bool]]] = {}
     since_us: dict[int, int] = {}
     no_ops: NoOps = msgspec.field(default_factory=NoOps)
-    waiting: dict[int, list[HighWatermarkLag]] = {}
-    lags: list[HighWatermarkLag] = []
+    waiting: dict[int, list[Advance]] = {}
+    lags: list[Lag] = []
 
     @classmethod
     def begin(cls, epoch: Epoch, variant: Variant) -> Self:
@@ -123,37 +124,26 @@ class Loop(msgspec.Struct, array_like=True):
         if high_watermark == previous or high_watermark <= self.warm_up.log_end_offset:
             return
         is_change = self.no_ops.is_change(at, high_watermark - previous)
+        advance = Advance(high_watermark, previous, is_change, at)
         voters = []
         for replica_id, replica in replicas.items():
             if replica.first.dequeued_us > at:
                 continue
-            lag = HighWatermarkLag(
-                variant=self.variant,
-                leader_id=self.epoch.leader_id,
-                leader_epoch=self.epoch.leader_epoch,
-                replica_id=replica_id,
-                high_watermark=high_watermark,
-                previous_high_watermark=previous,
-                is_change=is_change,
-                is_voter=replica_id in self.epoch.voters,
-                leader_at=at,
-            )
-            carried = self.carried.get(replica_id, [])
-            index = bisect_left(carried, (high_watermark, -1))
             is_away = replica.is_away(at)
-            if lag.is_voter and not is_away:
+            if replica_id in self.epoch.voters and not is_away:
                 voters.append(replica_id)
+            carried = self.carried.get(replica_id)
             if not self.warm_up.is_warm(replica_id):
-                lag.make_unknown(self.warm_up.reason)
-                self.lags.append(lag)
+                reason = self.warm_up.reason
+                self.lags.append(Lag(advance, replica_id, Verdict.UNKNOWN, reason))
             elif is_away:
                 # It may be away for good, so nothing waits for its return.
-                lag.verdict, lag.reason = Verdict.NOT_APPLICABLE, AWAY
-                self._add(lag)
-            elif index < len(carried):
-                self._add(lag, *carried[index][1:])
+                self._add(Lag(advance, replica_id, Verdict.NOT_APPLICABLE, AWAY))
+            elif carried and carried[-1][0] >= high_watermark:
+                _, *learned = carried[bisect_left(carried, (high_watermark, -1))]
+                self._add(Lag(advance, replica_id), *learned)
             else:
-                self.waiting.setdefault(replica_id, []).append(lag)
+                self.waiting.setdefault(replica_id, []).append(advance)
         if self.warm_up.warm_us is None and all(map(self.warm_up.has_appends, voters)):
             self.warm_up.warm_us = at
 
@@ -168,7 +158,7 @@ class Loop(msgspec.Struct, array_like=True):
         del carried[:-_CARRIED_MAX]
         waiting = self.waiting.get(replica_id)
         while waiting and waiting[0].high_watermark <= high_watermark:
-            self._add(waiting.pop(0), built_us, hwm_aware)
+            self._add(Lag(waiting.pop(0), replica_id), built_us, hwm_aware)
 
     def next_sequence(self, replica_id: int) -> int:
         self.sequences[replica_id] = self.sequences.get(replica_id, -1) + 1
@@ -176,25 +166,22 @@ class Loop(msgspec.Struct, array_like=True):
 
     def close(self, emitted: Emitted) -> None:
         """Ends the lags: the leader resigned, or the log ended, so what waits is never learned."""
-        for waiting in self.waiting.values():
-            for lag in waiting:
-                lag.make_unknown(NEVER_LEARNED)
-                self._add(lag)
+        for replica_id, waiting in self.waiting.items():
+            for advance in waiting:
+                self._add(Lag(advance, replica_id, Verdict.UNKNOWN, NEVER_LEARNED))
         self.waiting.clear()
         self.emit_lags(emitted)
 
     def emit_lags(self, emitted: Emitted) -> None:
-        for lag in self.lags:
-            emitted.add_lag(lag)
+        emitted.add_lags(self.epoch, self.variant, self.lags)
         self.lags.clear()
 
     def _add(
-        self, lag: HighWatermarkLag, built_us: int | None = None, hwm_aware: bool | None = None
+        self, lag: Lag, built_us: int | None = None, hwm_aware: bool | None = None
     ) -> None:
         if built_us is not None:
             # Stamps are cut to milliseconds: no response is really built before the advance.
             lag.learned_at = max(built_us, lag.leader_at)
-            lag.lag_ms = (lag.learned_at - lag.leader_at) / 1000
         lag.is_hwm_aware = hwm_aware
         lag.previous_learned_at = self.since_us.get(lag.replica_id)
         since_us = lag.previous_learned_at or 0

@@ -12,7 +12,7 @@ from ..simulation import EventQueue, Rising
 from .evidence import Evidence
 from .loop import Loop
 from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
-from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, Emitted, ParkedFetch
+from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, Emitted
 
 #: Stamps are cut to milliseconds, so two derived times of one event differ by up to this.
 STAMP_SLACK_US = 2_000
@@ -23,6 +23,19 @@ HANDLING_SLACK_US = 100_000
 #: What could not be drained is appended within this (the longest recorded took 176 ms).
 DRAIN_APPEND_US = 250_000
 
+#: Columns of the recorded FETCH, by its fields.
+_RECORDED = {
+    "recorded_request_id": "request_id",
+    "received_at": "received_us",
+    "dequeued_at": "dequeued_us",
+    "built_at": "built_us",
+    "completed_at": "completed_us",
+    "replica_high_watermark": "high_watermark",
+} | {
+    name: name
+    for name in RecordedFetch._fields
+    if name in ("replica_id", "fetch_offset", "response_high_watermark") or "bytes" in name
+}
 #: When each cause that the rule knows would have completed a FETCH.
 Causes = dict[Completion, int]
 
@@ -79,32 +92,20 @@ class OpenLoop(Loop, array_like=True):
         """Explains and emits FETCHes whose responses were built up to a time; returns drains."""
         rows = [row for row, explanation in self.taken if explanation is None]
         count = bisect_right(self.taken, until, key=lambda taken: taken[0].built_us)
-        for row, explanation in self.taken[:count]:
-            explanation = explanation or self._explained(evidence, row, rows)
-            outcome = ParkedFetch(
-                variant=self.variant,
-                verdict=explanation.verdict,
-                reason=explanation.reason,
-                leader_id=self.epoch.leader_id,
-                leader_epoch=self.epoch.leader_epoch,
-                replica_id=row.replica_id,
-                sequence=self.next_sequence(row.replica_id),
-                recorded_request_id=row.request_id,
-                is_voter=row.replica_id in self.epoch.voters,
-                received_at=row.received_us,
-                dequeued_at=row.dequeued_us,
-                built_at=row.built_us,
-                completed_at=row.completed_us,
-                fetch_offset=row.fetch_offset,
-                replica_high_watermark=row.high_watermark,
-                response_high_watermark=row.response_high_watermark,
-                completion=explanation.completion or UNEXPLAINED,
-                decision=PARKED if explanation.parked else IMMEDIATE,
-                record_bytes=row.record_bytes,
-                request_bytes=row.request_bytes,
-                response_bytes=row.response_bytes,
-            )
-            emitted.add_fetch(outcome)
+        taken = [row for row, _ in self.taken[:count]]
+        explanations = [
+            explanation or self._explained(evidence, row, rows)
+            for row, explanation in self.taken[:count]
+        ]
+        columns = {name: list(map(attrgetter(of), taken)) for name, of in _RECORDED.items()}
+        columns |= {
+            "verdict": [explanation.verdict for explanation in explanations],
+            "reason": [explanation.reason for explanation in explanations],
+            "sequence": [self.next_sequence(row.replica_id) for row in taken],
+            "completion": [explanation.completion or UNEXPLAINED for explanation in explanations],
+            "decision": [PARKED if e.parked else IMMEDIATE for e in explanations],
+        }
+        emitted.add_fetches(self.epoch, self.variant, columns)
         del self.taken[:count]
         self.emit_lags(emitted)
         drains, self.drains = self.drains, []
