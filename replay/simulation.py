@@ -46,10 +46,10 @@ class Samples(msgspec.Struct, Generic[T], array_like=True):
     def nearest(self, at: int) -> T | None:
         """Returns the value nearest in time, the earlier of two as near; None if there is none."""
         times = self.at
-        if not times:
-            return None
         after = bisect_left(times, at)
-        if after and (after == len(times) or at - times[after - 1] <= times[after] - at):
+        if after == len(times):
+            return self.values[-1] if times else None
+        if after and at - times[after - 1] <= times[after] - at:
             after -= 1
         return self.values[after]
 

@@ -1,6 +1,7 @@
 """Starts leader and replicas anew: which FETCHes would exist, when, and what they would carry."""
 
 from functools import cache
+from heapq import heappop, heappush
 from typing import ClassVar
 
 import msgspec
@@ -66,21 +67,25 @@ class ClosedLoop(Loop, array_like=True):
                 self.events.push(at, _ARRIVE, (replica_id, 0))
         awaited, self.awaited = self.awaited, {}
         for replica_id, built in awaited.items():
-            self._schedule(evidence, replica_id, built)
-        for at, kind, (subject, token) in self.events.until(until):
-            if kind == _APPEND:
+            self._schedule(evidence.replicas[replica_id], replica_id, built)
+        events = self.events.heap
+        while events and events[0][0] <= until:
+            at, kind, (subject, token) = heappop(events)
+            if kind == _ARRIVE:
+                self._arrive(evidence, at, subject, until)
+            elif kind == _PROCESS:
+                self._process(evidence, at, token)
+            elif kind == _EXPIRE:
+                # Most were completed before.
+                if token in leader.parked:
+                    self._complete(evidence, at, leader.expire(token), at)
+            else:
                 parked = (response.fetch.replica_id for response in leader.parked.values())
                 measured = (r for r in parked if evidence.has_measured(r, at))
                 self.warm_up.append(subject, measured)
                 responses = leader.append(subject)
                 self.follow(at, evidence.replicas)
                 self._complete(evidence, at, responses, at)
-            elif kind == _ARRIVE:
-                self._arrive(evidence, at, subject)
-            elif kind == _PROCESS:
-                self._process(evidence, at, token)
-            else:
-                self._complete(evidence, at, leader.expire(token), at)
 
     def resign(self, evidence: Evidence, at: int) -> None:
         """Replays up to when the leader resigns; rejects who is parked or still waits."""
@@ -91,22 +96,28 @@ class ClosedLoop(Loop, array_like=True):
 
     def emit(self, evidence: Evidence, emitted: Emitted) -> None:
         """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
-        between = cache(evidence.log_bytes.between)
+
+        @cache
+        def sizes(start: int, end: int) -> tuple[int, int] | tuple[None, None]:
+            size = evidence.log_bytes.between(start, end)
+            return (None, None) if size is None else (size, records_field_bytes(size))
+
         sent = [sent for sent, _, _ in self.completed]
         fetches = [sent.fetch for sent in sent]
         built = [built_us for _, built_us, _ in self.completed]
         responses = [response for _, _, response in self.completed]
-        record_bytes, request_bytes, response_bytes = [], [], []
+        record_bytes, request_bytes = [], []
+        response_bytes: list[int | None] = []
         for fetch, built_us, response in zip(fetches, built, responses, strict=True):
-            size = between(fetch.fetch_offset, response.log_end_offset)
-            envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
-            request, rest = (None, None) if envelope is None else envelope
-            if request is not None and fetch.high_watermark != NOT_SENT:
-                request += HIGH_WATERMARK_TAG_BYTES
+            size, field_bytes = sizes(fetch.fetch_offset, response.log_end_offset)
             record_bytes.append(size)
-            request_bytes.append(request)
-            of_records = None if size is None else records_field_bytes(size)
-            response_bytes.append(None if None in (rest, of_records) else rest + of_records)
+            envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
+            tag_bytes = 0 if fetch.high_watermark == NOT_SENT else HIGH_WATERMARK_TAG_BYTES
+            request_bytes.append(envelope and envelope.request_bytes + tag_bytes)
+            if envelope is None or field_bytes is None:
+                response_bytes.append(None)
+            else:
+                response_bytes.append(envelope.response_bytes + field_bytes)
         dequeued = [sent.dequeued_us for sent in sent]
         columns = {
             "verdict": [Verdict.REPLAYED if s.is_warm else Verdict.UNKNOWN for s in sent],
@@ -130,20 +141,24 @@ class ClosedLoop(Loop, array_like=True):
         self.completed.clear()
         self.emit_lags(emitted)
 
-    def _arrive(self, evidence: Evidence, at: int, replica_id: int) -> None:
+    def _arrive(self, evidence: Evidence, at: int, replica_id: int, until: int) -> None:
         variant = self.variant
-        max_wait_us = evidence.replicas[replica_id].first.max_wait_us
         if variant.parameter == "max_wait_ms":  # a sweep
             max_wait_us = variant.parameter_value * 1000
-        self.tokens += 1
-        fetch = self.replicas[replica_id].fetch(
-            replica_id, max_wait_us, self.tokens, hwm_aware=self.leader.hwm_aware
-        )
+        else:
+            max_wait_us = evidence.replicas[replica_id].first.max_wait_us
+        self.tokens = token = self.tokens + 1
+        replica, hwm_aware = self.replicas[replica_id], self.leader.hwm_aware
+        fetch = replica.fetch(replica_id, max_wait_us, token, hwm_aware=hwm_aware)
         is_warm = self.warm_up.is_warm(replica_id)
-        sent = InFlight(self.next_sequence(replica_id), at, fetch, is_warm)
-        self.in_flight[fetch.token] = sent
-        self.free_us = max(at, self.free_us) + evidence.service_us(at)
-        self.events.push(self.free_us, _PROCESS, (replica_id, fetch.token))
+        self.in_flight[token] = InFlight(self.next_sequence(replica_id), at, fetch, is_warm)
+        self.free_us = free_us = max(at, self.free_us) + evidence.service_us(at)
+        events = self.events.heap
+        if free_us <= until and (not events or free_us < events[0][0]):
+            # Nothing comes before.
+            self._process(evidence, free_us, token)
+        else:
+            heappush(events, (free_us, _PROCESS, (replica_id, token)))
 
     def _process(self, evidence: Evidence, at: int, token: int) -> None:
         leader, waiting = self.leader, self.in_flight[token]
@@ -152,26 +167,32 @@ class ClosedLoop(Loop, array_like=True):
             # A timer thread completes what expires, so an append may still come first.
             expires = at + waiting.fetch.max_wait_us
             self.events.push(expires + evidence.service_us(expires), _EXPIRE, (0, token))
-        self.follow(waiting.dequeued_us, evidence.replicas)
-        self._complete(evidence, at, responses, waiting.dequeued_us)
+        if leader.high_watermark != self.high_watermark:
+            self.follow(waiting.dequeued_us, evidence.replicas)
+        if responses:
+            self._complete(evidence, at, responses, waiting.dequeued_us)
 
     def _complete(
         self, evidence: Evidence, at: int, responses: list[Response], cause_us: int
     ) -> None:
         """Builds responses to what the Raft thread handles at a time, due since ``cause_us``."""
+        leader = self.leader
         for position, response in enumerate(responses):
-            replica_id = response.fetch.replica_id
-            built = _built_us(evidence.replicas[replica_id], response, at, cause_us)
+            fetch = response.fetch
+            replica_id = fetch.replica_id
+            shown = evidence.replicas[replica_id]
+            built = _built_us(shown, response, at, cause_us)
             if built is None:
                 built = at + position * evidence.service_us(at) if position else at
-            self.free_us = max(self.free_us, built)
-            self.completed.append((self.in_flight.pop(response.fetch.token), built, response))
-            self.learn(replica_id, response.high_watermark, built, self.leader.hwm_aware)
-            self.replicas[replica_id].receive(response, self.leader)
-            self._schedule(evidence, replica_id, built)
+            if built > self.free_us:
+                self.free_us = built
+            self.completed.append((self.in_flight.pop(fetch.token), built, response))
+            self.learn(replica_id, response.high_watermark, built, leader.hwm_aware)
+            self.replicas[replica_id].receive(response, leader)
+            self._schedule(shown, replica_id, built)
 
-    def _schedule(self, evidence: Evidence, replica_id: int, built: int) -> None:
-        following = evidence.replicas[replica_id].next_fetch(built)
+    def _schedule(self, shown: ReplicaEvidence, replica_id: int, built: int) -> None:
+        following = shown.next_fetch(built)
         if following is None:
             self.awaited[replica_id] = built
             return
@@ -186,9 +207,9 @@ class ClosedLoop(Loop, array_like=True):
 def _built_us(replica: ReplicaEvidence, response: Response, at: int, cause_us: int) -> int | None:
     """Returns as long after its cause as the log shows of the replica; None if it shows nothing."""
     completion, moved = response.completion, Completion.HIGH_WATERMARK
-    handling, since = None, cause_us
-    if response.parked or completion is moved:
-        handling = replica.handling_us(completion, cause_us)
+    if not response.parked and completion is not moved:
+        return None
+    handling, since = replica.handling_us(completion, cause_us), cause_us
     if handling is None and response.parked and completion in (moved, Completion.DRAIN):
         # It completes the parked as an append does.
         handling, since = replica.handling_us(Completion.RECORDS, at), at

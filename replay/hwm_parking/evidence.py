@@ -104,6 +104,8 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
 
     def is_away(self, at: int) -> bool:
         """Checks whether the replica is frozen, restarting or cut off at a time."""
+        if not self.absences:
+            return at - self.shown_until_us > ABSENCE_US
         spans = ((absence.since_us, absence.returns.dequeued_us) for absence in self.absences)
         return at - self.shown_until_us > ABSENCE_US or any(
             since < at < until and until - since > ABSENCE_US for since, until in spans

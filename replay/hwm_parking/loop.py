@@ -140,8 +140,8 @@ class Loop(msgspec.Struct, array_like=True):
                 # It may be away for good, so nothing waits for its return.
                 self._add(Lag(advance, replica_id, Verdict.NOT_APPLICABLE, AWAY))
             elif carried and carried[-1][0] >= high_watermark:
-                _, *learned = carried[bisect_left(carried, (high_watermark, -1))]
-                self._add(Lag(advance, replica_id), *learned)
+                _, built_us, aware = carried[bisect_left(carried, (high_watermark, -1))]
+                self._add(Lag(advance, replica_id), built_us, aware)
             else:
                 self.waiting.setdefault(replica_id, []).append(advance)
         if self.warm_up.warm_us is None and all(map(self.warm_up.has_appends, voters)):
@@ -176,9 +176,7 @@ class Loop(msgspec.Struct, array_like=True):
         emitted.add_lags(self.epoch, self.variant, self.lags)
         self.lags.clear()
 
-    def _add(
-        self, lag: Lag, built_us: int | None = None, hwm_aware: bool | None = None
-    ) -> None:
+    def _add(self, lag: Lag, built_us: int | None = None, hwm_aware: bool | None = None) -> None:
         if built_us is not None:
             # Stamps are cut to milliseconds: no response is really built before the advance.
             lag.learned_at = max(built_us, lag.leader_at)

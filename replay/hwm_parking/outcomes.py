@@ -149,7 +149,9 @@ class Emitted:
 
     def __init__(self, gaps: Sequence[LogGap], phase: SteadyPhase) -> None:
         self._gaps, self._phase = gaps, phase
-        self._schemas = [t.without("recording") for t in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)]
+        self._schemas = [
+            t.without("recording") for t in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)
+        ]
         self._batches: list[list[pa.RecordBatch]] = [[], []]
 
     def add_fetches(self, epoch: Epoch, variant: Variant, columns: dict[str, Any]) -> None:
