@@ -315,11 +315,14 @@ class Simulation(msgspec.Struct):
         self._schedule_next(broker_id, heartbeat.built_us, recorded)
 
     def _send(self, at: int, heartbeat: Heartbeat, recorded: Recorded) -> None:
-        record = recorded.of(heartbeat.broker_id)
+        record, sent = recorded.of(heartbeat.broker_id), heartbeat
         for variant, manager in self.managers.items():
             applied = record.applied(variant, at)
-            sent = (
-                heartbeat if applied is None else Heartbeat(*heartbeat[:5], applied, *heartbeat[6:])
-            )
-            manager.apply(at, sent.broker_id, sent.offset)
+            offset = heartbeat.offset if applied is None else applied
+            if offset != sent.offset:
+                sent = Heartbeat(*heartbeat[:5], offset, *heartbeat[6:])
+            if offset > manager.has_applied.get(sent.broker_id, RESET_OFFSET):
+                manager.apply(at, sent.broker_id, offset)
+            else:
+                manager.advance(at)
             manager.heartbeat(sent)

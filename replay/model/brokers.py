@@ -13,6 +13,7 @@ broker is not certain.
 
 from collections.abc import Iterator
 from enum import StrEnum
+from heapq import heappop
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -80,11 +81,16 @@ class BrokerHeartbeatTracker(msgspec.Struct):
 
     def remove_expired(self, until: int) -> tuple[int, int] | None:
         """Ends the first session, if it is over by a time (``maybeRemoveExpired``): when, whose."""
-        broker_id, contact_us = next(iter(self.contact_us.items()), (None, until))
-        if broker_id is None or contact_us + FENCED_AFTER_US > until:
-            return None
-        del self.contact_us[broker_id]
-        return contact_us + FENCED_AFTER_US, broker_id
+        for broker_id, contact_us in self.contact_us.items():
+            if contact_us + FENCED_AFTER_US > until:
+                return None
+            del self.contact_us[broker_id]
+            return contact_us + FENCED_AFTER_US, broker_id
+        return None
+
+    def is_any_silent(self, at: int) -> bool:
+        """Says whether a scan at this time would fence a broker."""
+        return next(iter(self.contact_us.values()), at) + SESSION_TIMEOUT_US <= at
 
     def may_be_expired(self, at: int) -> Iterator[int]:
         """Returns the brokers that a scan at this time would fence."""
@@ -103,19 +109,25 @@ class ActiveBrokers(msgspec.Struct):
     everywhere: Rising = msgspec.field(default_factory=Rising)
 
     def add(self, broker_id: int, offset: int) -> None:
-        if self.offsets.get(broker_id) != offset:
-            self.remove(broker_id)
+        before = self.offsets.get(broker_id)
+        if before != offset:
             self.offsets[broker_id] = offset
             self.counts[offset] = self.counts.get(offset, 0) + 1
             if self.lowest is None or offset < self.lowest:
                 self.lowest = offset
+            if before is not None:
+                self._uncount(before)
 
     def remove(self, broker_id: int) -> None:
         offset = self.offsets.pop(broker_id, None)
         if offset is not None:
-            self.counts[offset] -= 1
-            if not self.counts[offset]:
-                del self.counts[offset]
+            self._uncount(offset)
+
+    def _uncount(self, offset: int) -> None:
+        self.counts[offset] -= 1
+        if not self.counts[offset]:
+            del self.counts[offset]
+            if offset == self.lowest:
                 self.lowest = min(self.counts, default=None)
 
 
@@ -194,25 +206,28 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
     def heartbeat(self, heartbeat: Heartbeat) -> LowestAcknowledged | None:
         """Handles a heartbeat; returns None while it is not certain what its response carries."""
-        at, broker_id = heartbeat.handled_us, heartbeat.broker_id
-        if heartbeat.controller_id == self.controller_id:
+        controller_id, broker_id, epoch, at, built_us, offset, is_fenced, stops = heartbeat
+        if controller_id != self.controller_id:
+            self._activate(at, controller_id)
+        elif self.tracker.is_any_silent(at):
             self._fence_stale(at)
         else:
-            self._activate(at, heartbeat.controller_id)
-        broker = self._register(at, broker_id, heartbeat.broker_epoch)
+            self.advance(at)
+        broker = self._register(at, broker_id, epoch)
         before = broker.state
-        broker.state = next_state(
-            want_shut_down=heartbeat.want_shut_down, is_fenced=heartbeat.is_fenced
-        )
         self.tracker.touch(at, broker_id)
-        if heartbeat.offset > self.has_applied.get(broker_id, RESET_OFFSET):
-            self.has_applied[broker_id] = heartbeat.offset
+        has_applied = self.has_applied.get(broker_id, RESET_OFFSET)
+        if offset > has_applied:
+            self.has_applied[broker_id] = has_applied = offset
+        if is_fenced or stops or before is not BrokerControlState.UNFENCED:
+            broker.state = next_state(want_shut_down=stops, is_fenced=is_fenced)
+        is_changed = broker.state is not before
         is_stopping = broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
         is_active = self.counts_stopping if is_stopping else not broker.state.is_fenced
         # Until the response is computed: its controlledShutdownOffset is that of the records since.
-        if is_active or (is_stopping and before is not broker.state):
-            self.active.add(broker_id, heartbeat.offset)
-            self.applied.add(broker_id, self.has_applied.get(broker_id, RESET_OFFSET))
+        if is_active or (is_stopping and is_changed):
+            self.active.add(broker_id, offset)
+            self.applied.add(broker_id, has_applied)
             self.acknowledged.add(broker_id, broker.acknowledged)
             self._note(at, broker_id, self.applied)
         else:
@@ -220,10 +235,10 @@ class BrokerHeartbeatManager(msgspec.Struct):
         response = self._lowest_acknowledged_offset(at)
         if response and response.offset is not None and response.offset > broker.acknowledged:
             # "As part of the heartbeat response" (Proposed Changes).
-            self.responses.push(heartbeat.built_us, broker_id, (broker.epoch, response.offset))
+            self.responses.push(built_us, broker_id, (epoch, response.offset))
         if not is_active:
             self._deactivate(at, broker_id)
-        elif before is not broker.state:
+        elif is_changed:
             # Its registration-change record is replayed after the response was computed.
             self.active.add(broker_id, RESET_OFFSET)
         return response
@@ -255,9 +270,12 @@ class BrokerHeartbeatManager(msgspec.Struct):
             return None
         if raw is None:
             return LowestAcknowledged(None, None, 0)
-        self.lowest = raw if self.lowest is None else max(self.lowest, raw)
-        silent = sum(brokers.offsets.get(b) == raw for b in self.tracker.may_be_expired(at))
-        certain = silent < brokers.counts[raw]
+        if self.lowest is None or raw > self.lowest:
+            self.lowest = raw
+        certain = True
+        if self.tracker.is_any_silent(at):
+            silent = sum(brokers.offsets.get(b) == raw for b in self.tracker.may_be_expired(at))
+            certain = silent < brokers.counts[raw]
         return LowestAcknowledged(raw, self.lowest, len(brokers.offsets), certain)
 
     def is_warm(self, at: int) -> bool:
@@ -281,7 +299,9 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
         "A broker can wait to see a particular lowest acknowledged offset": it sees this.
         """
-        for at, broker_id, (epoch, offset) in self.responses.until(until):
+        responses = self.responses.heap
+        while responses and responses[0][0] <= until:
+            at, broker_id, (epoch, offset) = heappop(responses)
             self.acknowledged_by[broker_id].add(at, offset)
             broker = self.brokers[broker_id]
             # A response to its former process is lost with that.
@@ -293,5 +313,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
     def _note(self, at: int, broker_id: int, brokers: ActiveBrokers) -> None:
         """The "guarantee that all other brokers are at least at a particular point"."""
-        if brokers.lowest is not None and brokers.lowest > RESET_OFFSET and self.is_warm(at):
-            brokers.everywhere.add(at, brokers.lowest, broker_id)
+        lowest, known = brokers.lowest, brokers.everywhere.values
+        if lowest is None or lowest <= (known[-1] if known else RESET_OFFSET):
+            return
+        if self.is_warm(at):
+            brokers.everywhere.add(at, lowest, broker_id)
