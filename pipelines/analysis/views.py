@@ -123,9 +123,15 @@ def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:
     return found
 
 
-def create_views(session: duckdb.DuckDBPyConnection, views: Iterable[View]) -> None:
-    """Makes views of ``in_order``, and what they call, known in a session that has their tables."""
+def create_views(
+    session: duckdb.DuckDBPyConnection, views: Iterable[View], held: Collection[str] = ()
+) -> None:
+    """Makes views of ``in_order``, and what they call, known in a session that has their tables.
+
+    ``held``: those that are computed here and now, as they are read more than once.
+    """
     for macro in MACROS:
         session.execute(f"CREATE TEMP MACRO {macro}")
     for view in views:
-        session.execute(f"CREATE TEMP VIEW {view.name} AS {view.query}")
+        kind = "TABLE" if view.name in held else "VIEW"
+        session.execute(f"CREATE TEMP {kind} {view.name} AS {view.query}")

@@ -31,6 +31,16 @@ from kip_replay.replay.tables import TABLES
 
 #: Sentences on problems in the logs of a recording, at most.
 MOST_ALERTS = 20
+#: Views that the rows of all recordings read several times, and bounded ones that the page reads for
+#: each recording or rule: a query of all of them takes little longer than one of a recording.
+HELD = ("time_buckets", "client_api_versions", "request_errors")
+HELD_TO_DRAW = (
+    *("broker_effects", "client_software", "cluster_events", "costly_fetchers"),
+    *("cross_zone_traffic", "curve_points", "fetch_bytes_over_time", "reads_by_client"),
+    *("request_time_parts", "session_cache_pressure", "slow_high_watermarks"),
+    *("slow_metadata_writes", "slow_produces", "sweep_points", "unit_costs"),
+    "unknowns_by_reason",
+)
 #: All events, read once.
 EVENTS_OF_ALL = """
     CREATE TEMP TABLE dated_events AS
@@ -79,7 +89,8 @@ def read_pages(
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
-        create_views(database, in_order(read_views(limits), TABLES))
+        held = (*HELD, *(HELD_TO_DRAW if is_drawn else ()))
+        create_views(database, in_order(read_views(limits), TABLES), held)
         read = {name: marks.rows(database, query) for name, query in stated()["rows"].items()}
         if decided:
             read |= {"headlines": decided[0].to_pylist(), "decisions": decided[1].to_pylist()}
