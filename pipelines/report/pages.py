@@ -31,8 +31,8 @@ from kip_replay.replay.tables import TABLES
 
 #: Sentences on problems in the logs of a recording, at most.
 MOST_ALERTS = 20
-#: Views that the rows of all recordings read several times, and bounded ones that the page reads for
-#: each recording or rule: a query of all of them takes little longer than one of a recording.
+#: Views that the rows of all recordings read several times, and bounded ones that the page reads
+#: for each recording or rule: a query of all of them takes little longer than one of a recording.
 HELD = ("time_buckets", "client_api_versions", "request_errors")
 HELD_TO_DRAW = (
     *("broker_effects", "client_software", "cluster_events", "costly_fetchers"),
