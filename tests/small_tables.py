@@ -13,6 +13,7 @@ from kip_replay.pipelines.analysis.summaries import (
     latency_summaries,
 )
 from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.pipelines.engines import Feeding
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import Gaps
 from kip_replay.replay.table import Table
@@ -24,7 +25,7 @@ def latencies(steps: SummedRule, tables: Tables, recordings: Sequence[str]) -> l
 
     def written(files: TableFiles) -> list[DataFile]:
         task = LatencySummaries(files, headlines, headlines, spans, {})
-        return latency_summaries(engine_on(tables), [steps.text("latencies")], spans, task)
+        return fed(tables, latency_summaries([steps.text("latencies")], spans, task))
 
     return _rows_of(LATENCY_SUMMARY, written)
 
@@ -32,14 +33,19 @@ def latencies(steps: SummedRule, tables: Tables, recordings: Sequence[str]) -> l
 def bandwidth(
     steps: SummedRule, tables: Tables, recordings: Sequence[str], gaps: Gaps | None = None
 ) -> list[Row]:
-    texts, engine, steady = [steps.text("bandwidth")], engine_on(tables), phases(*recordings)
+    texts, steady = [steps.text("bandwidth")], phases(*recordings)
     metrics, ratios = {steps.name: steps.traffic_errors}, {steps.name: steps.ratios}
 
     def written(files: TableFiles) -> list[DataFile]:
         task = BandwidthSummaries(files, steady, {}, metrics, ratios)
-        return bandwidth_summaries(engine, texts, steady, gaps or {}, task)
+        return fed(tables, bandwidth_summaries(texts, steady, gaps or {}, task))
 
     return _rows_of(BANDWIDTH_SUMMARY, written)
+
+
+def fed(tables: Tables, step: Feeding[list[DataFile]]) -> list[DataFile]:
+    [files] = engine_on(tables).beside({"sums": step}, 0, {}).values()
+    return files  # type: ignore[no-any-return]
 
 
 def _rows_of(table: Table, write: Callable[[TableFiles], list[DataFile]]) -> list[Row]:

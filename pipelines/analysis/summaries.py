@@ -29,7 +29,7 @@ from kip_replay.pipelines.analysis.intervals import (
     error_of,
     rates,
 )
-from kip_replay.pipelines.engines import NO_INPUTS, Engine, Feed, Inputs, TableSlice
+from kip_replay.pipelines.engines import NO_INPUTS, Feed, Feeding, Inputs, TableSlice
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
@@ -96,19 +96,18 @@ def _in_blocks(phases: Phases, spans: Phases, counted: BlockLengths = NO_BLOCKS)
 
 
 def latency_summaries(
-    engine: Engine,
     texts: Collection[Text],
     phases: Phases,
     task: "LatencySummaries",
     slices: Inputs = NO_INPUTS,
-) -> list[DataFile]:
+) -> Feeding[list[DataFile]]:
     """Sums up what the rules' texts ``latencies`` select.
 
     ``slices``: of the tables that they read, and of the histograms that they are added to.
     """
     text, inputs = latency_histogram(texts, task.headlines, phases, task.spans)
     inputs, order = {**inputs, **slices}, ("variant", "block")
-    feed = Feed(
+    written = yield Feed(
         work=task,
         text=text,
         recordings=[*task.spans],
@@ -117,18 +116,17 @@ def latency_summaries(
         inputs=inputs,
         is_light=True,
     )
-    return [*chain(*engine.feed(feed))]
+    return [*chain(*written)]
 
 
 def bandwidth_summaries(
-    engine: Engine,
     texts: Collection[Text],
     phases: Phases,
     gaps: Gaps,
     task: "BandwidthSummaries",
     slices: Inputs = NO_INPUTS,
     counted: BlockLengths = NO_BLOCKS,
-) -> list[DataFile]:
+) -> Feeding[list[DataFile]]:
     """bandwidth_summary of what the rules' texts ``bandwidth`` give, less the logs' gaps.
 
     ``slices``: as of latencies; ``counted``: blocks of the summary that they are added to.
@@ -146,7 +144,7 @@ def bandwidth_summaries(
         **slices,
     }
     order = BANDWIDTH_SUMMARY.key
-    feed = Feed(
+    written = yield Feed(
         work=task,
         text=text,
         recordings=[*phases],
@@ -155,7 +153,7 @@ def bandwidth_summaries(
         inputs=inputs,
         is_light=True,
     )
-    return [*chain(*engine.feed(feed))]
+    return [*chain(*written)]
 
 
 def _union(texts: Collection[Text], columns: Collection[str]) -> Text:

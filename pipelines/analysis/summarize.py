@@ -29,7 +29,14 @@ from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, Kind, Step, inputs_of
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    Kind,
+    Step,
+    inputs_of,
+    readings_of,
+    requests_in,
+)
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
@@ -194,10 +201,12 @@ def _summarize(
     for table in (LATENCY_HISTOGRAMS, BANDWIDTH_SUMMARY):
         slices[table] = [*warehouse.files(table, blocks)]
     given = {table.name: TableSlice(table, files) for table, files in slices.items()}
-    written = [
-        *latency_summaries(engine, latencies, phases, of_latencies, given),
-        *bandwidth_summaries(engine, bandwidth, phases, gaps, of_bandwidth, given, blocks),
-    ]
+    sums = {
+        "latencies": latency_summaries(latencies, phases, of_latencies, given),
+        "bandwidth": bandwidth_summaries(bandwidth, phases, gaps, of_bandwidth, given, blocks),
+    }
+    requests = requests_in(readings_of(warehouse, wanted), newest=bool(blocks))
+    written = [*chain(*engine.beside(sums, requests, {}).values())]
     writing.begin()
     for table in SUMMARY_TABLES:
         writing.replace(table, written)

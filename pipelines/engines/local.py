@@ -66,8 +66,6 @@ class Local:
     warehouse: Warehouse
     cores: int = field(default_factory=_cores)
     memory_mb: int = field(default_factory=_memory_mb)
-    #: Of DuckDB; 0: one for each core.
-    threads: int = 0
     #: Where DuckDB spills rows to; empty: the folder of the run.
     folder: str = ""
 
@@ -122,7 +120,7 @@ class Local:
         database.execute("SET GLOBAL TimeZone = 'UTC'")
         share_mb = max(self.memory_mb // (self.processes + 1) - _PROCESS_MB, _PROCESS_MB)
         database.execute(f"SET memory_limit = '{share_mb}MB'")
-        database.execute(f"SET threads = {self.threads or self.cores}")
+        database.execute(f"SET threads = {self.cores}")
         for macro in MACROS:
             database.execute(f"CREATE MACRO {macro}")
         return database
@@ -216,7 +214,7 @@ class _Beside:
         beside = len(feeds) + len(self.running)
         # A warehouse that was opened can't be sent.
         there = Warehouse(warehouse.path)
-        engine = replace(self.engine, warehouse=there, folder=str(run_folder()), threads=1)
+        engine = replace(self.engine, warehouse=there, folder=str(run_folder()))
         for name, step, feed in feeds:
             # As many tasks as keep all busy to the end: each reads all that the text does.
             wanted = processes if feed.is_wide else ceil(2 * processes / beside)

@@ -11,7 +11,7 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, contents_of, last_ingest, readings_of
+from kip_replay.pipelines.warehouse.steps import Covered, contents_of, readings_of
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.tables import CLOCK_BOUNDS
 
@@ -75,15 +75,6 @@ class Basis:
             for voters in [self.settings.voters[name]]
         )
         return steps.rule.parts(self.settings) if logged >= _APART_REQUESTS_MIN else [""]
-
-    def requests(self, *, is_growing: bool) -> int:
-        """Counts the requests that were logged; while recordings grow, those read last."""
-        return sum(
-            row["requests"]
-            for readings in self.readings.values()
-            for row in readings
-            if not is_growing or row["ingest_epoch"] == last_ingest(readings)
-        )
 
     def covered(self, steps: RuleTexts, recording: str) -> Covered:
         """States what the outcomes of the whole log follow from."""

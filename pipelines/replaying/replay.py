@@ -24,7 +24,7 @@ from kip_replay.pipelines.replaying.increments import (
 )
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.warehouse.steps import Covered, readings_of
+from kip_replay.pipelines.warehouse.steps import Covered, readings_of, requests_in
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.tables import CLOCK_BOUNDS
@@ -115,7 +115,7 @@ def _beside(
 ) -> dict[str, Out]:
     progress.stage("replay")
     after = {rule.name: [name for name in rule.follows if name in steps] for rule in rules}
-    return engine.beside(steps, basis.requests(is_growing=is_growing), after)
+    return engine.beside(steps, requests_in(basis.readings, newest=is_growing), after)
 
 
 def _advance(

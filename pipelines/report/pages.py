@@ -5,6 +5,7 @@ shown of a rule from its ``page.toml``.
 """
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,16 +32,8 @@ from kip_replay.replay.tables import TABLES
 
 #: Sentences on problems in the logs of a recording, at most.
 MOST_ALERTS = 20
-#: Views that the rows of all recordings read several times, and bounded ones that the page reads
-#: for each recording or rule: a query of all of them takes little longer than one of a recording.
-HELD = ("time_buckets", "client_api_versions", "request_errors")
-HELD_TO_DRAW = (
-    *("broker_effects", "client_software", "cluster_events", "costly_fetchers"),
-    *("cross_zone_traffic", "curve_points", "fetch_bytes_over_time", "reads_by_client"),
-    *("request_time_parts", "session_cache_pressure", "slow_high_watermarks"),
-    *("slow_metadata_writes", "slow_produces", "sweep_points", "unit_costs"),
-    "unknowns_by_reason",
-)
+#: Views that have rows for each partition of each request: too many to hold.
+_UNBOUNDED = {"fetched_partitions", "produced_partitions"}
 #: All events, read once.
 EVENTS_OF_ALL = """
     CREATE TEMP TABLE dated_events AS
@@ -89,8 +82,7 @@ def read_pages(
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
-        held = (*HELD, *(HELD_TO_DRAW if is_drawn else ()))
-        create_views(database, in_order(read_views(limits), TABLES), held)
+        create_views(database, in_order(read_views(limits), TABLES), _held(is_drawn))
         read = {name: marks.rows(database, query) for name, query in stated()["rows"].items()}
         if decided:
             read |= {"headlines": decided[0].to_pylist(), "decisions": decided[1].to_pylist()}
@@ -112,6 +104,14 @@ def read_pages(
                 page |= {"id": f"recording-{number}", **_drawn(database, name, page, found)}
             pages.append(page)
     return pages
+
+
+def _held(is_drawn: bool) -> set[str]:
+    """Names views that the page reads: for each recording, rule or chart, so computed once."""
+    texts = (
+        (stated(), rule_pages(), _UNIT_COSTS, EVENTS_OF_ALL) if is_drawn else (stated()["rows"],)
+    )
+    return {*re.findall(r"\w+", str(texts))} - _UNBOUNDED
 
 
 def _page(

@@ -151,6 +151,16 @@ def last_ingest(readings: Readings) -> int:
     return max((row["ingest_epoch"] for row in readings), default=0)
 
 
+def requests_in(readings: Mapping[str, Readings], *, newest: bool) -> int:
+    """Counts the requests that were logged; ``newest``: those that were read last."""
+    return sum(
+        row["requests"]
+        for of in readings.values()
+        for row in of
+        if not newest or row["ingest_epoch"] == last_ingest(of)
+    )
+
+
 def contents_of(readings: Readings) -> list[str]:
     """Returns the content hashes of one recording's logs, by node, in order."""
     return sorted({f"{row['node_id']}:{row['content_hash']}" for row in readings})

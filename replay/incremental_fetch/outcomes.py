@@ -212,8 +212,8 @@ def _taken(
     """Makes columns of rows, each of the row that ``at`` has."""
     schema = pa.schema([OUTCOME_SCHEMA.field(name) for name in names])
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    columns = zip(schema, columns, strict=True)
-    return {field.name: pa.array(column, field.type).take(at) for field, column in columns}
+    named = zip(schema, columns, strict=True)
+    return {field.name: pa.array(column, field.type).take(at) for field, column in named}
 
 
 @lru_cache

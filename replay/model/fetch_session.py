@@ -131,7 +131,7 @@ def is_returned(response: Response) -> Bools:
     """
     # "The broker wants to notify the client about a change in the partition's highWatermark or
     # broker logStartOffset"; after an error any is one. The last stable offset is none.
-    listed = response.before[CACHED_HIGH_WATERMARK] != response.now[HIGH_WATERMARK]
+    listed: Bools = response.before[CACHED_HIGH_WATERMARK] != response.now[HIGH_WATERMARK]
     # New data; since then also an error, a preferred read replica or a diverging epoch.
     listed |= response.brings
     listed |= response.before[LOG_START_OFFSET] != response.now[LOG_START_OFFSET]
