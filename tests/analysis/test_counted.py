@@ -64,6 +64,7 @@ class Growing:
         if fetches:
             put(self.warehouse, HWM.name, self.rows(fetches))
         read = {"first_received_at": at(0), "last_completed_at": at(until_s), "requests": 1}
+        read |= {"ingest_epoch": 1}
         put(self.warehouse, "ingest", {INGESTED_FILES: [row(INGESTED_FILES, "r", **read)]})
         self.steady(20.0, until_s)
 
