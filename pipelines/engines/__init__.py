@@ -66,8 +66,8 @@ class Feed(Generic[Out]):
     """A text whose rows go to work, each key's together and in order; a result a partition.
 
     ``spread``: a number in SQL, of columns of the key: rows for which it is the same modulo any
-    number are one partition's. Empty: all are. ``is_wide``: there is more work for each key than
-    other feeds have. ``is_light``: of a small text the driver may do the work.
+    number are one partition's. Empty: all are. ``is_light``: of a small text the driver may do the
+    work.
     """
 
     work: Work[Out]
@@ -77,7 +77,6 @@ class Feed(Generic[Out]):
     order: Sequence[str] = ()
     inputs: Inputs = field(default_factory=dict)
     spread: str = ""
-    is_wide: bool = False
     is_light: bool = False
 
 

@@ -8,7 +8,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from math import ceil
 from multiprocessing import active_children, get_context
 from typing import Any, Self
 
@@ -211,22 +210,17 @@ class _Beside:
                 self.returned[name] = ended.value
         warehouse, processes = self.engine.warehouse, self.engine.processes
         feeds.sort(key=lambda each: bytes_of(warehouse, each[2]), reverse=True)
-        beside = len(feeds) + len(self.running)
         # A warehouse that was opened can't be sent.
         there = Warehouse(warehouse.path)
         engine = replace(self.engine, warehouse=there, folder=str(run_folder()))
         for name, step, feed in feeds:
-            # As many tasks as keep all busy to the end: each reads all that the text does.
-            wanted = processes if feed.is_wide else ceil(2 * processes / beside)
-            count = min(wanted, processes) if feed.spread else 1
-            conditions = [f"({feed.spread}) % {count} = {n}" for n in range(count)]
-            self.running[name] = (
-                step,
-                [
-                    _pool(processes).submit(engine.fed, feed, where)
-                    for where in (conditions if count > 1 else ["true"])
-                ],
-            )
+            count = processes if feed.spread else 1
+            wheres = [f"({feed.spread}) % {count} = {n}" for n in range(count)]
+            tasks = [
+                _pool(processes).submit(engine.fed, feed, where)
+                for where in (wheres if count > 1 else ["true"])
+            ]
+            self.running[name] = step, tasks
 
 
 def _of_store(given: ParquetFiles) -> "pa.Table | ds.Scanner":

@@ -124,7 +124,6 @@ def replayed(
         inputs={**sums},  # what can be pickled
         # Nodes have numbers one after the other: in turns, all tasks get as many.
         spread=" + ".join((*(name for name in rule.key if name != "recording"), _PART)),
-        is_wide=len(increment.parts) > 1,
     )
     return [*chain(*written)]
 
