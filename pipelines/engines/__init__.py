@@ -131,7 +131,7 @@ class Engine(Protocol):
     ) -> dict[str, Any]:
         """Runs steps beside each other where that is worth it; what each returns, by name.
 
-        ``requests``: of so many log lines they are, about. ``after``: the steps that one follows.
+        ``requests``: about how many log lines they read. ``after``: the steps that one follows.
         """
 
 

@@ -15,7 +15,7 @@ from kip_replay.pipelines.warehouse.steps import Covered, contents_of, readings_
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.tables import CLOCK_BOUNDS
 
-#: From so many lines of its voters on, a cluster's sweeps are tasks of their own.
+#: A cluster whose voters have logged this many lines has its sweeps replayed apart.
 _APART_REQUESTS_MIN = 60_000
 Say = Callable[[str], object]
 Options = Mapping[str, Mapping[str, Any]]

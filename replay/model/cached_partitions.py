@@ -238,7 +238,7 @@ class PartitionOrder(msgspec.Struct, array_like=True):
     def _set(self, slots: Slots, ranks: Ints) -> None:
         try:
             self.ranks[slots] = ranks
-        except IndexError:  # rare, and all that has to be asked
+        except IndexError:  # rare: there is no room for it
             end, room = int(slots.max()) + 1, len(self.ranks)
             self.ranks = np.pad(self.ranks, (0, max(end, 2 * room) - room))
             self.ranks[slots] = ranks
