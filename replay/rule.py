@@ -39,8 +39,8 @@ class Settings:
     the keys that its folder declares; they only fill what logs leave open), ``steady_phases`` (a
     log alone does not state its phases), ``log_gaps`` (a replay knows of a gap from its beginning
     on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the active controller's).
-    ``options``: of each rule by name, its section of the configuration. ``part``: what of a rule's
-    variants is replayed (``Rule.parts``).
+    ``options``: of each rule by name, its section of the configuration. ``part``: which of a rule's
+    variants are replayed, as ``Rule.parts`` names them, with commas between; empty: all.
     """
 
     voters: Mapping[str, Sequence[int]]
@@ -60,7 +60,9 @@ class Settings:
 
     def has(self, variant: Variant) -> bool:
         """Checks that a variant is of the part."""
-        return self.part in ("", _value_of(variant))
+        is_itself = variant.parameter_value == NOT_SWEPT
+        name = _ITSELF if is_itself else str(variant.parameter_value)
+        return not self.part or name in self.part.split(",")
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
@@ -101,14 +103,15 @@ class Rule:
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
         """Starts the replay of a key; where its own clocks are apart all is ``unknown``."""
+        names = settings.part.split(",")
         if settings.part:
             of_rule = {**settings.options.get(self.name, {})}
             for name in self.sweeps:
                 values = settings.option(self.name, name)
-                of_rule[name] = tuple(v for v in values if str(v) == settings.part)
+                of_rule[name] = tuple(v for v in values if str(v) in names)
             settings = replace(settings, options={**settings.options, self.name: of_rule})
         replay = self._compared(settings, key, saved)
-        if settings.part in ("", _ITSELF):
+        if not settings.part or _ITSELF in names:
             return replay
         return Through(replay, self.tables, lambda _, rows: rows.filter(_is_swept(rows)))
 
@@ -123,11 +126,6 @@ class Rule:
                 return Through(replay, self.tables, fed=fed)
             return Through(replay, self.tables, self.comparison.unknown)
         return replay
-
-
-def _value_of(variant: Variant) -> str:
-    is_itself = variant.parameter_value == NOT_SWEPT
-    return _ITSELF if is_itself else str(variant.parameter_value)
 
 
 def _is_swept(rows: pa.RecordBatch) -> pa.Array:

@@ -262,6 +262,10 @@ def write_outcomes(
     growing = next((covered for covered in wanted.values() if covered.is_growing), None)
     resumed = saved.covered if saved else growing
     apart = resumed.replayed_apart if resumed else basis.parts(steps, wanted)
+    if len(apart) > 1 and not resumed:
+        # Without states to go on from, those of a task have the leader that they follow in common.
+        apart = [",".join(apart[first :: engine.cores]) for first in range(engine.cores)]
+        apart = [part for part in apart if part]
     increment = Increment(saved.covered.until_us if saved else None, growing, apart or ("",))
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     inputs = {**sums, REPLAY_STATE.name: saved.files[0]} if saved else sums
