@@ -43,5 +43,10 @@ def last_begun(gaps: Sequence[LogGap], at: int) -> LogGap | None:
     return gaps[begun - 1] if begun else None
 
 
+def is_touched(gaps: Iterable[LogGap], since_us: int, until_us: int) -> bool:
+    """Says whether one of the gaps is between two times."""
+    return any(since_us < gap.before_us and until_us > gap.after_us for gap in gaps)
+
+
 #: The gaps of each recording.
 Gaps = Mapping[str, Sequence[LogGap]]

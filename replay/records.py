@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .log_gaps import LOG_GAP, LogGap
+from .log_gaps import LOG_GAP, LogGap, is_touched
 from .outcomes import WHAT_IF, Variant, Verdict
 from .table import AT, BOOL, INT, LONG, MS, TEXT, Column, Table
 
@@ -91,7 +91,7 @@ class Outcome(Record, kw_only=True, gc=False):
         self, gaps: Iterable[LogGap], since_us: int, until_us: int, *clears: str
     ) -> None:
         """Makes it unknown where a gap is between two times; if it was so it keeps its reason."""
-        if any(since_us < gap.before_us and until_us > gap.after_us for gap in gaps):
+        if is_touched(gaps, since_us, until_us):
             is_unknown = self.verdict is Verdict.UNKNOWN
             self.make_unknown(self.reason if is_unknown and self.reason else LOG_GAP, clears)
 

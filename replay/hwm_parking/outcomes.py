@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from ..log_gaps import LOG_GAP, LogGap
+from ..log_gaps import LOG_GAP, LogGap, is_touched
 from ..model.raft import NOT_SENT
 from ..outcomes import NOT_SWEPT, WHAT_IF, Variant, Verdict
 from ..phases import SteadyPhase
@@ -192,16 +192,12 @@ class Emitted:
         self, columns: dict[str, Any], since: Sequence[int], until: Sequence[int], *clears: str
     ) -> None:
         """Makes rows unknown that a gap touches, as ``Outcome.rest_on_lines`` does a record."""
-        for gap in self._gaps if since else ():
-            after_us, before_us = gap.after_us - ABSENCE_US, gap.before_us + ABSENCE_US
-            if min(since) >= before_us or max(until) <= after_us:
-                continue
-            for row, (begin, end) in enumerate(zip(since, until, strict=True)):
-                if begin < before_us and end > after_us:
-                    if columns["verdict"][row] is not Verdict.UNKNOWN:
-                        columns["verdict"][row], columns["reason"][row] = Verdict.UNKNOWN, LOG_GAP
-                    for name in clears:
-                        columns[name][row] = None
+        for row, (begin, end) in enumerate(zip(since, until, strict=True)) if self._gaps else ():
+            if is_touched(self._gaps, begin - ABSENCE_US, end + ABSENCE_US):
+                if columns["verdict"][row] is not Verdict.UNKNOWN:
+                    columns["verdict"][row], columns["reason"][row] = Verdict.UNKNOWN, LOG_GAP
+                for name in clears:
+                    columns[name][row] = None
 
     def _add(self, table: int, epoch: Epoch, variant: Variant, columns: dict[str, Any]) -> None:
         replicas, arrays = columns["replica_id"], []

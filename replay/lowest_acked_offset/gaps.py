@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import msgspec
 
-from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap, gaps_of, last_begun
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap, gaps_of, is_touched, last_begun
 from ..model.brokers import FENCED_AFTER_US
 from .events import API_VERSIONS, FETCH, HEARTBEAT, WRITE, Event
 from .writes import VOTER_SILENCE_US
@@ -170,4 +170,4 @@ class Gaps:
         """Says whether lines of a node may be missing in a span."""
         until = ALWAYS_UNTIL_US if until_us is None else until_us
         gaps = self._of_node.get(node_id, ())
-        return any(gap.after_us < until and since_us < gap.before_us for gap in gaps)
+        return is_touched(gaps, since_us, until)
