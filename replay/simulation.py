@@ -22,6 +22,10 @@ class EventQueue(msgspec.Struct, Generic[T], array_like=True):
     def push(self, at: int, kind: int, event: T) -> None:
         heappush(self.heap, (at, kind, event))
 
+    def is_before_all(self, at: int) -> bool:
+        """Says whether what happens at a time comes before all events."""
+        return not self.heap or at < self.heap[0][0]
+
     def until(self, until: int) -> Iterable[tuple[int, int, T]]:
         """Takes out what is due up to a time, inclusive, and what that brings up to then."""
         # Most calls find nothing due.

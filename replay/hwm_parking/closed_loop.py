@@ -1,7 +1,7 @@
 """Starts leader and replicas anew: which FETCHes would exist, when, and what they would carry."""
 
 from functools import cache
-from heapq import heappop, heappush
+from operator import itemgetter
 from typing import ClassVar
 
 import msgspec
@@ -68,9 +68,7 @@ class ClosedLoop(Loop, array_like=True):
         awaited, self.awaited = self.awaited, {}
         for replica_id, built in awaited.items():
             self._schedule(evidence.replicas[replica_id], replica_id, built)
-        events = self.events.heap
-        while events and events[0][0] <= until:
-            at, kind, (subject, token) = heappop(events)
+        for at, kind, (subject, token) in self.events.until(until):
             if kind == _ARRIVE:
                 self._arrive(evidence, at, subject, until)
             elif kind == _PROCESS:
@@ -102,10 +100,8 @@ class ClosedLoop(Loop, array_like=True):
             size = evidence.log_bytes.between(start, end)
             return (None, None) if size is None else (size, records_field_bytes(size))
 
-        sent = [sent for sent, _, _ in self.completed]
-        fetches = [sent.fetch for sent in sent]
-        built = [built_us for _, built_us, _ in self.completed]
-        responses = [response for _, _, response in self.completed]
+        sent, built, responses = (list(map(itemgetter(n), self.completed)) for n in range(3))
+        fetches = [each.fetch for each in sent]
         record_bytes, request_bytes = [], []
         response_bytes: list[int | None] = []
         for fetch, built_us, response in zip(fetches, built, responses, strict=True):
@@ -118,12 +114,12 @@ class ClosedLoop(Loop, array_like=True):
                 response_bytes.append(None)
             else:
                 response_bytes.append(envelope.response_bytes + field_bytes)
-        dequeued = [sent.dequeued_us for sent in sent]
+        dequeued = [each.dequeued_us for each in sent]
         columns = {
             "verdict": [Verdict.REPLAYED if s.is_warm else Verdict.UNKNOWN for s in sent],
             "reason": [None if s.is_warm else self.warm_up.reason for s in sent],
             "replica_id": [fetch.replica_id for fetch in fetches],
-            "sequence": [sent.sequence for sent in sent],
+            "sequence": [each.sequence for each in sent],
             "received_at": dequeued,
             "dequeued_at": dequeued,
             "built_at": built,
@@ -153,12 +149,10 @@ class ClosedLoop(Loop, array_like=True):
         is_warm = self.warm_up.is_warm(replica_id)
         self.in_flight[token] = InFlight(self.next_sequence(replica_id), at, fetch, is_warm)
         self.free_us = free_us = max(at, self.free_us) + evidence.service_us(at)
-        events = self.events.heap
-        if free_us <= until and (not events or free_us < events[0][0]):
-            # Nothing comes before.
+        if free_us <= until and self.events.is_before_all(free_us):
             self._process(evidence, free_us, token)
         else:
-            heappush(events, (free_us, _PROCESS, (replica_id, token)))
+            self.events.push(free_us, _PROCESS, (replica_id, token))
 
     def _process(self, evidence: Evidence, at: int, token: int) -> None:
         leader, waiting = self.leader, self.in_flight[token]

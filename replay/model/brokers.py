@@ -13,7 +13,6 @@ broker is not certain.
 
 from collections.abc import Iterator
 from enum import StrEnum
-from heapq import heappop
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -299,9 +298,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
         "A broker can wait to see a particular lowest acknowledged offset": it sees this.
         """
-        responses = self.responses.heap
-        while responses and responses[0][0] <= until:
-            at, broker_id, (epoch, offset) = heappop(responses)
+        for at, broker_id, (epoch, offset) in self.responses.until(until):
             self.acknowledged_by[broker_id].add(at, offset)
             broker = self.brokers[broker_id]
             # A response to its former process is lost with that.

@@ -139,7 +139,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
             min_isr, is_all = self.effective_min_isr(requirement), requirement.acks is Acks.ALL
             if min_isr is None:
                 continue
-            is_taken = min_isr <= isr_size  # has_enough_in_sync
+            is_taken = has_enough_in_sync(isr_size, min_isr)
             if is_taken and min_isr <= 1 and not is_all:
                 met.append(requirement)
             elif is_taken or (is_all and min_isr == in_force):
@@ -162,7 +162,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
             if not (waiting := requirement.waiting):
                 continue
             min_isr = self.effective_min_isr(requirement)
-            if min_isr is None or min_isr > size:  # has_enough_in_sync
+            if min_isr is None or not has_enough_in_sync(size, min_isr):
                 continue
             offset = self.log_end_offset
             if requirement.acks is Acks.ALL:
