@@ -19,11 +19,12 @@ LINE_S, LOOK_S, FIRST_LOOK_S = 10.0, 0.5, 1.0
 #: Another machine can be so much faster or slower than that of the estimates.
 _SCALE_MIN, _SCALE_MAX = 0.2, 5.0
 _shown: "Progress | None" = None
-_tasks: Callable[[], tuple[int, int, str]] | None = None
+_tasks: Callable[[], tuple[int, int]] | None = None
+_running = ""
 
 
-def watch(tasks: Callable[[], tuple[int, int, str]] | None) -> None:
-    """``tasks``: how many of them are done, of how many, and which run; None: none run."""
+def watch(tasks: Callable[[], tuple[int, int]] | None) -> None:
+    """``tasks``: how many of those that run now are done, and of how many; None: none run."""
     global _tasks
     _tasks = tasks
 
@@ -36,6 +37,12 @@ def expect(seconds: Mapping[str, float]) -> None:
 def stage(name: str) -> None:
     if _shown is not None:
         _shown.begin(name)
+
+
+def running(names: str) -> None:
+    """Names what of the stage runs now; a new stage names nothing."""
+    global _running
+    _running = names
 
 
 def done(done_bytes: int, of_bytes: int) -> None:
@@ -68,8 +75,9 @@ class Progress:
             self._passed[self._stage] = self._passed.get(self._stage, 0.0) + now - self._began
         self._stage = name if name in self.expected else None
         self._began, self.done_bytes, self.of_bytes = now, 0, 0
+        running("")
 
-    def look(self, tasks: tuple[int, int, str] = (0, 0, "")) -> tuple[float, float, str] | None:
+    def look(self, tasks: tuple[int, int] = (0, 0)) -> tuple[float, float, str] | None:
         """Share of all that is done, seconds left, and a text; None where no stage is at work."""
         stage, now = self._stage, self.clock()
         if stage is None:
@@ -78,14 +86,14 @@ class Progress:
         at = names.index(stage)
         scale = self._scale()
         here_s = max(now - self._began, 1e-9)
-        share, text = 0.0, stage
+        named = f"{stage} {_running}".rstrip()
+        share, text = 0.0, named
         if tasks[1]:
-            share, text = tasks[0] / tasks[1], f"{stage}: {tasks[0]:,} of {tasks[1]:,} tasks"
-            text += f", now {tasks[2]}" if tasks[2] else ""
+            share, text = tasks[0] / tasks[1], f"{named}: {tasks[0]:,} of {tasks[1]:,} tasks"
         if self.of_bytes:
             share = self.done_bytes / self.of_bytes or share
             megabytes = share * self.of_bytes / 1e6
-            text = f"{stage}: {megabytes:,.0f} of {self.of_bytes / 1e6:,.0f} MB"
+            text = f"{named}: {megabytes:,.0f} of {self.of_bytes / 1e6:,.0f} MB"
             text += f", {megabytes / here_s:,.1f} MB/s"
         if share and self.of_bytes:
             left_s = here_s * (1 - share) / share
@@ -131,7 +139,7 @@ class Progress:
         given: dict[str, Any] = {"leave": False, "bar_format": form, "dynamic_ncols": True}
         with tqdm(total=1.0, file=self.stream, disable=not is_bar, **given) as bar:
             while not self._ended.wait(LOOK_S if is_bar else LINE_S):
-                if seen := self.look(_tasks() if _tasks else (0, 0, "")):
+                if seen := self.look(_tasks() if _tasks else (0, 0)):
                     share, left_s, text = seen
                     left = tqdm.format_interval(left_s)
                     if is_bar:

@@ -13,7 +13,7 @@ from kip_replay.pipelines.analysis.summaries import (
     latency_summaries,
 )
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.pipelines.engines import Feeding
+from kip_replay.pipelines.engines import Feeding, Steps
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import Gaps
 from kip_replay.replay.table import Table
@@ -44,7 +44,7 @@ def bandwidth(
 
 
 def fed(tables: Tables, step: Feeding[list[DataFile]]) -> list[DataFile]:
-    [files] = engine_on(tables).beside({"sums": step}, 0, {}).values()
+    [files] = engine_on(tables).beside(Steps({"sums": step}, 0)).values()
     return files  # type: ignore[no-any-return]
 
 

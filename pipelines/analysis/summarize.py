@@ -20,7 +20,7 @@ from kip_replay.pipelines.analysis.summaries import (
     bandwidth_summaries,
     latency_summaries,
 )
-from kip_replay.pipelines.engines import Engine, TableSlice
+from kip_replay.pipelines.engines import Engine, Steps, TableSlice
 from kip_replay.pipelines.folders import of_rules, rule_headlines
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
@@ -206,7 +206,7 @@ def _summarize(
         "bandwidth": bandwidth_summaries(bandwidth, phases, gaps, of_bandwidth, given, blocks),
     }
     requests = requests_in(readings_of(warehouse, wanted), newest=bool(blocks))
-    written = [*chain(*engine.beside(sums, requests, {}).values())]
+    written = [*chain(*engine.beside(Steps(sums, requests)).values())]
     writing.begin()
     for table in SUMMARY_TABLES:
         writing.replace(table, written)

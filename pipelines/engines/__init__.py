@@ -7,10 +7,11 @@ DuckDB: no Java. ``spark`` runs both on Spark, so that the driver never holds wh
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
@@ -84,14 +85,18 @@ class Feed(Generic[Out]):
 Feeding: TypeAlias = Generator[Feed[Any], Any, Out]
 
 
-def bytes_of(warehouse: Warehouse, feed: Feed[Any]) -> int:
-    """Sums the bytes of the files that a feed's text reads."""
-    return text_bytes(warehouse, feed.text, feed.recordings, feed.inputs)
+class Steps(NamedTuple):
+    """Steps by name, and about how many log lines they read (``requests``).
+
+    ``after``: of some, the names of those that they follow.
+    """
+
+    by_name: Mapping[str, Feeding[Any]]
+    requests: int
+    after: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
-def text_bytes(
-    warehouse: Warehouse, text: Text, recordings: Collection[str], inputs: Inputs
-) -> int:
+def bytes_of(warehouse: Warehouse, text: Text, recordings: Collection[str], inputs: Inputs) -> int:
     """Sums the bytes of the files that a text reads."""
     given = (each for each in inputs.values() if not isinstance(each, pa.Table))
     size = sum(each.size_bytes for each in given)
@@ -123,24 +128,17 @@ class Engine(Protocol):
     def feed(self, feed: Feed[Out]) -> list[Out]:
         """Feeds a text's rows to work; a result a partition."""
 
-    def beside(
-        self,
-        steps: Mapping[str, Feeding[Any]],
-        requests: int,
-        after: Mapping[str, Collection[str]],
-    ) -> dict[str, Any]:
-        """Runs steps beside each other where that is worth it; what each returns, by name.
-
-        ``requests``: about how many log lines they read. ``after``: the steps that one follows.
-        """
+    def beside(self, steps: Steps) -> dict[str, Any]:
+        """Runs steps beside each other where that is worth it; what each returns, by name."""
 
 
-def in_turn(engine: Engine, steps: Mapping[str, Feeding[Any]]) -> dict[str, Any]:
+def in_turn(engine: Engine, steps: Steps) -> dict[str, Any]:
     """Runs steps one after the other; what each returns, by name."""
-    return {name: _run(engine, step) for name, step in steps.items()}
+    return {name: _run(engine, name, step) for name, step in steps.by_name.items()}
 
 
-def _run(engine: Engine, step: Feeding[Out]) -> Out:
+def _run(engine: Engine, name: str, step: Feeding[Out]) -> Out:
+    progress.running(name)
     results: Any = None  # as the first that a generator is sent
     while True:
         try:

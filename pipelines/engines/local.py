@@ -24,6 +24,7 @@ from kip_replay.pipelines.engines import (
     Inputs,
     Out,
     ParquetFiles,
+    Steps,
     TableSlice,
     bytes_of,
     in_turn,
@@ -80,22 +81,17 @@ class Local:
         if len(parts) <= 1 or self.processes == 1:
             return [work(part) for part in parts]
         tasks = [_pool(self.processes).submit(work, part) for part in parts]
-        progress.watch(lambda: (sum(task.done() for task in tasks), len(tasks), ""))
+        progress.watch(lambda: (sum(task.done() for task in tasks), len(tasks)))
         with _ended_on_failure():
             results = [task.result() for task in tasks]
         progress.watch(None)
         return results
 
-    def beside(
-        self,
-        steps: Mapping[str, Feeding[Any]],
-        requests: int,
-        after: Mapping[str, Collection[str]],
-    ) -> dict[str, Any]:
-        if self.processes == 1 or requests < _REQUESTS_MIN:
+    def beside(self, steps: Steps) -> dict[str, Any]:
+        if self.processes == 1 or steps.requests < _REQUESTS_MIN:
             return in_turn(self, steps)
         with _ended_on_failure():
-            return _Beside(self, dict(steps), after).run()
+            return _Beside(self, dict(steps.by_name), steps.after).run()
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         with self._session(text, recordings, inputs) as session:
@@ -186,7 +182,7 @@ class _Beside:
 
     def run(self) -> dict[str, Any]:
         steps = len(self.waiting)
-        progress.watch(lambda: (len(self.returned), steps, ", ".join([*self.running])))
+        progress.watch(lambda: (len(self.returned), steps))
         while self.waiting or self.running:
             ended = [name for name, (_, of) in self.running.items() if all(t.done() for t in of)]
             ready = [(name, *self.running.pop(name)) for name in ended]
@@ -196,6 +192,7 @@ class _Beside:
                 if {*self.after.get(name, ())} <= self.returned.keys()
             ]
             self._go_on(ready)
+            progress.running(", ".join(self.running))
             wait([t for _, of in self.running.values() for t in of if not t.done()], None, _FIRST)
         progress.watch(None)
         return self.returned
@@ -209,7 +206,11 @@ class _Beside:
             except StopIteration as ended:
                 self.returned[name] = ended.value
         warehouse, processes = self.engine.warehouse, self.engine.processes
-        feeds.sort(key=lambda each: bytes_of(warehouse, each[2]), reverse=True)
+        sizes = {
+            name: bytes_of(warehouse, feed.text, feed.recordings, feed.inputs)
+            for name, _, feed in feeds
+        }
+        feeds.sort(key=lambda each: sizes[each[0]], reverse=True)
         # A warehouse that was opened can't be sent.
         there = Warehouse(warehouse.path)
         engine = replace(self.engine, warehouse=there, folder=str(run_folder()))

@@ -1,7 +1,7 @@
 """The engine for logs of any size: tasks and texts on Spark."""
 
 import pickle
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from math import ceil
@@ -19,16 +19,15 @@ from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import (
     NO_INPUTS,
     Feed,
-    Feeding,
     In,
     Inputs,
     Out,
     ParquetFiles,
+    Steps,
     TableSlice,
     bytes_of,
     in_turn,
     tables_of,
-    text_bytes,
 )
 from kip_replay.pipelines.engines.local import BATCH_ROWS, Local
 from kip_replay.pipelines.engines.session import spark_session
@@ -91,7 +90,7 @@ class Spark:
         return found
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
-        if text_bytes(self.warehouse, text, recordings, inputs) < self.duckdb_bytes_max:
+        if bytes_of(self.warehouse, text, recordings, inputs) < self.duckdb_bytes_max:
             return self._driver.rows(text, recordings, inputs)
         try:
             return self._frame(text, recordings, inputs).toArrow()
@@ -100,9 +99,10 @@ class Spark:
 
     def feed(self, feed: Feed[Out]) -> list[Out]:
         """One Spark job; a key's rows are sorted on disk where they are large."""
-        if feed.is_light and bytes_of(self.warehouse, feed) < self.duckdb_bytes_max:
+        read, work = (feed.text, feed.recordings, feed.inputs), feed.work
+        if feed.is_light and bytes_of(self.warehouse, *read) < self.duckdb_bytes_max:
             return self._driver.feed(feed)
-        frame, work = self._frame(feed.text, feed.recordings, feed.inputs), feed.work
+        frame = self._frame(*read)
         frame = frame.repartition(*feed.key) if feed.key else frame.repartition(1)
         frame = frame.sortWithinPartitions(*map(F.expr, (*feed.key, *feed.order)))
 
@@ -113,19 +113,14 @@ class Spark:
         found = frame.mapInArrow(run, from_arrow_schema(_RESULT)).collect()
         return [pickle.loads(row["result"]) for row in found]
 
-    def beside(
-        self,
-        steps: Mapping[str, Feeding[Any]],
-        requests: int,
-        after: Mapping[str, Collection[str]],
-    ) -> dict[str, Any]:
+    def beside(self, steps: Steps) -> dict[str, Any]:
         """One after the other: a job's tasks are beside each other."""
         return in_turn(self, steps)
 
     def _frame(self, text: Text, recordings: Collection[str], inputs: Inputs) -> DataFrame:
         """A text's rows; what it reads is known to the session as temporary views."""
         tasks = max(
-            self.cores, ceil(text_bytes(self.warehouse, text, recordings, inputs) / _TASK_BYTES)
+            self.cores, ceil(bytes_of(self.warehouse, text, recordings, inputs) / _TASK_BYTES)
         )
         conf = self.session.conf
         conf.set("spark.sql.shuffle.partitions", tasks)
@@ -240,14 +235,13 @@ def _tried(work: Callable[[In], Out], part: In) -> Out | UserError:
         return error
 
 
-def _tasks_of(context: SparkContext) -> tuple[int, int, str]:
+def _tasks_of(context: SparkContext) -> tuple[int, int]:
     """Tasks of the jobs that Spark is at: those done, and all."""
     try:
         tracker = context.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
         found = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
     except Exception:  # Java has ended, which the command itself reports
-        return 0, 0, ""
+        return 0, 0
     stages = [each for each in found if each is not None]
-    done = sum(each.numCompletedTasks for each in stages)
-    return done, sum(each.numTasks for each in stages), ""
+    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.engines import Engine, Feeding, Out
+from kip_replay.pipelines.engines import Engine, Feeding, Out, Steps
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.basis import Basis, Options, Say, voters_of
@@ -113,9 +113,9 @@ def _beside(
     *,
     is_growing: bool,
 ) -> dict[str, Out]:
-    progress.stage("replay")
     after = {rule.name: [name for name in rule.follows if name in steps] for rule in rules}
-    return engine.beside(steps, requests_in(basis.readings, newest=is_growing), after)
+    requests = requests_in(basis.readings, newest=is_growing)
+    return engine.beside(Steps(steps, requests, after))
 
 
 def _advance(
@@ -152,6 +152,7 @@ def look_into(
 
     ``complete``: of recordings that grow, until when their logs are complete; UTC microseconds.
     """
+    progress.running("(log gaps, clocks)")
     warehouse = engine.warehouse
     names, voters = [r.name for r in recordings], {r.name: voters_of(r) for r in recordings}
     find_log_gaps(engine, voters, complete is None)

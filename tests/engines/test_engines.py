@@ -1,6 +1,7 @@
 """What engines read of tables: names exactly, checked bytes, only files of work that succeeded."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from put_rows import put, row
 
-from kip_replay.pipelines.engines import Engine, Feed, Feeding, TableSlice
+from kip_replay.pipelines.engines import Engine, Feed, Feeding, Steps, TableSlice
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -99,16 +100,17 @@ def fed(files: TableFiles, count: int) -> Feeding[int]:
 def test_steps_in_processes_beside_each_other(tmp_path: Path) -> None:
     engine, files = Local(Warehouse(tmp_path), cores=2), TableFiles(str(tmp_path), "part")
     steps = {f"{count}": fed(files, count) for count in (3, 5, 12)}
-    returned = engine.beside(steps, 1_000_000, {"3": ["12"]})
+    returned = engine.beside(Steps(steps, 1_000_000, {"3": ["12"]}))
     assert returned == {"3": 3, "5": 5, "12": 12}
     assert [*returned][-1] == "3"
     # One that fails ends the others.
     with pytest.raises(RuntimeError, match="lost"):
-        engine.beside({"7": fed(files, 7), "20": fed(files, 20)}, 1_000_000, {})
-    for process in active_children():
-        process.join(10)
+        engine.beside(Steps({"7": fed(files, 7), "20": fed(files, 20)}, 1_000_000))
+    ends_s = time.monotonic() + 10
+    while active_children() and time.monotonic() < ends_s:  # the pool's own thread reaps them too
+        time.sleep(0.05)
     assert not active_children()
-    assert engine.beside({"3": fed(files, 3)}, 1_000_000, {}) == {"3": 3}
+    assert engine.beside(Steps({"3": fed(files, 3)}, 1_000_000)) == {"3": 3}
 
 
 def test_of_what_is_recent_no_old_file_is_read(engine_of: EngineOf, tmp_path: Path) -> None:

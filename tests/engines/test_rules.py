@@ -8,6 +8,7 @@ import pytest
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.pipelines.engines import Steps
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
@@ -75,7 +76,7 @@ def test_a_rule_that_fails_fails_the_job(log: Logs, tmp_path: Path) -> None:
     files = TableFiles(str(tmp_path), "part")
     failing = replayed(log.warehouse, BY_NAME["hwm_parking"], Settings(voters={}), [ACKS], files)
     with pytest.raises(KeyError, match=ACKS):
-        log.engine.beside({"hwm_parking": failing}, 0, {})
+        log.engine.beside(Steps({"hwm_parking": failing}, 0))
 
 
 def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Logs) -> None:
