@@ -1,6 +1,6 @@
 """Declares how a rule is run: by which key, in which order, on what, into which tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -39,8 +39,8 @@ class Settings:
     the keys that its folder declares; they only fill what logs leave open), ``steady_phases`` (a
     log alone does not state its phases), ``log_gaps`` (a replay knows of a gap from its beginning
     on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the active controller's).
-    ``options``: of each rule by name, its section of the configuration. ``part``: which of a rule's
-    variants are replayed, as ``Rule.parts`` names them, with commas between; empty: all.
+    ``options``: of each rule by name, its section of the configuration. ``parts``: those of a
+    rule's variants that are replayed, as ``Rule.parts`` names them; empty: all.
     """
 
     voters: Mapping[str, Sequence[int]]
@@ -49,7 +49,7 @@ class Settings:
     log_gaps: Gaps = field(default_factory=dict)
     clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    part: str = ""
+    parts: Collection[str] = ()
 
     def option(self, rule: str, name: str, default: Any = ()) -> Any:
         """Returns an option of a rule; ``default`` where it is not configured."""
@@ -59,10 +59,10 @@ class Settings:
         return self.facts.get(recording, {}).get(rule, {})
 
     def has(self, variant: Variant) -> bool:
-        """Checks that a variant is of the part."""
+        """Checks that a variant is of the parts."""
         is_itself = variant.parameter_value == NOT_SWEPT
         name = _ITSELF if is_itself else str(variant.parameter_value)
-        return not self.part or name in self.part.split(",")
+        return not self.parts or name in self.parts
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
@@ -94,24 +94,24 @@ class Rule:
     comparison: Comparison | None = None
     splits_sweeps: bool = False
 
-    def parts(self, settings: Settings) -> list[str]:
+    def parts(self, settings: Settings) -> tuple[str, ...]:
         """Names the parts that can be replayed apart: the rule itself, and each swept value."""
         values = [v for name in self.sweeps for v in settings.option(self.name, name)]
-        return [_ITSELF, *map(str, values)] if self.splits_sweeps else [""]
+        return (_ITSELF, *map(str, values)) if self.splits_sweeps else ()
 
     def started(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
         """Starts the replay of a key; where its own clocks are apart all is ``unknown``."""
-        names = settings.part.split(",")
-        if settings.part:
+        parts = settings.parts
+        if parts:
             of_rule = {**settings.options.get(self.name, {})}
             for name in self.sweeps:
                 values = settings.option(self.name, name)
-                of_rule[name] = tuple(v for v in values if str(v) in names)
+                of_rule[name] = tuple(v for v in values if str(v) in parts)
             settings = replace(settings, options={**settings.options, self.name: of_rule})
         replay = self._compared(settings, key, saved)
-        if not settings.part or _ITSELF in names:
+        if not parts or _ITSELF in parts:
             return replay
         return Through(replay, self.tables, lambda _, rows: rows.filter(_is_swept(rows)))
 

@@ -64,8 +64,8 @@ class Basis:
         ]
         return fingerprint(*parts)
 
-    def parts(self, steps: RuleTexts, recordings: Iterable[str]) -> list[str]:
-        """Returns the parts of a rule's variants that are replayed apart where logs are large.
+    def parts(self, steps: RuleTexts, recordings: Iterable[str]) -> tuple[str, ...]:
+        """Returns the parts of a rule's variants that are replayed apart, as logs are large.
 
         What all replays of a cluster's metadata log read is what voters have logged.
         """
@@ -74,7 +74,7 @@ class Basis:
             for name in recordings
             for voters in [self.settings.voters[name]]
         )
-        return steps.rule.parts(self.settings) if logged >= _APART_REQUESTS_MIN else [""]
+        return steps.rule.parts(self.settings) if logged >= _APART_REQUESTS_MIN else ()
 
     def covered(self, steps: RuleTexts, recording: str) -> Covered:
         """States what the outcomes of the whole log follow from."""

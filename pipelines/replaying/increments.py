@@ -28,8 +28,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from msgspec import structs
-
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Feeding, Inputs, TableSlice
 from kip_replay.pipelines.ingest.line_accounting import read_spans
 from kip_replay.pipelines.replaying.basis import Basis
@@ -129,9 +127,8 @@ class GrowingReplay:
                 self._complete(saved)
             return before is None
         sums = saved.sums if saved else self._sums()
-        wanted = self._covered(until_us, sums)
-        apart = saved.covered.replayed_apart if saved else self._apart()
-        wanted = structs.replace(wanted, replayed_apart=apart)
+        parts = self.basis.parts(self.steps, [self.recording])
+        wanted = self._covered(until_us, sums, saved.covered.replayed_apart if saved else parts)
         # Closed, and nothing is new; or nothing in the log is for this rule, so that there are no
         # states.
         current = (self.basis.covered(self.steps, self.recording), wanted)
@@ -147,9 +144,6 @@ class GrowingReplay:
             return False
         yield from self._replay(saved, wanted, saved.sums)
         return True
-
-    def _apart(self) -> tuple[str, ...]:
-        return tuple(filter(None, self.basis.parts(self.steps, [self.recording])))
 
     def _saved(self) -> _Saved | None:
         """Finds the last states that can be resumed: what comes late leaves those of before it."""
@@ -187,9 +181,8 @@ class GrowingReplay:
         if kept is None or kept.covered.is_late(self.basis.readings[self.recording]):
             return None
         covered, sums = kept.covered, self._sums(kept)
-        return (
-            (covered, sums) if self._covered(covered.until_us, sums, covered) == covered else None
-        )
+        now = self._covered(covered.until_us, sums, covered.replayed_apart, covered)
+        return (covered, sums) if now == covered else None
 
     def _sums(self, kept: Kept | None = None) -> Inputs:
         """Returns the inputs of the rule's texts: what was kept and what later ingests add."""
@@ -198,7 +191,9 @@ class GrowingReplay:
             for name in self.steps.sums
         }
 
-    def _covered(self, until_us: int, sums: Inputs, seen: Covered | None = None) -> Covered:
+    def _covered(
+        self, until_us: int, sums: Inputs, apart: tuple[str, ...], seen: Covered | None = None
+    ) -> Covered:
         """States what rows up to a time follow from: the ingests seen, the rule, its dependencies.
 
         Of ``seen``, what the states have seen already; else all that is there now.
@@ -229,7 +224,7 @@ class GrowingReplay:
             until_us=until_us,
             epochs=epochs,
             is_growing=True,
-            replayed_apart=seen.replayed_apart if seen else (),
+            replayed_apart=apart,
         )
 
     def _complete(self, saved: _Saved) -> None:
@@ -262,10 +257,10 @@ def write_outcomes(
     growing = next((covered for covered in wanted.values() if covered.is_growing), None)
     resumed = saved.covered if saved else growing
     apart = resumed.replayed_apart if resumed else basis.parts(steps, wanted)
-    if len(apart) > 1 and not resumed:
+    if apart and not resumed:
         # Without states to go on from, those of a task have the leader that they follow in common.
-        apart = [",".join(apart[first :: engine.cores]) for first in range(engine.cores)]
-        apart = [part for part in apart if part]
+        tasks = min(engine.cores, len(apart))
+        apart = tuple(",".join(apart[first::tasks]) for first in range(tasks))
     increment = Increment(saved.covered.until_us if saved else None, growing, apart or ("",))
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     inputs = {**sums, REPLAY_STATE.name: saved.files[0]} if saved else sums

@@ -46,7 +46,7 @@ class Increment:
     None is from the beginning, and to the end with the log closed; a replay that does not begin
     with the log resumes from the states that were saved at ``since_us``. ``covered``: what the
     states that are saved at ``until_us`` cover. ``parts`` of the rule's variants are replayed apart
-    (``Rule.parts``); "": all together.
+    (``Rule.parts``), each of one name or of several with commas between; "": of all.
     """
 
     since_us: int | None = None
@@ -150,7 +150,8 @@ class _Fed:
             if replay is None or each != key:
                 self._end(key, replay)
                 key, saved = each, rows.column(_STATE)[0].as_py()
-                settings = replace(self.settings, part=self._part(key))
+                parts = [*filter(None, self._part(key).split(","))]
+                settings = replace(self.settings, parts=parts)
                 replay = self.rule.started(settings, self._named(key), saved)
                 # Only the first row of a key can be its state.
                 rows = rows.slice(0 if saved is None else 1)
