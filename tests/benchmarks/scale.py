@@ -44,10 +44,13 @@ ENGINES = {
     "one process": ["local", "--set", "local.processes=1"],
     "spark": ["spark"],
 }
-RUNS = [
+#: Those without which the pages say little, and the others.
+FIRST_RUNS = [
     *((name, engine) for engine in ("local", "spark") for name in ("1x", "4x", "16x")),
     *((name, "one process") for name in ("4x", "16x")),
     *((f"500 brokers{swept}", "one process") for swept in ("", " without sweeps", " with one")),
+]
+RUNS = [
     *((name, "local") for name in [*LOGS][4:]),
     ("64x", "spark"),
 ]
@@ -56,8 +59,6 @@ _SWEPT = {
     " without sweeps": ("hwm_parking.max_wait_ms=[]", f"{_INTERVALS}=[]"),
     " with one": ("hwm_parking.max_wait_ms=[250]", f"{_INTERVALS}=[500]"),
 }
-#: Those without which the pages say little.
-_FIRST = 11
 #: A quiet cluster, so that 4 MB are a minute of its clock: an hour is a step of one minute.
 HOURS, WEEK, HOUR_MB, HOURLY = 24, 168, 4, Load(produce_ms=1500)
 #: What a run is expected to take, on two quiet cores.
@@ -114,11 +115,11 @@ class Benchmark:
 
     def measure(self) -> None:
         """Measures everything, what the pages need most first."""
-        for name, engine in RUNS[:_FIRST]:
+        for name, engine in FIRST_RUNS:
             self.run(name, engine)
         self.beside()
         self.day()
-        for name, engine in RUNS[_FIRST:]:
+        for name, engine in RUNS:
             self.run(name, engine)
         self.week()
 
