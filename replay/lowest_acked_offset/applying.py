@@ -28,6 +28,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..model.brokers import BrokerHeartbeatManager
+from ..simulation import forget
 from .events import HEARTBEAT, NOT_SENT, STAMP_SLACK_US, Event
 from .evidence import BrokerEvidence, Replicas
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
@@ -190,10 +191,10 @@ class Broker(msgspec.Struct):
         return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
 
     def after_gap(self) -> "Broker":
-        evidence, is_cut = self.evidence.after_gap(), self.is_cut or self.evidence.is_seen
-        return Broker(evidence, is_cut=is_cut, estimated=self._learned_offset())
+        is_cut = self.is_cut or self.evidence.is_seen
+        return Broker(is_cut=is_cut, estimated=self._learned_offset())
 
     def forget(self, before: int) -> None:
-        self.evidence.forget(before)
+        forget(self.evidence, before)
         while self.estimates and self.estimates[0].learned_us < before:
             del self.estimates[0]

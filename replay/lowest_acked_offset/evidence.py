@@ -11,15 +11,9 @@
     its responses to METADATA and others show. It is read between dequeue and response.
 ``fetch_high_watermark``
     A Raft FETCH v18 carries the high watermark h that its broker knows: everything below h is
-    committed. Before, the broker cannot have applied it. After, it does so as fast as its queue
-    allows, which no line shows, so it counts as applied ``APPLY_GRACE_US`` later, or more where it
-    has replicas to create or delete (``COLD_FACTOR``), and only if no heartbeat denies it. This is
-    the one kind of evidence that is an assumption. An older FETCH shows as much of the one before
-    it: the response to that one carried at least the leader's high watermark at its dequeue, up to
-    the sender's own log end.
-
-A broker can be slow: a topic of 192 partitions takes seconds to apply. So what a FETCH shows is
-taken back where the next heartbeat denies it.
+    committed. Until it learns more, with the response at the earliest, the broker cannot have
+    applied what is above. An older FETCH shows as much of its log's end. When the broker has
+    applied what it knows no FETCH shows: that is when a heartbeat proves it.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -28,17 +22,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..simulation import Rising, forget
-from .events import API_VERSIONS, HEARTBEAT, NOT_SENT, STAMP_SLACK_US, Event
+from ..simulation import Rising
+from .events import API_VERSIONS, HEARTBEAT, NOT_SENT, Event
 
 FETCH_HIGH_WATERMARK = "fetch_high_watermark"
 EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)
 
-#: A broker has this long to apply what it knows: over three times what METADATA responses showed.
-APPLY_GRACE_US = 500_000
-#: Replicas may take this many times as long as usual: a broker's first ones do.
-COLD_FACTOR = 10
-#: What a FETCH shows counts if no heartbeat comes for this long: longer than any interval.
+#: A heartbeat comes within this time: longer than any interval.
 HEARTBEAT_WAIT_US = 15_000_000
 
 
@@ -136,7 +126,7 @@ class Bounds(msgspec.Struct):
 
 
 class BrokerEvidence(msgspec.Struct):
-    """What the log shows of one broker, and what follows from its FETCHes unless it is denied."""
+    """What the log shows of one broker."""
 
     bounds: dict[str, Bounds] = msgspec.field(
         default_factory=lambda: {kind: Bounds() for kind in EVIDENCE}
@@ -145,19 +135,9 @@ class BrokerEvidence(msgspec.Struct):
     reported: NotApplied = msgspec.field(default_factory=NotApplied)
     first_seen_us: int | None = None
     last_seen_us: int = 0
-    last_fetch_us: int | None = None
     last_response_us: int = 0
-    #: (arrival, offset) of FETCHes that know more, whose time to apply has not begun to run out.
-    learned: list[tuple[int, int]] = []
-    #: By then it has applied what FETCHes knew up to this offset.
-    due_us: int = 0
-    due_offset: int = -1
-    #: It works on something up to this offset, and the log does not show how much that is.
-    busy_offset: int | None = None
-    #: (behind this offset, up to this one, learned when) of what FETCHes show meanwhile: nothing.
-    unknown: list[tuple[int, int, int]] = []
 
-    def heartbeat(self, row: Event, replicas: Replicas) -> None:
+    def heartbeat(self, row: Event) -> None:
         at, offset = row.received_us, row.offset
         self._see(at)
         bounds = self.bounds[HEARTBEAT]
@@ -165,58 +145,19 @@ class BrokerEvidence(msgspec.Struct):
         bounds.not_applied.add(offset + 1, min(self.last_response_us, at))
         self.reported.add(offset + 1, at)
         self.last_response_us = row.at_us
-        self.confirm(at, replicas)
-        if self.busy_offset is not None and offset >= self.busy_offset:
-            self.busy_offset = None
 
     def api_versions(self, row: Event) -> None:
         bounds = self.bounds[API_VERSIONS]
         bounds.applied.add(row.at_us, row.offset)
         bounds.not_applied.add(row.offset + 1, row.dequeued_us)
 
-    def fetch(self, row: Event, high_watermark: Rising) -> None:
+    def fetch(self, row: Event) -> None:
         """Takes a Raft FETCH without error, in order of dequeue."""
-        at, end = row.received_us, row.offset
-        self._see(at)
-        if row.high_watermark == NOT_SENT:
-            before = self.last_fetch_us
-            carried = None if before is None else high_watermark.value(before - STAMP_SLACK_US)
-            committed, not_applied = min(end, carried or 0), end
-        else:
-            committed = not_applied = min(end, row.high_watermark)
+        self._see(row.received_us)
+        known = row.offset if row.high_watermark == NOT_SENT else row.high_watermark
+        not_applied = max(0, min(row.offset, known))
         # It learns more with the response at the earliest.
-        self.bounds[FETCH_HIGH_WATERMARK].not_applied.add(max(0, not_applied), row.at_us)
-        if committed - 1 > (self.learned[-1][1] if self.learned else self.due_offset):
-            self.learned.append((at, committed - 1))
-        self.last_fetch_us = row.dequeued_us
-
-    def confirm(self, until: int, replicas: Replicas) -> None:
-        """Takes what FETCHes show up to a time.
-
-        Not sooner than the grace: only by then it is sure to be known what the controller has
-        responded to.
-        """
-        applied = self.bounds[FETCH_HIGH_WATERMARK].applied
-        while self.learned and self.learned[0][0] + APPLY_GRACE_US <= until:
-            at, offset = self.learned.pop(0)
-            work_us, unknown_offset = replicas.between(self.due_offset, offset)
-            # At first it may still work on what it knew before the log.
-            is_first = replicas.is_partial and self.due_offset < 0
-            self.busy_offset = unknown_offset or (offset if is_first else self.busy_offset)
-            if self.busy_offset is None:
-                grace_us = APPLY_GRACE_US + min(COLD_FACTOR * work_us, HEARTBEAT_WAIT_US)
-                self.due_us = max(at + grace_us, self.due_us)
-                applied.add(self.due_us, offset)
-            else:
-                self.unknown.append((self.due_offset, offset, at))
-            self.due_offset = offset
-
-    def is_unknown(self, offset: int) -> bool:
-        """Says whether what FETCHes show of an offset depends on work that no line shows."""
-        return any(after < offset <= upto for after, upto, _ in self.unknown)
-
-    def after_gap(self) -> "BrokerEvidence":
-        return BrokerEvidence(due_us=self.due_us, due_offset=self.due_offset)
+        self.bounds[FETCH_HIGH_WATERMARK].not_applied.add(not_applied, row.at_us)
 
     @property
     def is_seen(self) -> bool:
@@ -231,7 +172,3 @@ class BrokerEvidence(msgspec.Struct):
         if self.first_seen_us is None:
             self.first_seen_us = at
         self.last_seen_us = max(self.last_seen_us, at)
-
-    def forget(self, before: int) -> None:
-        forget(self, before)
-        self.unknown = [span for span in self.unknown if span[2] >= before]

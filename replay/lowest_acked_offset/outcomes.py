@@ -151,12 +151,13 @@ class FollowedWrite(NamedTuple):
                 continue
             known_us, _ = write.reached(state.recorded.acknowledged_by.get(broker_id))
             for kind in (ESTIMATED, *EVIDENCE):
-                bounds = broker.evidence.bounds[HEARTBEAT if kind == ESTIMATED else kind]
+                evidence = broker.evidence
+                bounds = evidence.bounds[API_VERSIONS if kind == API_VERSIONS else HEARTBEAT]
                 latest, _ = write.reached(bounds.applied)
                 # Clients connect when they like, and the active controller's own broker sends no
                 # FETCH: that none did shows nothing.
                 is_own = (kind, broker_id) == (FETCH_HIGH_WATERMARK, write.row.node_id)
-                if latest is None and (is_own or kind == API_VERSIONS):
+                if is_own or (latest is None and kind == API_VERSIONS):
                     continue
                 outcome = VisibilityOutcome(
                     variant=AS_RECORDED,
@@ -169,8 +170,8 @@ class FollowedWrite(NamedTuple):
                 if kind == ESTIMATED:
                     self._estimate(outcome, offsets, broker)
                 else:
-                    self._bound(outcome, offsets, broker.evidence)
-                self._hide(outcome, offsets, broker.evidence)
+                    self._bound(outcome, offsets, evidence)
+                self._hide(outcome)
                 yield outcome
 
     def _estimate(self, outcome: VisibilityOutcome, offsets: Offsets, broker: Broker) -> None:
@@ -190,28 +191,19 @@ class FollowedWrite(NamedTuple):
         self, outcome: VisibilityOutcome, offsets: Offsets, evidence: BrokerEvidence
     ) -> None:
         """Fills in until when evidence shows that the broker had not applied it."""
-        latest, denied_us = outcome.applied_at_latest, evidence.reported.until_us(offsets.low)
-        if latest is None:
+        if outcome.applied_at_latest is None:
             outcome.make_unknown(self.front.too_late(self.write))
-        elif outcome.evidence == FETCH_HIGH_WATERMARK and denied_us > latest:
-            outcome.make_unknown(reasons.DENIED, ["applied_at_latest"])
         not_applied_us = evidence.bounds[outcome.evidence].not_applied.until_us(offsets.low)
         until_us = outcome.applied_at_latest or self.write.until_us
         outcome.applied_at_earliest = min(max(offsets.committed_us, not_applied_us), until_us)
 
-    def _hide(self, outcome: VisibilityOutcome, offsets: Offsets, evidence: BrokerEvidence) -> None:
+    def _hide(self, outcome: VisibilityOutcome) -> None:
         """Makes an outcome unknown that lines which are not in the log may have decided."""
         kind, latest, hidden = outcome.evidence, outcome.applied_at_latest, None
         applied = outcome.applied_at if kind == ESTIMATED else latest
-        # What a FETCH shows the next heartbeat may deny.
-        rests_us = latest or 0 if kind == FETCH_HIGH_WATERMARK else 0
         if not self.state.recorded.is_warm(self.write.row.at_us):
             hidden = self.state.uncertain
-        elif kind == FETCH_HIGH_WATERMARK and evidence.is_unknown(offsets.high):
-            hidden = reasons.UNKNOWN_WORK
-        elif self.front.is_gap and (
-            None in (latest, applied, outcome.known_at) or rests_us > evidence.last_response_us
-        ):
+        elif self.front.is_gap and None in (latest, applied, outcome.known_at):
             hidden = reasons.LOG_GAP
         if kind == API_VERSIONS and self.gaps.overlap(
             outcome.broker_id, outcome.applied_at_earliest or 0, latest

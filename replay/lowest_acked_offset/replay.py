@@ -54,7 +54,7 @@ class LowestAckedOffset:
             # function of the log alone.
             if self._state.fed and self._state.fed % self._settings.step_rows == 0:
                 until = row.at_us - LOOKAHEAD_US
-                # What a heartbeat denies or shows to be slow is known one heartbeat later.
+                # What a heartbeat shows to be slow is known one heartbeat later.
                 front = Front(until, until - HEARTBEAT_WAIT_US)
                 self._happen_until(until)
                 self._advance(front)
@@ -147,7 +147,7 @@ class LowestAckedOffset:
             if row.error_code == 0 and committed and state.is_combined(row.node_id):
                 state.broker(row.node_id).commit(row.dequeued_us, committed[-1])
             if row.error_code == 0 and not row.is_diverging:
-                state.broker(row.broker_id).evidence.fetch(row, state.committed.high_watermark)
+                state.broker(row.broker_id).evidence.fetch(row)
         elif row.kind == API_VERSIONS:
             if row.broker_id not in state.committed.voters:
                 state.broker(row.broker_id).evidence.api_versions(row)
@@ -178,7 +178,7 @@ class LowestAckedOffset:
         response = state.recorded.heartbeat(heartbeat)
         self._emit([heartbeat_outcome(row, response, state.uncertain)])
         broker = state.broker(row.broker_id)
-        broker.evidence.heartbeat(row, state.replicas)
+        broker.evidence.heartbeat(row)
         broker.heartbeat(row)
         state.estimated.keep_serving(heartbeat._replace(is_fenced=not broker.is_running))
         if state.simulations:
@@ -195,8 +195,6 @@ class LowestAckedOffset:
         state.recorded.advance(front.until_us)
         certain = (state.recorded, state.uncertain)
         for broker_id, broker in sorted(state.brokers.items()):
-            if not front.is_gap:
-                broker.evidence.confirm(final_us, state.replicas)
             for estimate in broker.estimate(front, state.replicas, certain):
                 self._emit([applied_offset(broker_id, estimate)])
                 if estimate.shown_us is not None:

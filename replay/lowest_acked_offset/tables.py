@@ -86,8 +86,7 @@ class VisibilityOutcome(Outcome):
         " the FETCH response that carried the commit was built",
     )
     applied_at_latest: At = column(
-        "first sign that it had; fetch_high_watermark: 500 ms after the broker knew it to be"
-        " committed, later where it creates replicas, null where a heartbeat denies it",
+        "first sign that it had; fetch_high_watermark: its heartbeat, as no FETCH shows that",
     )
     shown_at: At = column("estimated: from then on its METADATA responses show it")
     applied_at: At = column("estimated: it has applied it, as its heartbeats would carry")

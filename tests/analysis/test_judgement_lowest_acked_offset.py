@@ -33,7 +33,7 @@ from kip_replay.replay.table import Table
 SLACK_S = 0.1
 #: A request, and what it returned on a topic.
 Line = tuple[Row, Row]
-HEARTBEAT, FETCHED = "heartbeat", "fetch_high_watermark"
+HEARTBEAT, FETCHED, API_VERSIONS = "heartbeat", "fetch_high_watermark", "api_versions"
 
 
 # --- claims: what brokers answered and clients saw ------------------------------------------------
@@ -97,9 +97,10 @@ def test_claims_that_brokers_deny() -> None:
         *(claim(name, 11, 22) for name in names),
         claim("again", 11, 51),
         # Later evidence, which nobody denied: a share of its own.
-        claim("denied", 11, 25, evidence=FETCHED),
-        claim("kept", 11, 25, evidence=FETCHED),
+        claim("denied", 11, 25, evidence=API_VERSIONS),
+        claim("kept", 11, 25, evidence=API_VERSIONS),
         # These claim nothing.
+        claim("denied", 11, 20, evidence=FETCHED),
         claim("denied", 12, None),
         claim("denied", 13, 20, verdict=Verdict.UNKNOWN.value),
         claim("denied", 14, 20, variant=ESTIMATED),
@@ -127,7 +128,7 @@ def test_claims_that_brokers_deny() -> None:
     held = dict.fromkeys(("kept", "deleted", "re-created"), True)
     held |= dict.fromkeys(("denied", "again", "cleared"), False)
     found = shares_of("claims_no_broker_denied", claims, writes, lines)
-    assert found == {HEARTBEAT: (sum(held.values()) / len(held), len(held)), FETCHED: (1.0, 2)}
+    assert found == {HEARTBEAT: (sum(held.values()) / len(held), len(held)), API_VERSIONS: (1.0, 2)}
 
 
 #: Each is a claim at a second, of a topic that a client saw in a poll taken up at another.
@@ -252,13 +253,12 @@ def test_estimates_of_writes_stand_beside_what_heartbeats_prove() -> None:
 
 
 def test_proofs_are_no_earlier_than_brokers_noted() -> None:
-    """By heartbeats and FETCHes; API_VERSIONS returns what is still being applied."""
+    """By heartbeats; API_VERSIONS returns what is still being applied."""
     claims = [
         claim("a", 11, 20.0),
         claim("b", 11, 21.99),
-        claim("a", 11, 19.0, evidence=FETCHED, verdict=Verdict.UNKNOWN.value),
-        claim("b", 11, 23.0, evidence=FETCHED),
-        claim("a", 11, 19.0, evidence="api_versions"),
+        claim("a", 11, 19.0, evidence=FETCHED),
+        claim("a", 11, 19.0, evidence=API_VERSIONS),
         claim("a", 11, 19.0, evidence=ESTIMATED),
     ]
     tables: dict[Table, list[Row]] = {
@@ -268,7 +268,7 @@ def test_proofs_are_no_earlier_than_brokers_noted() -> None:
     }
     found = accuracy(STEPS, tables, ["r"], [("r", "r")])
     shares = {key[4]: r["predicted"] for key, r in found.items() if key[2].endswith("applied")}
-    assert shares == {HEARTBEAT: 0.5, FETCHED: 1.0}
+    assert shares == {HEARTBEAT: 0.5}
 
 
 # --- what a controller that runs the draft noted --------------------------------------------------

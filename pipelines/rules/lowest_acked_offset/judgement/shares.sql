@@ -2,9 +2,9 @@
 -- that broker that it knows no such topic (error 3), until the topic's next deletion (it may have
 -- been deleted before, and created again). Claims about topics of which the broker never responded
 -- so are left out: none could be denied. Where brokers noted when they had applied an offset, a
--- claim by their heartbeats or FETCHes is no earlier than that, but for 2 ms that stamps leave open.
+-- claim by their heartbeats is no earlier than that, but for 2 ms that stamps leave open.
 -- (API_VERSIONS is not held against it: like METADATA it returns the new image while replicas are
--- still created.)
+-- still created.) What FETCHes show are no claims of their own: when it had, heartbeats tell.
 --
 -- It is denied by clients that saw the topic on that broker later than one poll after it: they poll
 -- again 30 ms after a response, which may have taken 70 ms. What counts is when the broker took up
@@ -19,7 +19,8 @@ claims AS (
     SELECT recording, request_id, broker_id, evidence, applied_at_latest, topic, deleted_at,
         dequeued_at
     FROM creations ANTI JOIN apart USING (recording, broker_id)
-    WHERE variant = 'lowest_acked_offset' AND parameter = 'none' AND evidence <> 'estimated'
+    WHERE variant = 'lowest_acked_offset' AND parameter = 'none'
+        AND evidence IN ('heartbeat', 'api_versions')
         AND verdict = 'replayed' AND applied_at_latest IS NOT NULL
 ),
 denials AS (
@@ -40,7 +41,8 @@ decided AS (
     UNION ALL BY NAME
     SELECT recording, 'claims_not_before_brokers_applied' AS metric, evidence,
         unix_micros(applied_at_latest) >= unix_micros(noted_at) - 2000 AS holds
-    FROM noted ANTI JOIN apart USING (recording, broker_id) WHERE evidence IN ('heartbeat', 'fetch_high_watermark') AND verdict = 'replayed'
+    FROM noted ANTI JOIN apart USING (recording, broker_id)
+    WHERE evidence = 'heartbeat' AND verdict = 'replayed'
 )
 SELECT recording, metric, 'evidence' AS group_kind, evidence AS group_value,
     count(*) FILTER (holds) / count(*) AS value, count(*) AS sample_count, 0 AS unknown_count
