@@ -29,6 +29,8 @@ def _sentence(gap: Mapping[str, Any]) -> str:
     if gap["evidence"] == "logger_off":
         why = "kafka.request.logger was off, unless nothing was requested of it"
         return f"{of} has an empty log but others show it ran: {why}; what rests on it is unknown"
+    if gap["evidence"] == "filtered":
+        return f"{of} lacks all lines of some kind that it must have: what rests on it is unknown"
     missing = gap["lines_missing"]
     lines = f"{missing:,} line{'s' * (missing > 1)} or more" if missing else "lines"
     if after is None:

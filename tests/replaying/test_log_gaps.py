@@ -27,7 +27,7 @@ from kip_replay.replay.tables import TABLES
 #: A quiet cluster, elections, a node that is stopped for a while, consumers of many brokers.
 RECORDINGS = ("metadata-4.0", "failover-4.0", "freeze-4.1", "sessions-on", "sessions-off")
 VOTERS = (1, 2, 3)
-_OF_LINES = ("requests", "fetches", "broker_heartbeats")
+_OF_LINES = ("requests", "fetches", "broker_heartbeats", "produces")
 #: What became of the lines that are left, as ``ingested_files``.
 _FILES = """
     SELECT recording, node_id, count(*) AS requests, min(received_at) AS first_received_at,
@@ -105,6 +105,29 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     warehouse = Warehouse(tmp_path_factory.mktemp("gaps"))
     ingest([load_recording(folder_of(name)) for name in RECORDINGS], Local(warehouse), say=str)
     return warehouse
+
+
+FOLLOWER = "FROM fetches WHERE replica_id = 13 AND NOT is_cluster_metadata AND node_id = 11"
+OBSERVER = "FROM fetches WHERE replica_id = 13 AND is_cluster_metadata"
+VOTER = "FROM fetches WHERE replica_id = 1 AND is_cluster_metadata"
+HEARTBEATS = "FROM broker_heartbeats WHERE broker_id = 13"
+
+
+@pytest.mark.parametrize(
+    ("recording", "lines", "node_id"),
+    [
+        ("sessions-on", FOLLOWER, 11),
+        ("sessions-on", HEARTBEATS, 2),
+        ("metadata-4.0", OBSERVER, 2),
+        ("metadata-4.0", VOTER, 2),
+    ],
+)
+def test_log_without_any_line_of_a_kind(
+    warehouse: Warehouse, recording: str, lines: str, node_id: int
+) -> None:
+    """No number is skipped: others show that these lines were written."""
+    found = Logs(warehouse, recording).without(f"request_id IN (SELECT request_id {lines})")
+    assert [(gap["node_id"], gap["evidence"]) for gap in found] == [(node_id, "filtered")]
 
 
 #: Beginnings of logs: requests are in flight, or wait for a broker that stands still.

@@ -36,3 +36,5 @@ SELECT recording, node_id, min(after_at) AS after_at, max(before_at) AS before_a
 FROM numbered GROUP BY recording, node_id, number HAVING max(before_at) > $since_at
 UNION ALL
 SELECT recording, node_id, after_at, before_at, evidence, NULL, NULL, NULL FROM incomplete_logs
+UNION ALL
+SELECT recording, node_id, after_at, before_at, evidence, NULL, NULL, NULL FROM filtered_logs

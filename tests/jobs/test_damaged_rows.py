@@ -1,0 +1,128 @@
+"""A damaged log gives the rows of the whole one, ``unknown``, or a word about the damage."""
+
+import gzip
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from golden.test_gaps import KEYS, compared
+from ran import ran
+from recorded_logs import folder_of
+
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import LOG_GAPS, REJECTED_LINES
+from kip_replay.replay.tables import CLOCK_BOUNDS
+
+pytestmark = pytest.mark.slow
+OUTCOMES = [(steps.name, t) for steps in RULES for t in steps.outcomes if t.name in KEYS]
+Change = Callable[[bytes], bytes | None]
+
+
+class Damage(NamedTuple):
+    """What becomes of each line of some nodes' logs (none: of all), and how it is said.
+
+    ``evidence`` of a gap; None: nothing need be said if nothing that is known is other.
+    """
+
+    recording: str
+    nodes: tuple[int, ...]
+    change: Change
+    evidence: str | None = None
+
+
+def without(*patterns: bytes) -> Change:
+    return lambda line: None if all(re.search(it, line) for it in patterns) else line
+
+
+def fetches_of(replica: int, metadata: bool, more: bytes = b"") -> Change:
+    of_log = rb"__cluster_metadata|AAAAAAAAAAAAAAAAAAAAAQ"
+    which = of_log if metadata else rb"^((?!%s).)*$" % of_log
+    return without(rb'"FETCH"', rb'"replicaId":%d\b' % replica, which, more)
+
+
+def at_random(change: Change, one_in: int) -> Change:
+    random = Random(one_in)
+    return lambda line: line if random.randrange(one_in) else change(line)
+
+
+def flipped(field: bytes) -> Change:
+    """The last digit of a number, so that the line alone is as good as before."""
+    number = re.compile(rb'"%s":\d*(\d)' % field)
+    return lambda line: number.sub(lambda m: m[0][:-1] + b"%d" % (9 - int(m[1])), line, count=1)
+
+
+def shifted(ms: int) -> Change:
+    def later(line: bytes) -> bytes:
+        at = datetime.fromisoformat(line[1:24].decode().replace(",", "."))
+        moved = f"{at + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        return b"[%b%b" % (moved.replace(".", ",").encode(), line[24:])
+
+    return lambda line: later(line) if re.match(rb"\[\d{4}-", line) else line
+
+
+DAMAGES = {
+    "a-followers-fetches": Damage("acks-not-enough", (11,), fetches_of(13, False), "filtered"),
+    "observers": Damage("metadata-4.1", (), fetches_of(13, True), "filtered"),
+    "observer-failover": Damage("failover-4.0", (), fetches_of(13, True), "filtered"),
+    "a-voter": Damage("metadata-4.1", (), fetches_of(1, True), "filtered"),
+    "isr": Damage("acks-not-enough", (), without(rb'"ALTER_PARTITION"'), "filtered"),
+    "beats": Damage(
+        "acks-not-enough", (), without(rb'"BROKER_HEARTBEAT"', rb'"brokerId":13'), "filtered"
+    ),
+    "clock": Damage("metadata-4.1", (12,), shifted(1_500)),
+    "lines": Damage("metadata-4.1", (2, 12), at_random(lambda _: None, 200)),
+    "halves": Damage("acks-not-enough", (1, 11), at_random(lambda line: line[:200] + b"\n", 200)),
+    "twice": Damage("acks-not-enough", (), lambda line: line + line),
+    "offsets": Damage("metadata-4.1", (2,), at_random(flipped(b"fetchOffset"), 500)),
+    "sizes": Damage("acks-not-enough", (11,), at_random(flipped(b"recordsSizeInBytes"), 300)),
+}
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    folder = tmp_path_factory.mktemp("damaged")
+    whole = {damage.recording for damage in DAMAGES.values()}
+    for name, (recording, nodes, change, _) in DAMAGES.items():
+        shutil.copytree(folder_of(recording), folder / name)
+        manifest = json.loads((folder / name / "recording.json").read_text()) | {"name": name}
+        (folder / name / "recording.json").write_text(json.dumps(manifest))
+        for node in manifest["nodes"]:
+            if not nodes or node["node_id"] in nodes:
+                log = folder / name / node["log"]
+                lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+                log.write_bytes(gzip.compress(b"".join(filter(None, map(change, lines))), 1))
+    options = ("--warehouse", folder / "w", "--set", "ingest.max_rejected_share=1")
+    logs = [*map(folder_of, whole), *map(folder.joinpath, DAMAGES)]
+    done = ran(sys.executable, "-m", "kip_replay.jobs.main", "run", *logs, *options)
+    assert done.returncode == 3, done  # a check fell short
+    return Warehouse(folder / "w")
+
+
+def words(warehouse: Warehouse, name: str) -> Iterator[str]:
+    yield from warehouse.rows(LOG_GAPS, [name])["evidence"].to_pylist()
+    yield from ("rejected" for _ in range(warehouse.rows(REJECTED_LINES, [name]).num_rows))
+    clocks = warehouse.rows(CLOCK_BOUNDS, [name])["clocks"].to_pylist()
+    yield from (it for it in clocks if it in ("differ", "contradicted"))
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_said_or_changes_nothing_that_is_known(name: str, warehouse: Warehouse) -> None:
+    damage, said = DAMAGES[name], {*words(warehouse, name)}
+    assert not {*words(warehouse, damage.recording)}
+    if damage.evidence:
+        assert damage.evidence in said
+    for rule, table in OUTCOMES if not said else ():
+        whole, left = (
+            warehouse.rows(table, [it]).drop_columns("recording").to_pylist()
+            for it in (damage.recording, name)
+        )
+        counts = compared(rule, table.name, whole, left)
+        # A line that is otherwise is another request.
+        assert counts.keys() <= {"equal", "unknown", "new"}, (table.name, counts)
