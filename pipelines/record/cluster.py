@@ -35,7 +35,7 @@ _ENDPOINTS = {"broker": 1, "controller": 2}
 _MISMATCHED_ENDPOINT_TYPE = 114
 _SET = 0  # ``AlterConfigOp.OpType``
 #: METADATA of all topics is one response.
-_OPTIONS = {"client_id": "kip-replay-record", "request_timeout_ms": 10_000}
+_OPTIONS = {"client_id": "kip-replay-record", "request_timeout_ms": 30_000}
 _OPTIONS["receive_message_max_bytes"] = 256 << 20
 
 # Failures are printed here, once; without a handler the library would print them too.

@@ -36,7 +36,7 @@ def test_a_fifth_rule_is_found_by_every_step(installed: Path, tmp_path: Path) ->
         assert count(table, f"rule = '{NAME}'"), table
     assert count("quality_results", f"suite = '{NAME}' AND success") == 1
     report = (warehouse / "report.html").read_text(encoding="utf-8")
-    assert all(text in report for text in ("Every response a millisecond sooner", "Small waits"))
+    assert all(text in report for text in ("Every response 100 ms sooner", "Small waits"))
     view = python(
         installed, "-m", "kip_replay.jobs.main", "sql", "FROM sooner", "--warehouse", str(warehouse)
     )

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import IO, Any, Self
 from uuid import uuid4
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from live.artifacts import class_path
 
 KAFKA = "[%d] %p %m (%c)%n"
@@ -198,7 +201,10 @@ class Cluster:
         self._proxy.stdin.flush()
 
     def wait(self) -> None:
-        """Returns once every running node has started. Raises RuntimeError with its last words."""
+        """Returns once every running node has started, and all partitions are led by one of them.
+
+        Raises RuntimeError with a node's last words, or with what is missing.
+        """
         until = time.monotonic() + _START_S
         for node in self.nodes.values():
             while node.process is not None and not self._has_started(node):
@@ -208,6 +214,22 @@ class Cluster:
                     words += log.read_text()[-1500:] if log.exists() else ""
                     raise RuntimeError(f"node {node.node_id} did not start: {words}")
                 time.sleep(0.2)
+        running = {n.node_id for n in self.brokers if n.process and n.process.poll() is None}
+        while running and (missing := self._missing(running)):
+            if time.monotonic() > until:
+                raise RuntimeError(f"the cluster is not ready: {missing}")
+            time.sleep(0.2)
+
+    def _missing(self, running: set[int]) -> str:
+        """What METADATA lacks: it has the brokers that are not fenced, and leaders."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        try:
+            seen = admin.list_topics(timeout=10)
+        except KafkaException as error:
+            return str(error)
+        partitions = [p for topic in seen.topics.values() for p in topic.partitions.values()]
+        fenced, unled = running - {*seen.brokers}, sum(p.leader not in running for p in partitions)
+        return f"brokers {fenced}, leaders of {unled} partitions" if fenced or unled else ""
 
     def _has_started(self, node: Node) -> bool:
         ports = [node.client] if "broker" in node.roles else [node.controller]

@@ -95,7 +95,9 @@ def test_bad_days(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 began = pd.Timestamp.now("UTC")
                 day(cluster)
                 if node_id:
-                    lost.append((node_id, began, pd.Timestamp.now("UTC")))
+                    logged = _logs_again(cluster, node_id)
+                    # What is half on the disk was completed before.
+                    lost.append((node_id, began - pd.Timedelta("5s"), logged))
                 time.sleep(6)
             work.join()
         for name in ("whole", "volume"):
@@ -123,6 +125,17 @@ def test_bad_days(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     query = "SELECT sum(requests) FROM ingested_files WHERE node_id NOT IN (12, 13)"
     assert whole.sql(query).iat[0, 0] == damaged.sql(query).iat[0, 0]
     assert len([*(tmp_path / "volume" / "11").iterdir()]) > 3
+
+
+def _logs_again(cluster: Cluster, node_id: int) -> pd.Timestamp:
+    """Waits for two lines more in the volume: lines before the second may be lost."""
+    log = cluster.nodes[node_id].folder / "volume" / "kafka-request.log"
+    for _ in range(2):
+        before, until = log.stat(), time.monotonic() + 60
+        while (before.st_ino, before.st_size) == ((now := log.stat()).st_ino, now.st_size):
+            assert time.monotonic() < until, f"node {node_id} logs nothing"
+            time.sleep(0.05)
+    return pd.Timestamp.now("UTC")
 
 
 def _overlap(one: Sequence[Any], other: Sequence[Any]) -> bool:

@@ -9,7 +9,9 @@ import pytest
 from live import upgrade, versions
 
 #: Beyond it are few: a machine that stands still for a moment is no fault of a prediction.
-_AS_NEAR_MIN = 0.8
+_WITHIN_MIN = 0.8
+#: So few figures whose noise is within their tolerance judge nothing.
+_JUDGED_MIN = 10
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +31,12 @@ def test_what_is_exact_is_exact_on_every_version(judged: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("rule", ["hwm_parking", "incremental_fetch", "min_isr_acks"])
-def test_predictions_are_as_near_as_two_runs(judged: pd.DataFrame, rule: str) -> None:
+def test_predictions_are_within_tolerance(judged: pd.DataFrame, rule: str) -> None:
     of_rule = judged[(judged.rule == rule) & (judged.kind == "other_cluster") & judged.is_enough]
-    assert of_rule.is_as_near.mean() >= _AS_NEAR_MIN, of_rule[~of_rule.is_as_near].to_string()
+    quiet = of_rule[of_rule.is_quiet]
+    if len(quiet) < _JUDGED_MIN:
+        pytest.skip(f"{rule}: not judged on this machine, {len(of_rule)} figures")
+    assert quiet.passed.mean() >= _WITHIN_MIN, quiet[~quiet.passed].to_string()
 
 
 @pytest.mark.timeout(1800)

@@ -24,7 +24,7 @@ def idle(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
 @pytest.mark.timeout(900)
 def test_a_proposal_is_proven_on_brokers_that_run_it(tmp_path: Path) -> None:
     recordings = []
-    for name, patch in (("released", "applied={folder}/applied.txt"), ("sooner", "one-ms-sooner")):
+    for name, patch in (("released", "applied={folder}/applied.txt"), ("sooner", "sooner-fetches")):
         agent = f"{agent_jar(_VERSION)}={patch}"
         with Cluster(tmp_path / f"nodes-{name}", _VERSION, agent=agent) as cluster:
             prepare(cluster)
@@ -41,4 +41,4 @@ def test_a_proposal_is_proven_on_brokers_that_run_it(tmp_path: Path) -> None:
     baseline, predicted, recorded, passed = found
     print(f"{NAME}: without {baseline} ms, predicted {predicted} ms, recorded {recorded} ms")
     assert passed
-    assert abs(baseline - recorded) > 0.5, "no change would have passed as well"
+    assert baseline - recorded > 50, "no change would have passed as well"

@@ -37,7 +37,8 @@ _CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 #: Of a recording: the cluster, the version, which run it is.
 _NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['cluster', 'version', 'run']"
-#: Rows that are judged, and how far apart two real runs of what they predict are at most.
+#: Rows that are judged, and whether two real runs of what they predict are within the tolerance: else
+#: a machine cannot show whether a prediction is right.
 _JUDGED = f"""
     CREATE MACRO share(which, well) AS CASE WHEN count_if(which) > 0
         THEN count_if(which AND well) || ' of ' || count_if(which) END;
@@ -51,7 +52,7 @@ _JUDGED = f"""
         SELECT rule, metric, group_value, after.cluster, after.version, max(abs(error)) AS noise
         FROM named WHERE kind = 'two_runs' AND before.version = after.version GROUP BY ALL
     )
-    SELECT named.*, noise, coalesce(passed OR abs(error) <= noise, FALSE) AS is_as_near
+    SELECT named.*, noise, coalesce(noise <= tolerance, FALSE) AS is_quiet
     FROM named LEFT JOIN noise ON noise.rule = named.rule AND noise.metric = named.metric
         AND noise.group_value = named.group_value AND noise.cluster = after.cluster
         AND noise.version = after.version
@@ -62,7 +63,8 @@ _TOTALS = """
         share(kind = 'bound', passed) AS bounds,
         share(kind = 'draft', passed) AS "nodes with the draft",
         share(kind = 'other_cluster', passed) AS "other clusters",
-        share(kind = 'other_cluster', is_as_near) AS "these, within tolerance or two runs"
+        share(kind = 'other_cluster' AND is_quiet, passed) AS "these, two runs within tolerance",
+        count_if(kind = 'other_cluster' AND NOT is_quiet) AS "not judged on this machine"
     FROM judged GROUP BY rule, after.version
     ORDER BY rule, string_split(after.version, '.')::INTEGER[]
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recorded_logs import REPOSITORY
 
-NAME = "one_ms_sooner"
+NAME = "sooner_fetches"
 _TOY = Path(__file__).resolve().parent
 
 

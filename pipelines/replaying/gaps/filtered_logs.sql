@@ -10,7 +10,7 @@ WITH beats AS (
         lag(is_fenced) OVER (
             PARTITION BY recording, node_id, broker_id ORDER BY received_at, request_id
         ) AND NOT is_fenced AS is_back,
-        min(received_at) FILTER (WHERE NOT is_fenced) OVER (
+        min(CASE WHEN NOT is_fenced THEN received_at END) OVER (
             PARTITION BY recording, node_id, broker_id) AS first_at
     FROM broker_heartbeats
     WHERE error_code = 0 AND completed_at > $since_at - INTERVAL 11 MINUTE
@@ -83,7 +83,8 @@ returned AS (
 ),
 lacking AS (
     SELECT recording, node_id FROM (
-        SELECT beating.* EXCLUDE (unfenced_at) FROM beating WHERE replica_id <> node_id
+        SELECT recording, node_id, replica_id, first_at, last_at FROM beating
+        WHERE replica_id <> node_id
         UNION ALL SELECT * FROM running)
     ANTI JOIN fetching USING (recording, node_id, replica_id)
     WHERE last_at >= first_at + INTERVAL 10 SECOND

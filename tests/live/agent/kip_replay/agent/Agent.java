@@ -24,8 +24,8 @@ public final class Agent {
         "min-isr-acks", new Patch("kafka.cluster.Partition", Map.of(
             "checkEnoughReplicasReachOffset", MinIsrAcks.Enough.class,
             "updateFollowerFetchState", MinIsrAcks.Fetched.class)),
-        "one-ms-sooner", new Patch("org.apache.kafka.common.requests.FetchRequest",
-            Map.of("maxWait", OneMsSooner.class)),
+        "sooner-fetches", new Patch("org.apache.kafka.common.requests.FetchRequest",
+            Map.of("maxWait", SoonerFetches.class)),
         "applied", new Patch("kafka.server.metadata.BrokerMetadataPublisher",
             Map.of("onMetadataUpdate", Notes.Published.class)),
         "lowest-acked", new Patch("org.apache.kafka.controller.ReplicationControlManager",

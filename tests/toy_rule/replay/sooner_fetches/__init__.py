@@ -1,4 +1,4 @@
-"""one_ms_sooner: what if every response to a FETCH were sent a millisecond sooner?"""
+"""sooner_fetches: what if every response to a FETCH were sent 100 ms sooner?"""
 
 from collections.abc import Collection, Sequence
 
@@ -17,7 +17,7 @@ from kip_replay.replay.records import (
 )
 from kip_replay.replay.table import REQUEST_ID
 
-RULE = "one_ms_sooner"
+RULE = "sooner_fetches"
 SOONER = "sooner"
 INPUT_SCHEMA = pa.schema(
     {
@@ -41,7 +41,7 @@ class Sooner(Outcome, kw_only=True, gc=False):
 SOONER_OUTCOMES = outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
 
 
-class OneMsSooner:
+class SoonerFetches:
     """The replay of one node's FETCHes; ``slow_clients`` is what its ``manifest.toml`` declares."""
 
     def __init__(self, slow_clients: Collection[str] = ()) -> None:
@@ -52,7 +52,7 @@ class OneMsSooner:
         for fetch in batch.to_pylist():
             wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
             is_slow = fetch["client_id"] in self._slow_clients
-            sooner_ms = max(0.0, wait_ms - (not is_slow))
+            sooner_ms = max(0.0, wait_ms - 100 * (not is_slow))
             for variant, wait in ((RECORDED, wait_ms), (SOONER, sooner_ms)):
                 sent = {"request_id": fetch["request_id"], "built_at": fetch["built_us"]}
                 outcomes.add(
