@@ -37,8 +37,8 @@ _CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 #: Of a recording: the cluster, the version, which run it is.
 _NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['cluster', 'version', 'run']"
-#: Rows that are judged, and whether two real runs of what they predict are within the tolerance: else
-#: a machine cannot show whether a prediction is right.
+#: Rows that are judged, and whether two real runs of what they predict are within the tolerance:
+#: else a machine cannot show whether a prediction is right.
 _JUDGED = f"""
     CREATE MACRO share(which, well) AS CASE WHEN count_if(which) > 0
         THEN count_if(which AND well) || ' of ' || count_if(which) END;
