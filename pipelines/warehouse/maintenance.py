@@ -41,7 +41,7 @@ _FIXED = ("variant", "parameter_value")
 #: Younger files may belong to a job that still runs.
 SAFE_RETENTION_HOURS = 168
 #: A job puts the table of a recording together that has more small files than this.
-SMALL_FILES_MAX = 24
+SMALL_FILES_MAX = 8
 #: A job deletes old files of a table in each of this many epochs of the step that writes it.
 _EPOCHS_PER_VACUUM = 24
 #: Each write of these leaves as many files as before.

@@ -58,7 +58,7 @@ def fault(folder: Path, damages: list[Any], value: int) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", [2**31 - 1, 2**63 - 1, -(2**31) + 1, -(2**63) + 1, 0])
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**31) + 1, 0])
 def test_a_run_ends_whatever_number_a_line_has(value: int, tmp_path: Path) -> None:
     random = Random(value)
     damages = [damage for recording in KINDS for damage in damages_in(recording, random)]

@@ -19,6 +19,10 @@ from kip_replay.replay.tables import TABLES
 #: Columns that say when a file was written, and which engine's state they are.
 VOLATILE = {"committed_at", "state", "checksum", "fingerprint"}
 
+#: Recordings of what another one has too, of other versions, delays or loads.
+ALIKE = {"freeze-4.0", "freeze-4.3", "metadata-3.9", "metadata-4.0", "acks-varying"}
+ALIKE |= {"acks-varying-open", "acks-varying-open-minisr", "acks-slow-follower"}
+
 
 def run_on(engine: str, path: Path, folders: Sequence[Path], checks: bool) -> Warehouse:
     settings = ["--set", "spark.duckdb_bytes_max=0", "--set", f"quality.in_run={checks}".lower()]
@@ -66,8 +70,9 @@ def test_engines_write_the_same_rows(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("part", range(5))
-def test_engines_write_the_same_rows_of_all_recordings(tmp_path: Path, part: int) -> None:
+def test_engines_write_the_same_rows_of_every_kind(tmp_path: Path, part: int) -> None:
     """In parts that take minutes; recordings of one seed stay together: they predict each other."""
     manifests = sorted(path for place in PLACES for path in place.glob("*/recording.json"))
+    manifests = [path for path in manifests if path.parent.name not in ALIKE]
     seeds = {path.parent: json.loads(path.read_text()).get("seed", 0) for path in manifests}
     assert_same([f for f, seed in seeds.items() if seed % 5 == part], tmp_path, checks=True)
