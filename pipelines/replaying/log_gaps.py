@@ -75,7 +75,8 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
         kept += [
             row
             for row in warehouse.rows(LOG_GAPS, [name]).to_pylist()
-            if (row["evidence"] in ("no_log", "logger_off") and row["node_id"] not in logged)
+            if row["evidence"] == "filtered"
+            or (row["evidence"] in ("no_log", "logger_off") and row["node_id"] not in logged)
             or (row["before_at"] is not None and row["before_at"] <= since_at)
         ]
         # The last line that was read before may be a rejected one.
