@@ -5,7 +5,7 @@
 --   * Who is in an ISR, and goes on sending heartbeats, fetches what is appended.
 --   * A broker that was fenced is in no ISR. When it is not any more and has all of a partition, its
 --     leader requests at once that it is added (ALTER_PARTITION).
-WITH beats AS (
+WITH heartbeats AS (
     SELECT recording, node_id, broker_id AS replica_id, received_at, is_fenced,
         lag(is_fenced) OVER (
             PARTITION BY recording, node_id, broker_id ORDER BY received_at, request_id
@@ -18,7 +18,7 @@ WITH beats AS (
 beating AS (
     SELECT recording, node_id, replica_id, min(received_at) AS first_at, max(received_at) AS last_at,
         max(received_at) FILTER (WHERE NOT is_fenced) AS unfenced_at
-    FROM beats GROUP BY recording, node_id, replica_id
+    FROM heartbeats GROUP BY recording, node_id, replica_id
 ),
 fetching AS (
     SELECT recording, node_id, replica_id, min(received_at) AS first_at, max(received_at) AS last_at
@@ -78,7 +78,7 @@ known AS (
 ),
 returned AS (
     SELECT recording, node_id, replica_id, max(received_at) AS back_at
-    FROM beats WHERE is_back AND first_at < received_at
+    FROM heartbeats WHERE is_back AND first_at < received_at
     GROUP BY recording, node_id, replica_id
 ),
 lacking AS (
