@@ -41,10 +41,17 @@ running AS (
         AND r.received_at >= a.first_at AND r.received_at <= a.last_at
     GROUP BY a.recording, a.node_id, r.node_id
 ),
+-- By name and by id: a request has one of them.
 stated AS (
-    SELECT recording, leader_id, topic, topic_id, partition, built_at, explode(isr) AS replica_id
-    FROM isr_changes WHERE source = 'METADATA' AND error_code = 0
-        AND built_at > $since_at - INTERVAL 11 MINUTE
+    SELECT *, explode([topic, topic_id]) AS key
+    FROM (
+        SELECT recording, leader_id, topic, topic_id, partition, replica_id,
+            min(built_at) AS built_at
+        FROM (
+            SELECT *, explode(isr) AS replica_id FROM isr_changes
+            WHERE source = 'METADATA' AND error_code = 0
+                AND built_at > $since_at - INTERVAL 11 MINUTE)
+        WHERE replica_id <> leader_id GROUP BY ALL)
 ),
 altered AS (
     SELECT recording, built_at, explode(requested_isr) AS replica_id
@@ -59,27 +66,40 @@ appended AS (
     GROUP BY ALL HAVING max(built_at) >= min(built_at) + INTERVAL 10 SECOND
 ),
 fetched AS (
-    SELECT *, coalesce(each.topic, each.topic_id) AS topic, each.partition AS partition
-    FROM (
-        SELECT recording, node_id, replica_id, received_at, response_partitions,
-            explode(request_partitions) AS each
-        FROM fetches WHERE replica_id >= 0 AND completed_at > $since_at - INTERVAL 11 MINUTE)
+    SELECT recording, request_id, node_id, replica_id, received_at, request_partitions,
+        response_partitions
+    FROM fetches WHERE replica_id >= 0 AND completed_at > $since_at - INTERVAL 11 MINUTE
 ),
 listed AS (
-    SELECT recording, node_id, replica_id, topic, partition, min(received_at) AS first_at,
-        max(received_at) FILTER (WHERE size(list_filter(response_partitions, lambda r:
-            r.partition = fetched.partition AND coalesce(r.topic, r.topic_id) = fetched.topic
-            AND r.error_code = 0 AND r.high_watermark <= each.fetch_offset)) > 0) AS caught_up_at
-    FROM fetched GROUP BY recording, node_id, replica_id, topic, partition
-),
-known AS (
-    SELECT recording, node_id, topic, partition, min(first_at) AS known_at
-    FROM listed GROUP BY recording, node_id, topic, partition
+    SELECT recording, node_id, replica_id, coalesce(each.topic, each.topic_id) AS topic,
+        each.partition AS partition, min(received_at) AS known_at
+    FROM (SELECT *, explode(request_partitions) AS each FROM fetched)
+    GROUP BY ALL
 ),
 returned AS (
     SELECT recording, node_id, replica_id, max(received_at) AS back_at
     FROM heartbeats WHERE is_back AND first_at < received_at
     GROUP BY recording, node_id, replica_id
+),
+followed AS (
+    SELECT DISTINCT s.recording, leader_id, s.topic, s.partition, s.replica_id
+    FROM stated AS s JOIN listed AS l ON l.recording = s.recording AND l.node_id = s.leader_id
+        AND l.replica_id = s.replica_id AND l.topic = s.key AND l.partition = s.partition
+),
+back AS (
+    SELECT f.* FROM fetched AS f JOIN returned AS r ON r.recording = f.recording
+        AND r.replica_id = f.replica_id AND f.received_at >= back_at + INTERVAL 10 SECOND
+),
+-- FETCHes from an offset that is no lower than the high watermark in their response.
+caught_up AS (
+    SELECT o.recording, o.node_id, o.replica_id, topic, o.each.partition AS partition
+    FROM (
+        SELECT *, coalesce(each.topic, each.topic_id) AS topic
+        FROM (SELECT *, explode(request_partitions) AS each FROM back)) AS o
+    JOIN (SELECT recording, request_id, explode(response_partitions) AS each FROM back) AS p
+    ON p.recording = o.recording AND p.request_id = o.request_id
+        AND p.each.partition = o.each.partition AND p.each.high_watermark <= o.each.fetch_offset
+        AND coalesce(p.each.topic, p.each.topic_id) = topic AND p.each.error_code = 0
 ),
 lacking AS (
     SELECT recording, node_id FROM (
@@ -96,23 +116,19 @@ lacking AS (
     UNION ALL
     SELECT s.recording, s.leader_id
     FROM stated AS s JOIN appended AS a
-    ON a.recording = s.recording AND a.node_id = s.leader_id AND a.partition = s.partition
-        AND (a.topic = s.topic OR a.topic = s.topic_id)
-        AND a.last_at >= s.built_at + INTERVAL 10 SECOND
+    ON a.recording = s.recording AND a.node_id = s.leader_id AND a.topic = s.key
+        AND a.partition = s.partition AND a.last_at >= s.built_at + INTERVAL 10 SECOND
     JOIN beating AS b ON b.recording = s.recording AND b.replica_id = s.replica_id
         AND b.unfenced_at >= a.first_at + INTERVAL 10 SECOND
         AND b.unfenced_at >= s.built_at + INTERVAL 10 SECOND
-    ANTI JOIN listed AS l ON l.recording = s.recording AND l.node_id = s.leader_id
-        AND l.replica_id = s.replica_id AND l.partition = s.partition
-        AND (l.topic = s.topic OR l.topic = s.topic_id)
-    WHERE s.replica_id <> s.leader_id
+    ANTI JOIN followed AS f ON f.recording = s.recording AND f.leader_id = s.leader_id
+        AND f.topic = s.topic AND f.partition = s.partition AND f.replica_id = s.replica_id
     UNION ALL
     SELECT r.recording, r.node_id
     FROM returned AS r JOIN beating AS b USING (recording, node_id, replica_id)
-    JOIN listed AS l ON l.recording = r.recording AND l.replica_id = r.replica_id
-        AND l.caught_up_at >= r.back_at + INTERVAL 10 SECOND
-    JOIN known AS k ON k.recording = l.recording AND k.node_id = l.node_id
-        AND k.topic = l.topic AND k.partition = l.partition AND k.known_at < r.back_at
+    JOIN caught_up AS c ON c.recording = r.recording AND c.replica_id = r.replica_id
+    JOIN listed AS l ON l.recording = c.recording AND l.node_id = c.node_id
+        AND l.topic = c.topic AND l.partition = c.partition AND l.known_at < r.back_at
     ANTI JOIN altered AS x ON x.recording = r.recording AND x.replica_id = r.replica_id
         AND x.built_at >= r.back_at
     WHERE b.unfenced_at >= r.back_at + INTERVAL 10 SECOND
