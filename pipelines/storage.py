@@ -37,6 +37,8 @@ _REASONS = {
     ),
     r"NETWORK_CONNECTION|error sending request|dns error|Couldn't resolve host": "the store cannot "
     "be reached: correct AWS_ENDPOINT_URL or AWS_REGION, or try again when it is back",
+    r"501 Not Implemented|NotImplemented": "the store refuses conditional writes (If-None-Match), "
+    "by which tables are committed: name one that has them",
     r"Unable to load libhdfs|Unable to load libjvm|libhdfs": "the Hadoop client is missing: set "
     "HADOOP_HOME, CLASSPATH and ARROW_LIBHDFS_DIR",
 }

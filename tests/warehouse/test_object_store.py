@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 import shutil
 import signal
@@ -10,7 +11,12 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from object_store import SECRET, assert_no_secret, job, served, uploaded
@@ -157,3 +163,41 @@ def test_a_store_that_is_gone_is_one_sentence(logs: Path, monkeypatch: pytest.Mo
         done = job("ingest", *given)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "the store cannot be reached: correct AWS_ENDPOINT_URL" in done.stderr
+
+
+class Unconditional(BaseHTTPRequestHandler):
+    """A store in front of the one that is served, which has no conditional writes."""
+
+    store = ""
+
+    def forward(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        sent = {"Content-Type": "application/octet-stream", **self.headers}
+        if "if-none-match" in map(str.lower, sent):
+            self.send_error(501, "Not Implemented")
+            return
+        request = Request(self.store + self.path, body or None, sent, method=self.command)
+        with suppress(HTTPError), urlopen(request) as response:
+            self.send_response(response.status)
+            content = response.read()
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            return
+        self.send_error(404)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
+
+
+def test_a_store_without_conditional_writes_is_one_sentence(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By which two writers would both have committed a version: nothing is written."""
+    monkeypatch.setattr(Unconditional, "store", os.environ["AWS_ENDPOINT_URL"])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Unconditional) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        done = job("ingest", logs, "--warehouse", "s3://bucket/unconditional")
+        server.shutdown()
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "the store refuses conditional writes (If-None-Match)" in done.stderr
