@@ -25,18 +25,13 @@ fetching AS (
     FROM logged_fetches WHERE is_metadata AND leader_epoch IS NOT NULL AND replica_id >= 0
     GROUP BY recording, node_id, replica_id
 ),
-following AS (
-    SELECT DISTINCT recording, replica_id FROM logged_fetches
-    WHERE NOT is_metadata AND replica_id >= 0
-),
-active AS (
-    SELECT recording, node_id, min(first_at) AS first_at, max(last_at) AS last_at
-    FROM fetching GROUP BY recording, node_id
-),
 running AS (
     SELECT a.recording, a.node_id, r.node_id AS replica_id, min(received_at) AS first_at,
         max(received_at) AS last_at
-    FROM active AS a JOIN voters AS v ON v.recording = a.recording AND voter <> a.node_id
+    FROM (
+        SELECT recording, node_id, min(first_at) AS first_at, max(last_at) AS last_at
+        FROM fetching GROUP BY recording, node_id) AS a
+    JOIN voters AS v ON v.recording = a.recording AND voter <> a.node_id
     JOIN logged_requests AS r ON r.recording = a.recording AND r.node_id = voter
         AND r.received_at >= a.first_at AND r.received_at <= a.last_at
     GROUP BY a.recording, a.node_id, r.node_id
@@ -68,7 +63,8 @@ appended AS (
 fetched AS (
     SELECT recording, request_id, node_id, replica_id, received_at, request_partitions,
         response_partitions
-    FROM fetches WHERE replica_id >= 0 AND completed_at > $since_at - INTERVAL 11 MINUTE
+    FROM fetches WHERE NOT is_cluster_metadata AND replica_id >= 0
+        AND completed_at > $since_at - INTERVAL 11 MINUTE
 ),
 listed AS (
     SELECT recording, node_id, replica_id, coalesce(each.topic, each.topic_id) AS topic,
@@ -111,7 +107,7 @@ lacking AS (
     UNION ALL
     SELECT recording, node_id
     FROM fetching ANTI JOIN beating USING (recording, node_id, replica_id)
-    SEMI JOIN following USING (recording, replica_id)
+    SEMI JOIN listed USING (recording, replica_id)
     WHERE last_at >= first_at + INTERVAL 10 SECOND
     UNION ALL
     SELECT s.recording, s.leader_id
