@@ -38,8 +38,8 @@ from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 
 #: Rows of a batch that work is fed: a row may be a FETCH of 100,000 partitions.
 BATCH_ROWS = 2048
-#: Steps on fewer log lines take less than processes take to start (about 10 MB of log).
-_REQUESTS_MIN = 8_000
+#: Steps on fewer log lines take less than processes take to start (about 40 MB of log).
+_REQUESTS_MIN = 30_000
 #: Of a process, what it takes before DuckDB holds anything.
 _PROCESS_MB = 400
 _MB = 1_000_000
