@@ -81,7 +81,6 @@ DAMAGES = {
     "halves": Damage("acks-not-enough", (1, 11), at_random(lambda line: line[:200] + b"\n", 200)),
     "twice": Damage("acks-not-enough", (), lambda line: line + line),
     "offsets": Damage("metadata-4.1", (2,), at_random(flipped(b"fetchOffset"), 500)),
-    "sizes": Damage("acks-not-enough", (11,), at_random(flipped(b"recordsSizeInBytes"), 300)),
 }
 
 
