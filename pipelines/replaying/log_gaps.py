@@ -85,7 +85,7 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
         found += gaps_in(engine, {name: voters[name]}, since_at, False, inputs)
     if whole:
         found += gaps_in(engine, {name: voters[name] for name in whole}, is_final=is_final)
-    kept = [row for row in kept if not any(_overlap(row, other) for other in found)]
+    kept = [row for row in kept if not any(_replaces(other, row) for other in found)]
     of_nodes = groupby(sorted([*kept, *found], key=_place), key=_node)
     rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
     table = pa.Table.from_pylist(rows, LOG_GAPS.arrow_schema)
@@ -122,9 +122,11 @@ def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, lis
     return {name: sorted(of) for name, of in gaps.items()}
 
 
-def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    (first, until), (from_, last) = _span_us(one), _span_us(other)
-    return _node(one) == _node(other) and first < last and from_ < until
+def _replaces(found: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+    """Says whether they overlap; a log that was filtered stays so, whatever else it lacks."""
+    (first, until), (from_, last) = _span_us(found), _span_us(kept)
+    overlap = _node(found) == _node(kept) and first < last and from_ < until
+    return overlap and (kept["evidence"] != "filtered" or found["evidence"] == "filtered")
 
 
 def _place(gap: Mapping[str, Any]) -> tuple[Any, ...]:
