@@ -150,8 +150,8 @@ class FollowedWrite(NamedTuple):
             ):
                 continue
             known_us, _ = write.reached(state.recorded.acknowledged_by.get(broker_id))
+            evidence = broker.evidence
             for kind in (ESTIMATED, *EVIDENCE):
-                evidence = broker.evidence
                 bounds = evidence.bounds[API_VERSIONS if kind == API_VERSIONS else HEARTBEAT]
                 latest, _ = write.reached(bounds.applied)
                 # Clients connect when they like, and the active controller's own broker sends no
