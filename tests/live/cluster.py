@@ -215,21 +215,11 @@ class Cluster:
                     raise RuntimeError(f"node {node.node_id} did not start: {words}")
                 time.sleep(0.2)
         running = {n.node_id for n in self.brokers if n.process and n.process.poll() is None}
-        while running and (missing := self._missing(running)):
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        while running and (missing := _missing(admin, running)):
             if time.monotonic() > until:
                 raise RuntimeError(f"the cluster is not ready: {missing}")
             time.sleep(0.2)
-
-    def _missing(self, running: set[int]) -> str:
-        """What METADATA lacks: it has the brokers that are not fenced, and leaders."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        try:
-            seen = admin.list_topics(timeout=10)
-        except KafkaException as error:
-            return str(error)
-        partitions = [p for topic in seen.topics.values() for p in topic.partitions.values()]
-        fenced, unled = running - {*seen.brokers}, sum(p.leader not in running for p in partitions)
-        return f"brokers {fenced}, leaders of {unled} partitions" if fenced or unled else ""
 
     def _has_started(self, node: Node) -> bool:
         ports = [node.client] if "broker" in node.roles else [node.controller]
@@ -290,6 +280,17 @@ class Cluster:
             to = _TO_STDOUT if node.node_id in self._stdout else _TO_FILE
             file.write_text(_LOG4J2.format(appender=to.format(layout=layout, **names), **names))
         return f"-D{option}{file}"
+
+
+def _missing(admin: AdminClient, running: set[int]) -> str:
+    """What METADATA lacks: it has the brokers that are not fenced, and leaders."""
+    try:
+        seen = admin.list_topics(timeout=10)
+    except KafkaException as error:
+        return str(error)
+    partitions = [p for topic in seen.topics.values() for p in topic.partitions.values()]
+    fenced, unled = running - {*seen.brokers}, sum(p.leader not in running for p in partitions)
+    return f"brokers {fenced}, leaders of {unled} partitions" if fenced or unled else ""
 
 
 def free_ports(count: int) -> list[int]:

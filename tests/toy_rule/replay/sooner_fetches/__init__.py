@@ -25,6 +25,7 @@ INPUT_SCHEMA = pa.schema(
         "request_id": pa.string(),
         "dequeued_us": pa.int64(),
         "client_id": pa.string(),
+        "is_metadata": pa.bool_(),
     }
 )
 
@@ -52,7 +53,7 @@ class SoonerFetches:
         for fetch in batch.to_pylist():
             wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
             is_slow = fetch["client_id"] in self._slow_clients
-            sooner_ms = max(0.0, wait_ms - 100 * (not is_slow))
+            sooner_ms = max(0.0, wait_ms - 100 * (not is_slow and not fetch["is_metadata"]))
             for variant, wait in ((RECORDED, wait_ms), (SOONER, sooner_ms)):
                 sent = {"request_id": fetch["request_id"], "built_at": fetch["built_us"]}
                 outcomes.add(
