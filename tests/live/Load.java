@@ -1,8 +1,10 @@
 import java.io.PrintWriter;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -12,6 +14,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * <p>Arguments: bootstrap servers, seed, seconds, producers, records a second of each, file of what
  * they saw (client_latency.jsonl), topics. Every fifth producer has acks=1, the others acks=all.
+ * Partitions are the seed's: Kafka's own choice prefers brokers that are fast, so that two runs
+ * would differ in what each leader has to do. The times begin with a line of output.
  */
 public final class Load {
   public static void main(String[] args) throws Exception {
@@ -21,15 +25,17 @@ public final class Load {
     double perMs = Double.parseDouble(args[4]) / 1000;
     String[] topics = args[6].split(",");
     List<Thread> threads = new ArrayList<>();
+    CountDownLatch ready = new CountDownLatch(producers);
     try (PrintWriter out = new PrintWriter(args[5])) {
-      long startMs = System.currentTimeMillis() + 1000;
       for (int i = 0; i < producers; i++) {
         int producer = i;
         Thread thread =
-            new Thread(() -> send(args[0], seed, producer, startMs, endMs, perMs, topics, out));
+            new Thread(() -> send(args[0], seed, producer, ready, endMs, perMs, topics, out));
         thread.start();
         threads.add(thread);
       }
+      ready.await();
+      System.out.println("all are connected");
       for (Thread thread : threads) {
         thread.join();
       }
@@ -37,7 +43,7 @@ public final class Load {
   }
 
   private static void send(
-      String servers, int seed, int producer, long startMs, long endMs, double perMs,
+      String servers, int seed, int producer, CountDownLatch ready, long endMs, double perMs,
       String[] topics, PrintWriter out) {
     Random random = new Random(1000L * seed + producer);
     String acks = producer % 5 == 4 ? "1" : "all";
@@ -46,6 +52,13 @@ public final class Load {
             "key.serializer", ByteArraySerializer.class, "linger.ms", 0,
             "value.serializer", ByteArraySerializer.class);
     try (KafkaProducer<byte[], byte[]> sender = new KafkaProducer<>(settings)) {
+      Map<String, Integer> partitions = new HashMap<>();
+      for (String topic : topics) {
+        partitions.put(topic, sender.partitionsFor(topic).size());
+      }
+      ready.countDown();
+      ready.await();
+      long startMs = System.currentTimeMillis();
       double dueMs = 0;
       while ((dueMs -= Math.log(1 - random.nextDouble()) / perMs) < endMs) {
         Thread.sleep(Math.max(startMs + (long) dueMs - System.currentTimeMillis(), 0));
@@ -53,7 +66,8 @@ public final class Load {
         byte[] value = new byte[50 + random.nextInt(1000)];
         long atMs = System.currentTimeMillis();
         long began = System.nanoTime();
-        sender.send(new ProducerRecord<>(topic, value), (sent, error) -> {
+        int partition = random.nextInt(partitions.get(topic));
+        sender.send(new ProducerRecord<>(topic, partition, null, value), (sent, error) -> {
           double ms = (System.nanoTime() - began) / 1e6;
           String text = "{\"producer\": %d, \"topic\": \"%s\", \"partition\": %d, \"acks\": \"%s\","
               + " \"at\": %.3f, \"ms\": %.3f, \"offset\": %d, \"error\": [%s]}%n";

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 #: The newest patch of each line, the oldest first.
-VERSIONS = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
+VERSIONS = ("3.9.2", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 #: Of the clients that make the load, the same for brokers of any version.
 CLIENTS = "4.3.1"
 _HERE = Path(__file__).resolve().parent

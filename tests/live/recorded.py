@@ -12,14 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import truth
 
+from kip_replay.pipelines.api import OpenWarehouse
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from live.cluster import Cluster
 
 JOB = (sys.executable, "-m", "kip_replay.jobs.main")
 #: A schedule of work: what it does to a cluster, and notes in a folder, by a seed, for seconds.
 Work = Callable[[Cluster, Path, int, int], None]
+#: What a row is of, beside its request, in tables whose rows other lines of a log decide as well.
+_KEYS = {
+    "fetch_session_outcomes": ["variant"],
+    "produce_ack_outcomes": ["variant", "topic", "partition"],
+    "heartbeat_outcomes": ["variant"],
+    "metadata_write_visibility": ["variant", "broker_id", "evidence"],
+}
 
 
 @contextmanager
@@ -54,6 +63,41 @@ def record(
     for notes in cluster.folder.glob("*/*-*.txt"):  # of the agent, since the nodes started
         shutil.copy(notes, folder)
     return folder
+
+
+def collected(cluster: Cluster, folder: Path, name: str, part: str = "") -> Path:
+    """A recording of logs as nodes wrote them, in a part of their folders, without ``record``."""
+    for node in cluster.nodes.values():
+        (to := folder / f"{node.node_id}").mkdir(parents=True)
+        for log in (node.folder / part).glob("kafka-request.log*"):
+            shutil.copy(log, to)
+    nodes = [{"node_id": n, "log": f"{n}/kafka-request.log*"} for n in cluster.nodes]
+    voters = [node.node_id for node in cluster.controllers]
+    facts = {"name": name, "timezone": "UTC", "kafka_version": cluster.version, "nodes": nodes}
+    facts |= {"voters": voters, "min_insync_replicas": 2}
+    (folder / "recording.json").write_text(json.dumps(facts))
+    return folder
+
+
+def held_against(
+    whole: OpenWarehouse, part: OpenWarehouse, of_whole: str | None = None, name: str | None = None
+) -> Iterator[tuple[str, int, pd.DataFrame]]:
+    """By table: how many rows of a part of a log are known, and those that differ in the whole.
+
+    Recordings are named where warehouses have others. A session is named by its first FETCH, which
+    a part does not have to have.
+    """
+    for table, keys in _KEYS.items():
+        key, where = ["request_id", *keys], "parameter = 'none'"
+        rows = whole.table(table, of_whole, where).drop(columns=["recording", "reason"])
+        rows = rows.drop(columns="session_key", errors="ignore")
+        known = part.table(table, name, f"{where} AND verdict = 'replayed'")
+        both = known.merge(rows, on=key, suffixes=("", "_whole")).astype(str)
+        differs = pd.Series(False, index=both.index)
+        for column in rows.columns.drop(key):
+            is_known = both[column].notna() & (both[column] != "None")
+            differs |= is_known & (both[column] != both[f"{column}_whole"])
+        yield table, len(both), both[differs]
 
 
 def run(warehouse: Path, recordings: Sequence[Path], *options: str) -> str:

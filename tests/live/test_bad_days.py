@@ -4,8 +4,6 @@ Each node writes its log twice: to a volume, where bad things happen to it, and 
 replayed of the damaged log is what is replayed of the whole one, or unknown.
 """
 
-import json
-import shutil
 import signal
 import subprocess
 import threading
@@ -23,19 +21,13 @@ from kip_replay.pipelines.record.cluster import Cluster as Asked
 from live import cluster as launcher
 from live import workload
 from live.cluster import Cluster
-from live.recorded import run
+from live.recorded import collected, held_against, run
 
 _BOTH = """<File name="T" fileName="{folder}/whole/kafka-request.log">{layout}</File>
 <RollingFile name="V" fileName="{folder}/volume/kafka-request.log"
  filePattern="{folder}/volume/kafka-request.log.%i">{layout}
 <SizeBasedTriggeringPolicy size="200KB"/><DefaultRolloverStrategy max="999" fileIndex="min"/>
 </RollingFile><Rewrite name="R"><AppenderRef ref="T"/><AppenderRef ref="V"/></Rewrite>"""
-_KEYS = {
-    "fetch_session_outcomes": ["variant"],
-    "produce_ack_outcomes": ["variant", "topic", "partition"],
-    "heartbeat_outcomes": ["variant"],
-    "metadata_write_visibility": ["variant", "broker_id", "evidence"],
-}
 
 
 def full(cluster: Cluster) -> None:
@@ -101,21 +93,14 @@ def test_bad_days(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 time.sleep(6)
             work.join()
         for name in ("whole", "volume"):
-            _collect(cluster, name, tmp_path / name)
+            collected(cluster, tmp_path / name, "bad", part=name)
     finally:
         subprocess.run(["umount", volume], check=True)
     said = {name: run(tmp_path / f"{name}-w", [tmp_path / name]) for name in ("whole", "volume")}
     whole, damaged = (kr.open(str(tmp_path / f"{name}-w")) for name in ("whole", "volume"))
     print(said)
-    for table, keys in _KEYS.items():
-        query = f"SELECT * FROM {table} WHERE parameter = 'none'"
-        key = ["request_id", *keys]
-        of_whole, replayed = whole.sql(query), damaged.sql(f"{query} AND verdict = 'replayed'")
-        both = replayed.merge(of_whole, on=key, suffixes=("", "_whole")).astype(str)
-        for column in of_whole.columns.drop([*key, "reason"]):
-            is_known = both[column].notna() & (both[column] != "None")
-            differs = both[is_known & (both[column] != both[f"{column}_whole"])]
-            assert differs.empty, (table, column, len(differs))
+    for table, known, differs in held_against(whole, damaged):
+        assert differs.empty, (table, known, differs.to_string())
     gaps = damaged.sql("SELECT node_id, after_at, before_at FROM log_gaps").to_numpy().tolist()
     explained = [[gap for gap in gaps if _overlap(gap, one)] for one in lost]
     assert all(explained), (lost, gaps)
@@ -145,13 +130,3 @@ def _logs_again(cluster: Cluster, node_id: int) -> pd.Timestamp:
 
 def _overlap(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return one[0] == other[0] and one[1] <= other[2] and other[1] <= one[2]
-
-
-def _collect(cluster: Cluster, name: str, to: Path) -> None:
-    manifest = {"name": "bad", "timezone": "UTC", "kafka_version": cluster.version}
-    nodes = [{"node_id": n, "log": f"{n}/kafka-request.log*"} for n in cluster.nodes]
-    for node in cluster.nodes.values():
-        shutil.copytree(node.folder / name, to / f"{node.node_id}")
-    voters = [node.node_id for node in cluster.controllers]
-    facts = manifest | {"nodes": nodes, "voters": voters, "min_insync_replicas": 2}
-    (to / "recording.json").write_text(json.dumps(facts))

@@ -1,20 +1,24 @@
 """Records every version under the same workloads, and holds predictions against what each did.
 
-    python -m live.versions FOLDER [--seconds 30] [--runs 2] [--versions 4.0.2,4.3.1]
+    python -m live.versions FOLDER [--seconds 30] [--versions 4.0.2,4.3.1] [--twice 4.3.1]
 
 makes recordings in FOLDER, keeps those it finds there, runs all of them, and prints the part of
 docs/accuracy.md that is by version.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+import os
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
+from benchmarks.pages import machine
 
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -23,22 +27,34 @@ from live import workload
 from live.agent import agent_jar
 from live.artifacts import VERSIONS
 from live.cluster import Cluster
-from live.recorded import record, run
+from live.recorded import Work, collected, record, run
 from tools.printed import DOCS, fill
 
 _SEED = 7
 #: Without a slot no FETCH has a session.
 _NO_SESSIONS = {"max.incremental.fetch.session.cache.slots": 0}
 NOTES = "applied={folder}/applied-{node_id}.txt,lowest-acked={folder}/lowest-acked-{node_id}.txt"
-#: Clusters of a version: what its agent adds, and settings.
-_CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "released": ("", {}),
-    "patched": ("min-isr-acks,", _NO_SESSIONS),
+
+
+class _Recorded(NamedTuple):
+    """A cluster of a version: what its agent adds, its settings, and each work's recording."""
+
+    works: tuple[Work, ...]
+    patches: str
+    settings: dict[str, Any]
+
+
+#: Each differs from the first in one thing, so that a prediction is of that.
+_CLUSTERS = {
+    "released": _Recorded((workload.acks, workload.sessions, workload.metadata), "", {}),
+    "kip926": _Recorded((workload.acks,), "min-isr-acks,", {}),
+    "no-sessions": _Recorded((workload.sessions,), "", _NO_SESSIONS),
 }
 #: Of a recording: the cluster, the version, which run it is.
 _NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['cluster', 'version', 'run']"
-#: Rows that are judged, and whether two real runs of what they predict are within the tolerance:
-#: else a machine cannot show whether a prediction is right.
+#: Rows that are judged, and whether two real runs of what they predict are within the tolerance
+#: (of a version that was recorded once, those of the others): else a machine cannot show whether a
+#: prediction is right. Only what hwm_parking predicts differs by version.
 _JUDGED = f"""
     CREATE MACRO share(which, well) AS CASE WHEN count_if(which) > 0
         THEN count_if(which AND well) || ' of ' || count_if(which) END;
@@ -50,13 +66,20 @@ _JUDGED = f"""
     ),
     noise AS (
         SELECT rule, metric, group_value, after.cluster, after.version, max(abs(error)) AS noise
-        FROM named WHERE kind = 'two_runs' AND before.version = after.version GROUP BY ALL
+        FROM named WHERE kind = 'two_runs' AND before.version = after.version
+            AND before.cluster = after.cluster GROUP BY ALL
+    ),
+    of_machine AS (
+        SELECT rule, metric, group_value, cluster, max(noise) AS noise FROM noise GROUP BY ALL
     )
-    SELECT named.*, noise, coalesce(noise <= tolerance, FALSE) AS is_quiet
+    SELECT named.*, coalesce(noise.noise, of_machine.noise) AS noise,
+        coalesce(coalesce(noise.noise, of_machine.noise) <= tolerance, FALSE) AS is_quiet
     FROM named LEFT JOIN noise ON noise.rule = named.rule AND noise.metric = named.metric
         AND noise.group_value = named.group_value AND noise.cluster = after.cluster
         AND noise.version = after.version
-    WHERE tolerance IS NOT NULL
+    LEFT JOIN of_machine ON of_machine.rule = named.rule AND of_machine.metric = named.metric
+        AND of_machine.group_value = named.group_value AND of_machine.cluster = after.cluster
+    WHERE tolerance IS NOT NULL AND (rule = 'hwm_parking' OR before.version = after.version)
 """
 _TOTALS = """
     SELECT rule, after.version AS version, share(kind = 'self_check', passed) AS "self-checks",
@@ -79,24 +102,41 @@ _FIGURES = """
         AND group_value IN ('all', 'broker', 'follower', 'consumer')
         AND NOT starts_with(metric, 'same_set_')
         AND CASE rule WHEN 'hwm_parking' THEN before.version = $base
-                AND before.cluster || after.cluster = 'releasedreleased'
-            ELSE before.version = after.version END
+                AND before.cluster || after.cluster = 'released-metadatareleased-metadata'
+            ELSE TRUE END
     GROUP BY ALL ORDER BY ALL
 """
 
 
-def recorded(folder: Path, version: str, number: int, seconds: int) -> Iterator[Path]:
-    """Records one run of a version: as it is released, then with KIP-926 and without sessions."""
-    for name, (patches, settings) in _CLUSTERS.items():
-        path = folder / f"{name}-{version}-{number}"
-        if not path.exists():
-            agent = f"{agent_jar(version)}={patches}{NOTES}"
-            facts = {"patched": "KIP-926, by tests/live/agent"} if patches else {}
-            with TemporaryDirectory() as top:
-                nodes = Path(top) / "nodes"
-                with Cluster(nodes, version, settings=settings, agent=agent) as cluster:
-                    record(cluster, path, workload.mixed, _SEED, seconds, **facts)
-        yield path
+def recorded(folder: Path, version: str, number: int, seconds: int) -> list[Path]:
+    """Records one run of a version, in logs that begin in the middle of their clusters' lives.
+
+    Of the released one's first run there is the whole log too, from birth: see ``birth``.
+    """
+    paths = []
+    for name, (works, patches, settings) in _CLUSTERS.items():
+        paths += (of := [folder / f"{name}-{w.__name__}-{version}-{number}" for w in works])
+        if all(path.exists() for path in of):
+            continue
+        has_birth = name == "released" and number == 1
+        for path in (*of, birth(folder, version)) if has_birth else of:
+            shutil.rmtree(path, ignore_errors=True)
+        agent = f"{agent_jar(version)}={patches}{NOTES}"
+        facts = {"patched": "KIP-926, by tests/live/agent"} if patches else {}
+        with TemporaryDirectory() as top:
+            nodes = Path(top) / "nodes"
+            with Cluster(nodes, version, settings=settings, agent=agent, level="DEBUG") as cluster:
+                workload.warm_up(cluster, nodes)
+                for path, work in zip(of, works, strict=True):
+                    record(cluster, path, work, _SEED, seconds, **facts)
+            if has_birth:
+                collected(cluster, birth(folder, version), birth(folder, version).name)
+    return paths
+
+
+def birth(folder: Path, version: str) -> Path:
+    """Where the log of a version's released cluster is, from its birth."""
+    return folder / f"birth-{version}"
 
 
 def by_version(warehouse: Path, folders: Sequence[Path]) -> tuple[str, pd.DataFrame]:
@@ -122,19 +162,24 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=int, default=30)
-    parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--versions", default=",".join(VERSIONS))
+    parser.add_argument("--twice", default="4.0.2,4.3.1")
     given = parser.parse_args(arguments)
+    made = (
+        f"{datetime.now(UTC):%Y-%m-%d}, {given.seconds} s of each work; {machine()}; load before: "
+    )
+    made += f"{os.getloadavg()[0]:.1f}"
     folders = [
         folder
-        for number in range(1, given.runs + 1)
+        for number in (1, 2)
         for version in given.versions.split(",")
+        if number == 1 or version in given.twice.split(",")
         for folder in recorded(given.folder, version, number, given.seconds)
     ]
     warehouse = given.folder / "warehouse"
     print(run(warehouse, folders))
     page, judged = by_version(warehouse, folders)
-    fill(DOCS / "accuracy.md", page, "make test-live")
+    fill(DOCS / "accuracy.md", f"{made}.\n\n{page}", "make test-live")
     return judged
 
 

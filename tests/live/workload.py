@@ -57,6 +57,13 @@ def mixed(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
         work(cluster, folder, seed, seconds)
 
 
+def warm_up(cluster: Cluster, folder: Path, seconds: int = 20) -> None:
+    """Creates the topics and produces to all: JVMs that have just started are slow."""
+    prepare(cluster)
+    with producers(cluster, folder, 0, seconds, ",".join((*_TOPICS, _WIDE))):
+        pass
+
+
 def metadata(cluster: Cluster, folder: Path, seed: int, seconds: float) -> None:
     """Writes client_ops.jsonl: when each operation was requested, responded to, and visible."""
     admin, chance, topics = _admin(cluster), random.Random(seed), list[str]()
@@ -100,11 +107,13 @@ def acks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
 def producers(
     cluster: Cluster, folder: Path, seed: int, seconds: int, topics: str = ",".join(_TOPICS)
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """24 Java producers of two records a second each, for so many seconds."""
+    """24 Java producers of two records a second each, for so many seconds since all connected."""
     source = Path(__file__).with_name("Load.java")
     command = ["java", "-Xmx128m", "-cp", class_path(CLIENTS, "kafka-tools"), source]
     command += [cluster.bootstrap, seed, seconds, 24, 2, folder / "client_latency.jsonl", topics]
-    with _running(list(map(str, command))) as load:
+    with _running(list(map(str, command)), subprocess.PIPE) as load:
+        assert load.stdout is not None
+        load.stdout.readline()
         yield load
         if load.wait(seconds + 60):
             raise RuntimeError("the producers failed")
@@ -192,8 +201,10 @@ def racks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
 
 
 @contextmanager
-def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def _running(
+    command: list[str], stdout: int = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:
