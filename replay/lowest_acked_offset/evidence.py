@@ -64,12 +64,16 @@ class Replicas(msgspec.Struct):
     def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
         """Takes a write whose last record has this offset; each broker has an equal share of it."""
         counts: list[int | None] = []
+        may_lack = self.is_partial
         if row.api_name == "CREATE_TOPICS":
-            self.hold(row)
-            counts = [*row.replicas]
+            sized = zip(row.topics, row.replicas, strict=True)
+            counts = [count or self.of_topic.get(topic) for topic, count in sized]
+            self.of_topic |= {t: n for t, n in zip(row.topics, counts, strict=True) if n}
+            self.most = max(self.most, *(count or 0 for count in counts), 0)
+            may_lack = True
         elif row.api_name == "DELETE_TOPICS":
             counts = [self.of_topic.pop(topic, None) for topic in row.topics]
-        is_known = None not in counts or not self.is_partial
+        is_known = None not in counts or not may_lack
         # A topic that the log does not have is taken for the largest that it has, or for longest.
         longest_us = replica_us * self.most or HEARTBEAT_WAIT_US * brokers
         unknown_us = 0 if is_known else longest_us

@@ -1,6 +1,5 @@
 import java.io.PrintWriter;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -52,9 +51,8 @@ public final class Load {
             "key.serializer", ByteArraySerializer.class, "linger.ms", 0,
             "value.serializer", ByteArraySerializer.class);
     try (KafkaProducer<byte[], byte[]> sender = new KafkaProducer<>(settings)) {
-      Map<String, Integer> partitions = new HashMap<>();
       for (String topic : topics) {
-        partitions.put(topic, sender.partitionsFor(topic).size());
+        sender.partitionsFor(topic);
       }
       ready.countDown();
       ready.await();
@@ -66,7 +64,8 @@ public final class Load {
         byte[] value = new byte[50 + random.nextInt(1000)];
         long atMs = System.currentTimeMillis();
         long began = System.nanoTime();
-        int partition = random.nextInt(partitions.get(topic));
+        // A topic that was deleted is created again, with fewer.
+        int partition = random.nextInt(1 << 20) % sender.partitionsFor(topic).size();
         sender.send(new ProducerRecord<>(topic, partition, null, value), (sent, error) -> {
           double ms = (System.nanoTime() - began) / 1e6;
           String text = "{\"producer\": %d, \"topic\": \"%s\", \"partition\": %d, \"acks\": \"%s\","

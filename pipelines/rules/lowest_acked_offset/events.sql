@@ -4,6 +4,12 @@ CREATE TEMP MACRO sum_of(counts) AS CAST(coalesce(list_sum(counts), 0) AS BIGINT
 WITH writes AS (
     SELECT *, coalesce(list_filter(resources, lambda r: r.error_code = 0), []) AS granted
     FROM metadata_writes WHERE completed_at > $since_at AND received_at <= $until_at
+),
+-- Topics that were created with the brokers' default.replication.factor, which is in no line.
+unsized AS (
+    SELECT recording, topic.name AS topic, unix_micros(built_at) AS built_us
+    FROM (SELECT recording, api_name, built_at, explode(granted) AS topic FROM writes)
+    WHERE api_name = 'CREATE_TOPICS' AND topic.replicas IS NULL
 )
 SELECT recording, unix_micros(built_at) AS at_us, 'heartbeat' AS kind, request_id, node_id,
     unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
@@ -49,6 +55,16 @@ SELECT recording, unix_micros(held_from) AS at_us, 'held' AS kind,
     concat_ws('/', 'topic', topic) AS request_id, -1 AS node_id, 0 AS error_code,
     -1 AS broker_id, [topic] AS topics, [replicas] AS replicas
 FROM held_topics WHERE held_from > $since_at AND held_from <= $until_at
+UNION ALL BY NAME
+-- METADATA soon shows on how many brokers they are: known before the write.
+SELECT u.recording, built_us - 1 AS at_us, 'held' AS kind,
+    concat_ws('/', 'topic', u.topic, built_us) AS request_id, -1 AS node_id, 0 AS error_code,
+    -1 AS broker_id, [u.topic] AS topics, [count(DISTINCT partition) * max(size(replicas))] AS replicas
+FROM unsized AS u JOIN isr_changes AS c ON c.recording = u.recording AND c.topic = u.topic
+    AND source = 'METADATA' AND unix_micros(c.built_at) >= built_us
+    AND unix_micros(c.built_at) < built_us + 10000000
+WHERE size(replicas) > 0
+GROUP BY u.recording, u.topic, built_us
 UNION ALL BY NAME
 -- When replicas learned of an advance of the high watermark, recorded and replayed.
 SELECT recording, unix_micros(learned_at) AS at_us, 'learned' AS kind,
