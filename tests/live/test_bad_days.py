@@ -45,6 +45,8 @@ def killed(cluster: Cluster) -> None:
     with log.open("rb+") as file:  # half of its last line got to the disk
         file.truncate(max(log.stat().st_size - 300, 0))
     cluster.start(13)
+    with Asked([f"127.0.0.1:{cluster.nodes[13].client}"], [], {}) as asked:
+        asked.nodes()  # It may lead nothing, and would log nothing after the half line.
 
 
 def switched_off(cluster: Cluster) -> None:

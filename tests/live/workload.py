@@ -113,7 +113,8 @@ def producers(
     command += [cluster.bootstrap, seed, seconds, 24, 2, folder / "client_latency.jsonl", topics]
     with _running(list(map(str, command)), subprocess.PIPE) as load:
         assert load.stdout is not None
-        load.stdout.readline()
+        with load.stdout as connected:
+            connected.readline()
         yield load
         if load.wait(seconds + 60):
             raise RuntimeError("the producers failed")
