@@ -10,7 +10,7 @@ first sets the image that METADATA is served from, then creates and deletes the 
 * shows a commit when its next FETCH arrives, or once what came before is applied if that is later:
   a frozen broker sends no FETCH;
 * has applied it when it has created or deleted its replicas, each in ``replica_apply_ms``. Requests
-  show how many replicas a topic has (``Replicas``), or METADATA does soon after, and not where: each
+  or METADATA soon after them show how many replicas a topic has (``Replicas``), and not where: each
   broker that counts is taken to have an equal share.
 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until

@@ -24,21 +24,24 @@ def idle(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
 @pytest.mark.timeout(900)
 def test_a_proposal_is_proven_on_brokers_that_run_it(tmp_path: Path) -> None:
     recordings = []
-    for name, patch in (("released", "applied={folder}/applied.txt"), ("sooner", "sooner-fetches")):
-        agent = f"{agent_jar(_VERSION)}={patch}"
-        with Cluster(tmp_path / f"nodes-{name}", _VERSION, agent=agent) as cluster:
+    for names, patch in ((("released", "again"), "applied={folder}/a.txt"), (("sooner",), NAME)):
+        agent = f"{agent_jar(_VERSION)}={patch.replace('_', '-')}"
+        with Cluster(tmp_path / f"nodes-{names[0]}", _VERSION, agent=agent) as cluster:
             prepare(cluster)
-            recordings.append(record(cluster, tmp_path / name, idle, seed=1, seconds=40))
+            recordings += [record(cluster, tmp_path / of, idle, seed=1, seconds=40) for of in names]
     installed, warehouse = install(tmp_path / "installed"), tmp_path / "warehouse"
     job = ("-m", "kip_replay.jobs.main")
     python(installed, *job, "run", *recordings, "--warehouse", warehouse)
     rows = DeltaTable(str(warehouse / "prediction_accuracy")).to_pyarrow_dataset()  # noqa: F841
-    (found,) = duckdb.sql(
-        "SELECT baseline, predicted, recorded, passed FROM rows "
-        f"WHERE rule = '{NAME}' AND metric = 'fetch_wait_p90' "
-        "AND predicted_from = 'released' AND recorded_in = 'sooner'"
+    (first, second) = duckdb.sql(
+        "SELECT baseline, predicted, recorded, passed, tolerance FROM rows "
+        f"WHERE rule = '{NAME}' AND metric = 'fetch_wait_p50' AND group_value = 'topics' "
+        "AND predicted_from IN ('released', 'again') AND recorded_in = 'sooner'"
     ).fetchall()
-    baseline, predicted, recorded, passed = found
-    print(f"{NAME}: without {baseline} ms, predicted {predicted} ms, recorded {recorded} ms")
+    baseline, predicted, recorded, passed, tolerance = first
+    noise = abs(baseline - second[0])
+    print(f"{NAME}: without {baseline} ms ({noise:.1f} ms apart), {predicted=}, {recorded=}")
+    if noise > tolerance:
+        pytest.skip(f"not judged on this machine: two runs are {noise:.0f} ms apart")
     assert passed
-    assert baseline - recorded > 25, "no change would have passed as well"
+    assert baseline - recorded > 2 * tolerance, "no change would have passed as well"

@@ -193,6 +193,15 @@ def test_time_to_create_a_replica_is_a_setting() -> None:
     assert of_12(events, replica_apply_ms=4)[2] == 5070
 
 
+def test_replicas_that_no_request_has_are_those_of_metadata_or_unknown() -> None:
+    """A topic with the brokers' default.replication.factor."""
+    of_metadata = Event(us(5049), HELD, "t", -1, error_code=0, topics=["t"], replicas=[3])
+    created = {"replicas": [0], "topics": ["t"]}
+    events = cluster(*REPORTS, of_metadata, *fetches(12, OF_12), **created)
+    assert of_12(events, replica_apply_ms=4)[1:3] == (5064, 5070)
+    assert of_12(cluster(*REPORTS, *fetches(12, OF_12), **created))[1:3] == (5064, None)
+
+
 @pytest.mark.parametrize("via", [1, 2])
 def test_write_through_a_combined_node_is_one_write(via: int) -> None:
     """All three nodes are brokers and controllers; that of node 2, which leads, sends no FETCH."""

@@ -37,6 +37,7 @@ class Sooner(Outcome, kw_only=True, gc=False):
     built_at: At = column("the response was built")
     wait_ms: Ms = column("until the response")
     is_slow: Bool = column("its client is one of the manifest's slow_clients")
+    is_metadata: Bool = column("it is of the metadata log")
 
 
 SOONER_OUTCOMES = outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
@@ -56,9 +57,8 @@ class SoonerFetches:
             sooner_ms = max(0.0, wait_ms - 100 * (not is_slow and not fetch["is_metadata"]))
             for variant, wait in ((RECORDED, wait_ms), (SOONER, sooner_ms)):
                 sent = {"request_id": fetch["request_id"], "built_at": fetch["built_us"]}
-                outcomes.add(
-                    Sooner(variant=Variant(variant), **sent, wait_ms=wait, is_slow=is_slow)
-                )
+                sent |= {"is_slow": is_slow, "is_metadata": fetch["is_metadata"]}
+                outcomes.add(Sooner(variant=Variant(variant), **sent, wait_ms=wait))
         return [outcomes.take()]
 
     def finish(self) -> Sequence[pa.RecordBatch]:
