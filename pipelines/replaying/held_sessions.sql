@@ -1,11 +1,17 @@
 CREATE TEMP MACRO host_of(connection) AS
     regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
+-- AbstractFetcherManager.getFetcherId: 31 * the hash code of the name (Java's) + partition, of 32 bits.
+CREATE TEMP MACRO fetcher_of(topic, partition, fetchers) AS abs((31 * list_sum(list_transform(
+        generate_series(1, length(topic)),
+        lambda i: ascii(substr(topic, CAST(i AS INT), 1))
+            * get($powers_of_31, length(topic) - CAST(i AS INT))))
+    + partition + 2147483648) % 4294967296 - 2147483648) % fetchers;
 -- Fetch sessions that are older than the log, those of which it has FETCHes but not the one that opened
 -- them, with the partitions that they had before the first that it has. Who leads what is taken of the
 -- first METADATA of all topics since then, at most $evidence_us later.
 --   * A follower's are those that the broker leads and it has a replica of; but none that came meanwhile
 --     (the topic was created, or the follower forgot it elsewhere), and also those that it forgot
---     meanwhile. A follower with several fetchers has a session of each: what is in which is not known.
+--     meanwhile. A follower with several fetchers has a session of each, with the partitions of that one.
 --   * A consumer's are those that the broker leads and a member of a group was assigned: the only one
 --     with its client id and address whose assignment has all that the session names, or several that
 --     have the same. A client with a rack may read elsewhere, and one that forgets partitions may have
@@ -13,7 +19,9 @@ CREATE TEMP MACRO host_of(connection) AS
 WITH sent AS (
     SELECT recording, node_id, request_id, unix_micros(dequeued_at) AS at_us, api_version, client_id,
         connection, replica_id, replica_epoch, session_id, session_epoch, response_session_id,
-        error_code, rack_id
+        error_code, rack_id,
+        CAST(coalesce(nullif(regexp_extract(client_id, '-fetcher-(\d+)$', 1), ''), '0') AS INT)
+            AS fetcher
     FROM fetches WHERE NOT coalesce(is_cluster_metadata, TRUE)
 ),
 opened AS (
@@ -28,10 +36,10 @@ first_seen AS (
         WHERE s.session_id <> 0 AND s.session_epoch > 0)
     WHERE number = 1
 ),
--- Consumers, and followers with one fetcher.
-alone AS (
-    SELECT recording, node_id, replica_id FROM sent GROUP BY recording, node_id, replica_id
-    HAVING replica_id < 0 OR count(DISTINCT client_id) = 1
+-- How many fetchers each follower has.
+several AS (
+    SELECT recording, replica_id, max(fetcher) + 1 AS fetchers
+    FROM sent GROUP BY recording, replica_id
 ),
 listings AS (
     SELECT DISTINCT b.recording, b.request_id, unix_micros(b.built_at) AS stated_us
@@ -42,10 +50,12 @@ older AS (
     SELECT * FROM (
         SELECT f.recording, f.node_id, f.at_us, f.api_version, f.client_id, f.connection,
             f.replica_id, f.replica_epoch, f.rack_id, f.session_id, f.session_epoch, f.request_id,
+            f.fetcher, n.fetchers,
             l.request_id AS listing_id, l.stated_us, row_number() OVER (
                 PARTITION BY f.recording, f.node_id, f.session_id
                 ORDER BY l.stated_us, l.request_id) AS number
-        FROM first_seen AS f SEMI JOIN alone USING (recording, node_id, replica_id)
+        FROM first_seen AS f JOIN several AS n
+        ON n.recording = f.recording AND n.replica_id = f.replica_id
         JOIN listings AS l
         ON l.recording = f.recording AND l.stated_us >= f.at_us
             AND l.stated_us < f.at_us + $evidence_us)
@@ -80,7 +90,20 @@ named AS (
     FROM older AS o JOIN isr_changes AS m
     ON m.recording = o.recording AND m.request_id = o.listing_id AND m.leader_id = o.node_id
         AND array_contains(m.replicas, o.replica_id)
-    WHERE o.replica_id >= 0
+    WHERE o.replica_id >= 0 AND fetcher_of(m.topic, m.partition, o.fetchers) = o.fetcher
+),
+-- Followers that have more fetchers than the log shows, as what those name says.
+uncounted AS (
+    SELECT DISTINCT s.recording, s.replica_id
+    FROM (
+        SELECT o.recording, o.replica_id, o.fetcher, o.fetchers, explode(f.request_partitions) AS p
+        FROM older AS o JOIN fetches AS f USING (recording, node_id, session_id)
+        WHERE o.fetchers > 1 AND o.replica_id >= 0 AND unix_micros(f.dequeued_at) <= o.stated_us
+    ) AS s
+    LEFT JOIN topic_names AS names
+    ON names.recording = s.recording AND names.topic_id = s.p.topic_id
+    WHERE fetcher_of(coalesce(names.name, s.p.topic, s.p.topic_id), s.p.partition, s.fetchers)
+        <> s.fetcher
 ),
 created AS (
     SELECT recording, topic, max(unix_micros(built_at)) AS created_us
@@ -104,7 +127,7 @@ moved AS (
         f.node_id = o.node_id AS is_gone
     FROM older AS o JOIN forgotten AS f
     ON f.recording = o.recording AND f.replica_id = o.replica_id AND f.at_us >= o.at_us
-        AND f.at_us < o.stated_us
+        AND f.at_us < o.stated_us AND fetcher_of(f.topic, f.partition, o.fetchers) = o.fetcher
 ),
 of_followers AS (
     SELECT recording, node_id, session_id, topic, topic_id, partition
@@ -185,6 +208,7 @@ SELECT o.recording, o.node_id, o.session_id, any_value(o.session_epoch) AS sessi
     any_value(o.listing_id) AS evidence_request_id
 FROM older AS o JOIN members AS m USING (recording, node_id, session_id)
 ANTI JOIN left_since USING (recording, listing_id)
+ANTI JOIN uncounted USING (recording, replica_id)
 LEFT JOIN created AS c
 ON c.recording = m.recording AND c.topic = m.topic AND c.created_us >= o.at_us
     AND c.created_us < o.stated_us + 1000000

@@ -140,7 +140,8 @@ class ProducersReact:
         return self._open_loop.rows(), self._records.take()
 
     def _fetched(self, event: Event) -> None:
-        state, noted_us, replica_id = self._state, event.at_us, event.replica_id or 0
+        state, noted_us = self._state, event.at_us
+        replica_id = _fetching(event.replica_id or 0, event.fetcher or 0)
         if replica_id not in state.cycles:
             state.cycles[replica_id] = Cycles()
             for loop in self._loops.values():
@@ -224,8 +225,10 @@ class ProducersReact:
             produce.reason = next(filter(None, reasons), None)
         groups: dict[Acks, list[Group]] = {acks: [] for acks in Acks}
         is_taken, is_known, appended_us = True, produce.reason is None, produce.handled_us
-        for batch, (under, _, early) in zip(produced.batches, in_force, strict=True):
-            replicas = tuple([member for member in batch.isr or () if member != self._node_id])
+        of_partitions = zip(produced.led, produced.batches, in_force, strict=True)
+        for led, batch, (under, _, early) in of_partitions:
+            members = [member for member in batch.isr or () if member != self._node_id]
+            replicas = tuple([_fetching(m, led.fetchers.get(m, 0)) for m in members])
             added = [replica for replica in replicas if replica not in produce.followers]
             produce.followers = (*produce.followers, *added)
             early_followers = (under.min_isr or 0) - 1
@@ -330,6 +333,11 @@ class ProducersReact:
                     record.latency_sent_earliest_ms = None
                     if record.verdict is not Verdict.UNKNOWN:
                         record.make_unknown(COLD)
+
+
+def _fetching(replica_id: int, fetcher: int) -> int:
+    """A follower as loops have it, the id of the replica if it has one fetcher: each has cycles."""
+    return replica_id | fetcher << 32
 
 
 def _ms(us: int | None) -> float | None:

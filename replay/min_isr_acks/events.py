@@ -90,6 +90,8 @@ class Event(NamedTuple):
     replica_id: int | None = None
     #: FETCH and HEARTBEAT: the broker's epoch, -1 if not sent.
     replica_epoch: int | None = None
+    #: FETCH: which of the follower's fetchers sent it (num.replica.fetchers).
+    fetcher: int | None = None
     #: FETCH and CONSUMER_FETCH: the session it belongs to afterwards, 0 none.
     session_id: int | None = None
     #: CONSUMER_FETCH: lists all partitions, not what changed; fetch.min.bytes.

@@ -181,7 +181,8 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
 class LedPartition(msgspec.Struct, array_like=True, gc=False):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
-    ``seen_us`` is when a line named it last. ``unplaced`` counts batches without a base offset,
+    ``fetchers``: which of a follower's fetchers names it, if not the first. ``seen_us`` is when a
+    line named it last. ``unplaced`` counts batches without a base offset,
     ``marked_us`` is when the first transaction began: its marker lies between batches without a
     PRODUCE.
     """
@@ -189,6 +190,7 @@ class LedPartition(msgspec.Struct, array_like=True, gc=False):
     topic: str
     number: int
     known: KnownPartition
+    fetchers: dict[int, int] = {}
     seen_us: int = 0
     batches: list[int] = []
     base_offsets: list[tuple[int, int]] = []

@@ -217,6 +217,8 @@ class MinIsrAcks:
             if offset is None or rows.is_refused[row]:
                 continue
             led = self._led(rows.partition[row], at_us)
+            if event.fetcher:
+                led.fetchers[follower] = event.fetcher
             leader_epoch, model = rows.leader_epoch[row], led.model
             led.known.note_epoch(-1 if leader_epoch is None else leader_epoch)
             before = model.followers.get(follower)
