@@ -20,8 +20,9 @@ WITH sent AS (
     SELECT recording, node_id, request_id, unix_micros(dequeued_at) AS at_us, api_version, client_id,
         connection, replica_id, replica_epoch, session_id, session_epoch, response_session_id,
         error_code, rack_id,
-        CAST(coalesce(nullif(regexp_extract(client_id, '-fetcher-(\d+)$', 1), ''), '0') AS INT)
-            AS fetcher
+        CASE WHEN replica_id < 0 THEN 0 ELSE CAST(coalesce(nullif(
+            regexp_extract(client_id, '^broker-\d+-fetcher-(\d{1,4})$', 1), ''), '0') AS INT)
+        END AS fetcher
     FROM fetches WHERE NOT coalesce(is_cluster_metadata, TRUE)
 ),
 opened AS (
@@ -36,10 +37,11 @@ first_seen AS (
         WHERE s.session_id <> 0 AND s.session_epoch > 0)
     WHERE number = 1
 ),
--- How many fetchers each follower has.
+-- How many fetchers each follower has, where its client ids say which is which.
 several AS (
     SELECT recording, replica_id, max(fetcher) + 1 AS fetchers
     FROM sent GROUP BY recording, replica_id
+    HAVING replica_id < 0 OR count(DISTINCT client_id) = count(DISTINCT fetcher)
 ),
 listings AS (
     SELECT DISTINCT b.recording, b.request_id, unix_micros(b.built_at) AS stated_us
@@ -92,18 +94,27 @@ named AS (
         AND array_contains(m.replicas, o.replica_id)
     WHERE o.replica_id >= 0 AND fetcher_of(m.topic, m.partition, o.fetchers) = o.fetcher
 ),
--- Followers that have more fetchers than the log shows, as what those name says.
-uncounted AS (
-    SELECT DISTINCT s.recording, s.replica_id
+-- Sessions of several fetchers, if all that they name says which is whose: one that the log does not
+-- show, or names of an anonymized log, would soon be refuted.
+fetched AS (
+    SELECT s.recording, s.replica_id, coalesce(names.name, s.p.topic, s.p.topic_id) AS topic,
+        s.p.partition AS partition, fetcher, fetchers
     FROM (
         SELECT o.recording, o.replica_id, o.fetcher, o.fetchers, explode(f.request_partitions) AS p
         FROM older AS o JOIN fetches AS f USING (recording, node_id, session_id)
-        WHERE o.fetchers > 1 AND o.replica_id >= 0 AND unix_micros(f.dequeued_at) <= o.stated_us
+        WHERE o.fetchers > 1 AND unix_micros(f.dequeued_at) < o.at_us + $evidence_us
     ) AS s
     LEFT JOIN topic_names AS names
     ON names.recording = s.recording AND names.topic_id = s.p.topic_id
-    WHERE fetcher_of(coalesce(names.name, s.p.topic, s.p.topic_id), s.p.partition, s.fetchers)
-        <> s.fetcher
+),
+certain AS (
+    SELECT recording FROM fetched GROUP BY recording
+    HAVING bool_and(fetcher_of(topic, partition, fetchers) = fetcher)
+        AND count(DISTINCT concat_ws('-', topic, partition)) >= 6
+),
+counted AS (
+    SELECT * FROM older WHERE fetchers = 1
+    UNION ALL SELECT * FROM older SEMI JOIN certain USING (recording) WHERE fetchers > 1
 ),
 created AS (
     SELECT recording, topic, max(unix_micros(built_at)) AS created_us
@@ -206,9 +217,8 @@ SELECT o.recording, o.node_id, o.session_id, any_value(o.session_epoch) AS sessi
     timestamp_micros(any_value(o.at_us)) AS held_from,
     timestamp_micros(any_value(o.stated_us)) AS stated_at, any_value(o.request_id) AS request_id,
     any_value(o.listing_id) AS evidence_request_id
-FROM older AS o JOIN members AS m USING (recording, node_id, session_id)
+FROM counted AS o JOIN members AS m USING (recording, node_id, session_id)
 ANTI JOIN left_since USING (recording, listing_id)
-ANTI JOIN uncounted USING (recording, replica_id)
 LEFT JOIN created AS c
 ON c.recording = m.recording AND c.topic = m.topic AND c.created_us >= o.at_us
     AND c.created_us < o.stated_us + 1000000

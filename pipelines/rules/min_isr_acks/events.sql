@@ -170,7 +170,7 @@ UNION ALL BY NAME
 SELECT recording, node_id, dequeued_us + least((handled_us - dequeued_us) // 2, $progress_us_max)
         AS at_us, kind_order('fetch') AS kind_order, request_id, 'fetch' AS kind,
     dequeued_us, handled_us, built_us, replica_id, replica_epoch,
-    CAST(nullif(regexp_extract(client_id, '-fetcher-(\d+)$', 1), '') AS INT) AS fetcher,
+    CAST(nullif(regexp_extract(client_id, '^broker-\d+-fetcher-(\d{1,4})$', 1), '') AS INT) AS fetcher,
     response_session_id AS session_id,
     list_transform(request_partitions, lambda p: partition_of(
         p, fetch_offset := p.fetch_offset, leader_epoch := p.current_leader_epoch,
