@@ -17,18 +17,20 @@ from live.workload import racks
 
 _VERSION = "4.3.1"
 _RACKS = {node: {"broker.rack": f"az{node - 10}"} for node in (11, 12, 13)}
+#: Records that no rule moves may be so much later in one run than in the other: the tolerance.
+_P50_MS, _P90_MS = 10, 25
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-def judged_in(warehouse: Path, recordings: list[Path]) -> list[dict[str, Any]]:
-    """What is judged of the rule, printed."""
+def figures_of(warehouse: Path, recordings: list[Path]) -> list[dict[str, Any]]:
+    """Figures of the rule, printed."""
     print(run(warehouse, recordings))
     rows = accuracy_rows(Warehouse(str(warehouse)), [folder.name for folder in recordings])
-    judged = [r for r in rows if r["rule"] == "closest_replica" and r["passed"] is not None]
-    for row in judged:
+    of_rule = [r for r in rows if r["rule"] == "closest_replica"]
+    for row in of_rule:
         names = ("predicted_from", "metric", "group_value", "predicted", "recorded", "passed")
         print(*(row[name] for name in names))
-    return judged
+    return of_rule
 
 
 @pytest.mark.timeout(900)
@@ -38,19 +40,20 @@ def test_consumers_read_as_predicted_with_a_selector_and_without(tmp_path: Path)
         nodes = {"settings": settings, "settings_of": _RACKS}
         with Cluster(tmp_path / f"nodes-{name}", _VERSION, **nodes) as cluster:
             cluster.delay(broker_12=3, broker_13=8)
-            recordings.append(record(cluster, tmp_path / name, racks, seed=1, seconds=70))
-    judged = judged_in(tmp_path / "warehouse", recordings)
+            recordings.append(record(cluster, tmp_path / name, racks, seed=1, seconds=45))
+    rows = figures_of(tmp_path / "warehouse", recordings)
     exact = [
         r["passed"]
-        for r in judged
+        for r in rows
         if r["metric"]
         in ("reads_as_recorded", "redirects_as_recorded", "record_bytes", "cross_zone_bytes")
     ]
-    delays = [
-        r["passed"] for r in judged if r["metric"].startswith("added_delay") and r["is_enough"]
-    ]
+    delays = [r["passed"] for r in rows if r["metric"].startswith("added_delay") and r["is_enough"]]
     assert all(exact)
     assert len(exact) > 20
+    apart = {r["metric"]: abs(r["error"]) for r in rows if r["metric"].startswith("delay_unmoved")}
+    if apart["delay_unmoved_p50"] > _P50_MS or apart["delay_unmoved_p90"] > _P90_MS:
+        pytest.skip(f"delays: not judged on this machine, where two runs differ by {apart} ms")
     assert sum(delays) >= 0.8 * len(delays) > 10
 
 
@@ -88,7 +91,8 @@ def test_two_replicas_in_a_rack_a_broker_that_stops_and_transactions(
         comes_back = threading.Timer(57, cluster.start, [13])
         for timer in (stops, comes_back):
             timer.start()
-        recordings = [record(cluster, tmp_path / "moved", racks, seed=3, seconds=75)]
-    judged = judged_in(tmp_path / "warehouse", recordings)
+        recordings = [record(cluster, tmp_path / "moved", racks, seed=3, seconds=60)]
+    rows = figures_of(tmp_path / "warehouse", recordings)
+    judged = [row for row in rows if row["passed"] is not None]
     assert {row["metric"] for row in judged} >= {"redirects_as_recorded", "given_no_sooner"}
     assert all(row["passed"] for row in judged)

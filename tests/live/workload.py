@@ -36,6 +36,8 @@ from live.cluster import Cluster, Node
 _TOPICS = ("p1", "p2", "p3")
 _WIDE, _WIDE_PARTITIONS = "wide", 64
 _VERSION = 9
+#: Readers that had no record so late for so long are up to date: a transaction takes 0.3 s.
+_LATE_S, _STEADY_S = 0.6, 5
 
 
 def prepare(cluster: Cluster) -> None:
@@ -152,7 +154,8 @@ def racks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
     """Writes deliveries.jsonl: when each record was sent, and had by a reader in each rack.
 
     ``busy`` has a replica on each broker, ``two`` on two of three; record values have their time.
-    The first 25 seconds are not noted: brokers that have just started are slow.
+    It is noted for so many seconds since readers are up to date: brokers that have just started are
+    slow.
     """
     chance, ids = random.Random(seed), [node.node_id for node in cluster.brokers]
     turns = [ids[i:] + ids[:i] for i in range(len(ids))]
@@ -160,10 +163,11 @@ def racks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
         NewTopic(name, 3, replica_assignment=[turn[:count] for turn in turns])
         for name, count in (("busy", 3), ("two", 2))
     ]
-    admin, warm_at = _admin(cluster), time.time() + 25
+    admin, late_at, up_to_date = _admin(cluster), dict[str, float](), threading.Event()
     for done in admin.create_topics(topics).values():
         done.result()
     stop, lines, lock = threading.Event(), (folder / "deliveries.jsonl").open("w"), threading.Lock()
+    began = False
 
     def read(rack: str) -> None:
         settings = {"group.id": rack, "client.id": f"reader-{rack}", "client.rack": rack}
@@ -172,11 +176,18 @@ def racks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
         consumer.subscribe(["busy", "two"])
         while not stop.is_set():
             message = consumer.poll(0.2)
-            if message is None or message.error() or time.time() < warm_at:
+            if message is None or message.error():
+                continue
+            now, sent_at = time.time(), float(message.value()[:20])
+            if not up_to_date.is_set():
+                if rack not in late_at or now - sent_at > _LATE_S:
+                    late_at[rack] = now
+                if len(late_at) == len(ids) and now > max(late_at.values()) + _STEADY_S:
+                    up_to_date.set()
                 continue
             what = {"reader": f"reader-{rack}", "rack": rack, "topic": message.topic()}
             what |= {"partition": message.partition(), "offset": message.offset()}
-            what |= {"sent_at": float(message.value()[:20]), "received_at": time.time()}
+            what |= {"sent_at": sent_at, "received_at": now}
             with lock:
                 print(json.dumps({**what, "bytes": len(message.value())}), file=lines)
         consumer.close()
@@ -186,8 +197,10 @@ def racks(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
         for thread in threads:
             thread.start()
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        until = time.time() + seconds
+        until = time.time() + 120
         while time.time() < until:
+            if up_to_date.is_set() and not began:
+                began, until = True, time.time() + seconds
             size = chance.randrange(200, 2000)
             topic = "busy" if chance.random() < 0.8 else "two"
             producer.produce(
