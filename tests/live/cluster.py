@@ -215,7 +215,9 @@ class Cluster:
                     raise RuntimeError(f"node {node.node_id} did not start: {words}")
                 time.sleep(0.2)
         running = {n.node_id for n in self.brokers if n.process and n.process.poll() is None}
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        # By the listener of brokers, which needs no password in any cluster.
+        servers = ",".join(f"127.0.0.1:{node.replication}" for node in self.brokers)
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         while running and (missing := _missing(admin, running)):
             if time.monotonic() > until:
                 raise RuntimeError(f"the cluster is not ready: {missing}")
