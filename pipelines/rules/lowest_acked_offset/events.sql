@@ -8,8 +8,10 @@ WITH writes AS (
 -- Topics that were created with the brokers' default.replication.factor, which is in no line.
 unsized AS (
     SELECT recording, topic.name AS topic, unix_micros(built_at) AS built_us
-    FROM (SELECT recording, api_name, built_at, explode(granted) AS topic FROM writes)
-    WHERE api_name = 'CREATE_TOPICS' AND topic.replicas IS NULL
+    FROM (SELECT recording, built_at, explode(resources) AS topic FROM metadata_writes
+        WHERE api_name = 'CREATE_TOPICS' AND completed_at > $since_at - INTERVAL 10 SECOND
+            AND received_at <= $until_at)
+    WHERE topic.error_code = 0 AND topic.replicas IS NULL
 )
 SELECT recording, unix_micros(built_at) AS at_us, 'heartbeat' AS kind, request_id, node_id,
     unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
@@ -56,14 +58,14 @@ SELECT recording, unix_micros(held_from) AS at_us, 'held' AS kind,
     -1 AS broker_id, [topic] AS topics, [replicas] AS replicas
 FROM held_topics WHERE held_from > $since_at AND held_from <= $until_at
 UNION ALL BY NAME
--- METADATA soon shows on how many brokers they are: known before the write.
-SELECT u.recording, built_us - 1 AS at_us, 'held' AS kind,
+-- METADATA soon shows on how many brokers they are, before the write is looked at.
+SELECT u.recording, min(unix_micros(c.built_at)) AS at_us, 'held' AS kind,
     concat_ws('/', 'topic', u.topic, built_us) AS request_id, -1 AS node_id, 0 AS error_code,
     -1 AS broker_id, [u.topic] AS topics, [count(DISTINCT partition) * max(size(replicas))] AS replicas
 FROM unsized AS u JOIN isr_changes AS c ON c.recording = u.recording AND c.topic = u.topic
     AND source = 'METADATA' AND unix_micros(c.built_at) >= built_us
     AND unix_micros(c.built_at) < built_us + 10000000
-WHERE size(replicas) > 0
+WHERE size(replicas) > 0 AND c.built_at > $since_at AND c.built_at <= $until_at
 GROUP BY u.recording, u.topic, built_us
 UNION ALL BY NAME
 -- When replicas learned of an advance of the high watermark, recorded and replayed.
