@@ -96,6 +96,6 @@ def test_two_replicas_in_a_rack_a_broker_that_stops_and_transactions(
     rows = figures_of(tmp_path / "warehouse", recordings)
     judged = [row for row in rows if row["passed"] is not None]
     assert {row["metric"] for row in judged} >= {"redirects_as_recorded", "given_no_sooner"}
-    # Of two replicas in a rack the one that was caught up last is chosen: a FETCH that is within its
+    # Of two replicas in a rack the one that was caught up last is chosen: a FETCH that is in its
     # handler then may count or not.
     assert all(row["passed"] or row["predicted"] > _CHOSEN_MIN for row in judged)
