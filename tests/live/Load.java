@@ -49,7 +49,8 @@ public final class Load {
     Map<String, Object> settings =
         Map.of("bootstrap.servers", servers, "client.id", "load-" + producer, "acks", acks,
             "key.serializer", ByteArraySerializer.class, "linger.ms", 0,
-            "value.serializer", ByteArraySerializer.class);
+            "value.serializer", ByteArraySerializer.class, "request.timeout.ms", 15_000,
+            "delivery.timeout.ms", 30_000);
     try (KafkaProducer<byte[], byte[]> sender = new KafkaProducer<>(settings)) {
       for (String topic : topics) {
         sender.partitionsFor(topic);

@@ -28,7 +28,7 @@ def test_a_proposal_is_proven_on_brokers_that_run_it(tmp_path: Path) -> None:
         agent = f"{agent_jar(_VERSION)}={patch.replace('_', '-')}"
         with Cluster(tmp_path / f"nodes-{names[0]}", _VERSION, agent=agent) as cluster:
             prepare(cluster)
-            recordings += [record(cluster, tmp_path / of, idle, seed=1, seconds=40) for of in names]
+            recordings += [record(cluster, tmp_path / of, idle, seed=1, seconds=25) for of in names]
     installed, warehouse = install(tmp_path / "installed"), tmp_path / "warehouse"
     job = ("-m", "kip_replay.jobs.main")
     python(installed, *job, "run", *recordings, "--warehouse", warehouse)
