@@ -13,8 +13,9 @@ from live.recorded import held_against, run
 
 #: Beyond it are few: a machine that stands still for a moment is no fault of a prediction.
 _WITHIN_MIN = 0.8
-#: So few figures whose noise is within their tolerance judge nothing.
+#: So few figures whose noise is within half their tolerance judge nothing.
 _JUDGED_MIN = 10
+_KIP_1166 = "4.1"
 #: Rows of the beginning may differ: a FETCH that was in flight, a topic that was just created.
 _DIFFERENT_MAX = 0.005
 
@@ -50,6 +51,8 @@ def test_what_is_exact_is_exact_on_every_version(judged: pd.DataFrame) -> None:
 @pytest.mark.parametrize("rule", ["hwm_parking", "incremental_fetch", "min_isr_acks"])
 def test_predictions_are_within_tolerance(judged: pd.DataFrame, rule: str) -> None:
     of_rule = judged[(judged.rule == rule) & (judged.kind == "other_cluster") & judged.is_enough]
+    if rule == "hwm_parking":  # what it would do; what brokers without it do is in the page
+        of_rule = of_rule[of_rule.version >= _KIP_1166]
     quiet = of_rule[of_rule.is_quiet]
     if len(quiet) < _JUDGED_MIN:
         pytest.skip(f"{rule}: not judged on this machine, {len(of_rule)} figures")
