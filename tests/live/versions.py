@@ -52,9 +52,9 @@ _CLUSTERS = {
 }
 #: Of a recording: the cluster, the version, which run it is.
 _NAME = r"'^(.+)-(\d+\.\d+\.\d+)-(\d+)$', ['cluster', 'version', 'run']"
-#: Rows that are judged, and whether two real runs of what they predict are within half the tolerance
-#: (of a version that was recorded once, those of the others): else a machine cannot show whether a
-#: prediction is right. What hwm_parking predicts differs by version, and is of metadata.
+#: Rows that are judged, and whether two real runs of what they predict are within half the
+#: tolerance (of a version that was recorded once, those of the others): else a machine cannot show
+#: whether a prediction is right. What hwm_parking predicts differs by version, and is of metadata.
 _JUDGED = f"""
     CREATE MACRO share(which, well) AS CASE WHEN count_if(which) > 0
         THEN count_if(which AND well) || ' of ' || count_if(which) END;
