@@ -91,7 +91,7 @@ _TOTALS = """
         share(kind = 'draft', passed) AS "nodes with the draft",
         share(kind = 'other_cluster', passed) AS "other clusters",
         share(kind = 'other_cluster' AND is_quiet, passed) AS "these, judged",
-        count_if(kind = 'other_cluster' AND NOT is_quiet) AS "not judged on this machine"
+        count_if(kind = 'other_cluster' AND NOT is_quiet)::INT AS "not judged on this machine"
     FROM judged GROUP BY rule, after.version
     ORDER BY rule, string_split(after.version, '.')::INTEGER[]
 """
