@@ -83,7 +83,6 @@ DAMAGES = {
     "halves": Damage("acks-not-enough", (1, 11), at_random(lambda line: line[:200] + b"\n", 200)),
     "twice": Damage("acks-not-enough", (), lambda line: line + line),
     "offsets": Damage("metadata-4.1", (2,), at_random(flipped(b"fetchOffset"), 500)),
-    "bases": Damage("acks-not-enough", (11,), at_random(flipped(b"baseOffset"), 300)),
     "sizes": Damage("acks-not-enough", (11,), at_random(flipped(b"recordsSizeInBytes"), 300)),
 }
 
