@@ -161,12 +161,11 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
             for variant in self.variants:
                 variant.waits = []
 
-    def followed_by(self, other: "Batch", is_in_order: bool, fetched_end: int) -> None:
+    def followed_by(self, other: "Batch", is_in_order: bool) -> None:
         """Takes a batch with a larger base offset for the next one, if it is nearer.
 
         The order of handlers is not that of appends, but a batch that comes long after one with a
-        larger base offset is a retry, and was appended before. A batch ends where a follower
-        fetched.
+        larger base offset is a retry, and was appended before.
         """
         after_us = other.handled_us - self.handled_us
         is_next = after_us > -REORDER_US_MAX and (after_us <= REORDER_US_MAX or is_in_order)
@@ -176,17 +175,16 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
         )
         if is_next and is_nearer and other.handled_us <= self.until_us:
             self.next_base_offset, self.next_us = offset, other.handled_us
-            is_between = (self.base_offset or 0) < fetched_end < offset
-            self.is_next_certain = other.unplaced <= self.unplaced and not is_between
+            self.is_next_certain = other.unplaced <= self.unplaced
 
 
 class LedPartition(msgspec.Struct, array_like=True, gc=False):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
     ``fetchers``: which of a follower's fetchers names it, if not the first. ``seen_us`` is when a
-    line named it last, ``fetched_end`` the largest offset at which a follower fetched. ``unplaced``
-    counts batches without a base offset, ``marked_us`` is when the first transaction began: its
-    marker lies between batches without a PRODUCE.
+    line named it last. ``unplaced`` counts batches without a base offset,
+    ``marked_us`` is when the first transaction began: its marker lies between batches without a
+    PRODUCE.
     """
 
     topic: str
@@ -194,7 +192,6 @@ class LedPartition(msgspec.Struct, array_like=True, gc=False):
     known: KnownPartition
     fetchers: dict[int, int] = {}
     seen_us: int = 0
-    fetched_end: int = 0
     batches: list[int] = []
     base_offsets: list[tuple[int, int]] = []
     logged_end: int = 0
@@ -214,19 +211,11 @@ class LedPartition(msgspec.Struct, array_like=True, gc=False):
         place = bisect_left(base_offsets, (base_offset, -1))
         after = bisect_left(base_offsets, (base_offset + 1, -1))
         for _, follower in base_offsets[after : after + 1]:
-            batch.followed_by(batches[follower], is_in_order=False, fetched_end=self.fetched_end)
+            batch.followed_by(batches[follower], is_in_order=False)
         begin = bisect_left(base_offsets, (base_offsets[place - 1][0], -1)) if place else 0
         for _, before in reversed(base_offsets[begin:place]):
-            batches[before].followed_by(batch, is_in_order, self.fetched_end)
+            batches[before].followed_by(batch, is_in_order)
         insort(base_offsets, (base_offset, number))
-
-    def fetched(self, offset: int, batches: dict[int, Batch]) -> None:
-        """Takes where a batch ends: if none begins there, that before is not as it seems."""
-        self.fetched_end = max(self.fetched_end, offset)
-        if offset < self.logged_end:
-            place = bisect_left(self.base_offsets, (offset, -1))
-            if 0 < place < len(self.base_offsets) and self.base_offsets[place][0] != offset:
-                batches[self.base_offsets[place - 1][1]].is_next_certain = False
 
     def forget(self, batches: dict[int, Batch]) -> None:
         """Leaves out batches that are not open any more."""

@@ -217,7 +217,6 @@ class MinIsrAcks:
             if offset is None or rows.is_refused[row]:
                 continue
             led = self._led(rows.partition[row], at_us)
-            led.fetched(offset, state.batches)
             if event.fetcher:
                 led.fetchers[follower] = event.fetcher
             leader_epoch, model = rows.leader_epoch[row], led.model
