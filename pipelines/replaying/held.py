@@ -30,7 +30,7 @@ STEP = Step(
 #: How old METADATA may be: brokers apply a change within it.
 _STALE_US = 2_000_000
 #: Topic.MAX_NAME_LENGTH
-TOPIC_NAME_MAX = 249
+_TOPIC_NAME_MAX = 249
 _VALUES = {
     "stale_us": _STALE_US,
     "silence_us": SESSION_TIMEOUT_US,
@@ -45,7 +45,7 @@ _VALUES = {
     "counted_us_max": 20_000_000,
     "lag_us_max": REPLICA_LAG_TIME_MAX_US,
     # Of a name's characters in Java's hash code, from the last one on.
-    "powers_of_31": [31**n % (1 << 32) for n in range(TOPIC_NAME_MAX)],
+    "powers_of_31": [31**n % (1 << 32) for n in range(_TOPIC_NAME_MAX)],
     # Later than all lines.
     "never_us": 1 << 52,
 }

@@ -1,11 +1,12 @@
 CREATE TEMP MACRO host_of(connection) AS
     regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
 -- AbstractFetcherManager.getFetcherId: 31 * the hash code of the name (Java's) + partition, of 32 bits.
-CREATE TEMP MACRO fetcher_of(topic, partition, fetchers) AS abs((31 * list_sum(list_transform(
+CREATE TEMP MACRO fetcher_of(topic, partition, fetchers) AS CASE WHEN fetchers = 1 THEN 0 ELSE
+    abs((31 * list_sum(list_transform(
         generate_series(1, length(topic)),
         lambda i: ascii(substr(topic, CAST(i AS INT), 1))
             * get($powers_of_31, length(topic) - CAST(i AS INT))))
-    + partition + 2147483648) % 4294967296 - 2147483648) % fetchers;
+    + partition + 2147483648) % 4294967296 - 2147483648) % fetchers END;
 -- Fetch sessions that are older than the log, those of which it has FETCHes but not the one that opened
 -- them, with the partitions that they had before the first that it has. Who leads what is taken of the
 -- first METADATA of all topics since then, at most $evidence_us later.
@@ -97,10 +98,10 @@ named AS (
 -- Sessions of several fetchers, if all that they name says which is whose: one that the log does not
 -- show, or names of an anonymized log, would soon be refuted.
 fetched AS (
-    SELECT s.recording, s.replica_id, coalesce(names.name, s.p.topic, s.p.topic_id) AS topic,
+    SELECT s.recording, coalesce(names.name, s.p.topic, s.p.topic_id) AS topic,
         s.p.partition AS partition, fetcher, fetchers
     FROM (
-        SELECT o.recording, o.replica_id, o.fetcher, o.fetchers, explode(f.request_partitions) AS p
+        SELECT o.recording, o.fetcher, o.fetchers, explode(f.request_partitions) AS p
         FROM older AS o JOIN fetches AS f USING (recording, node_id, session_id)
         WHERE o.fetchers > 1 AND unix_micros(f.dequeued_at) < o.at_us + $evidence_us
     ) AS s

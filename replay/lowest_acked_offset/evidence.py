@@ -57,21 +57,19 @@ class Replicas(msgspec.Struct):
     is_partial: bool = False
 
     def hold(self, row: Event) -> None:
-        """Takes topics that there are, with their replicas."""
-        self.of_topic.update(zip(row.topics, row.replicas, strict=True))
+        """Takes topics that there are, with their replicas where the row has them."""
+        self.of_topic |= {t: n for t, n in zip(row.topics, row.replicas, strict=True) if n}
         self.most = max(self.most, *row.replicas, 0)
 
     def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
         """Takes a write whose last record has this offset; each broker has an equal share of it."""
         counts: list[int | None] = []
-        may_lack = self.is_partial
+        may_lack = True
         if row.api_name == "CREATE_TOPICS":
-            sized = zip(row.topics, row.replicas, strict=True)
-            counts = [count or self.of_topic.get(topic) for topic, count in sized]
-            self.of_topic |= {t: n for t, n in zip(row.topics, counts, strict=True) if n}
-            self.most = max(self.most, *(count or 0 for count in counts), 0)
-            may_lack = True
+            self.hold(row)
+            counts = [self.of_topic.get(topic) for topic in row.topics]
         elif row.api_name == "DELETE_TOPICS":
+            may_lack = self.is_partial
             counts = [self.of_topic.pop(topic, None) for topic in row.topics]
         is_known = None not in counts or not may_lack
         # A topic that the log does not have is taken for the largest that it has, or for longest.

@@ -336,7 +336,7 @@ class ProducersReact:
 
 
 def _fetching(replica_id: int, fetcher: int) -> int:
-    """A follower as loops have it, the id of the replica if it has one fetcher: each has cycles."""
+    """Returns what loops call a fetcher of a follower: the replica's id, for its first one."""
     return replica_id | fetcher << 32
 
 

@@ -182,9 +182,8 @@ class LedPartition(msgspec.Struct, array_like=True, gc=False):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
     ``fetchers``: which of a follower's fetchers names it, if not the first. ``seen_us`` is when a
-    line named it last. ``unplaced`` counts batches without a base offset,
-    ``marked_us`` is when the first transaction began: its marker lies between batches without a
-    PRODUCE.
+    line named it last. ``unplaced`` counts batches without a base offset, ``marked_us`` is when the
+    first transaction began: its marker lies between batches without a PRODUCE.
     """
 
     topic: str
