@@ -20,7 +20,7 @@ _VERSION = "4.3.1"
 _RACKS = {node: {"broker.rack": f"az{node - 10}"} for node in (11, 12, 13)}
 #: Records that no rule moves may be so much later in one run than in the other: the tolerance.
 _P50_MS, _P90_MS = 10, 25
-_CHOSEN_MIN = 0.85
+_OF_CHOICE, _CHOSEN_MIN = {"reads_as_recorded", "redirects_as_recorded"}, 0.85
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -44,13 +44,16 @@ def test_consumers_read_as_predicted_with_a_selector_and_without(tmp_path: Path)
             cluster.delay(broker_12=3, broker_13=8)
             recordings.append(record(cluster, tmp_path / name, racks, seed=1, seconds=45))
     rows = figures_of(tmp_path / "warehouse", recordings)
+    judged = [row for row in rows if row["passed"] is not None]
     exact = [
         r["passed"]
-        for r in rows
+        for r in judged
         if r["metric"]
         in ("reads_as_recorded", "redirects_as_recorded", "record_bytes", "cross_zone_bytes")
     ]
-    delays = [r["passed"] for r in rows if r["metric"].startswith("added_delay") and r["is_enough"]]
+    delays = [
+        r["passed"] for r in judged if r["metric"].startswith("added_delay") and r["is_enough"]
+    ]
     assert all(exact)
     assert len(exact) > 20
     apart = {r["metric"]: abs(r["error"]) for r in rows if r["metric"].startswith("delay_unmoved")}
@@ -101,4 +104,7 @@ def test_two_replicas_in_a_rack_a_broker_that_stops_and_transactions(
     assert {row["metric"] for row in judged} >= {"redirects_as_recorded", "given_no_sooner"}
     # Of two replicas in a rack the one that was caught up last is chosen: a FETCH that is in its
     # handler then may count or not.
-    assert all(row["passed"] or row["predicted"] > _CHOSEN_MIN for row in judged)
+    assert all(
+        row["passed"] or (row["metric"] in _OF_CHOICE and row["predicted"] > _CHOSEN_MIN)
+        for row in judged
+    )
