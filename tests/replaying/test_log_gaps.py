@@ -274,6 +274,25 @@ def test_a_line_that_contradicts_those_around_it_counts_as_missing(
     assert "lines contradict each other between 2026-" in sentence
 
 
+def test_what_a_producer_sent_before_its_last_response_is_missing_where_it_sent_it(
+    warehouse: Warehouse,
+) -> None:
+    """Ids 3 and 5 to 7 were sent to node 12; 3 before 12 had responded to 2."""
+    logs = Logs(warehouse, "metadata-4.0")
+    lines = """(11, 1, 30.1, 30.4), (12, 2, 30.2, 30.9), (11, 4, 30.6, 31.0), (11, 8, 35.7, 35.8),
+        (12, 9, 36.0, 36.1), (11, 10, 37.5, 37.6)"""
+    logs._lines["requests"] = logs._table(f"""
+        FROM requests UNION ALL
+        SELECT * EXCLUDE (node, n, begin, finish) REPLACE ('load' AS client_id,
+            'to ' || node AS connection, node AS node_id,
+            'apache-kafka-java' AS software_name, n AS correlation_id, 'load ' || n AS request_id,
+            {logs.second(0)} + to_milliseconds((begin * 1000)::BIGINT) AS received_at,
+            {logs.second(0)} + to_milliseconds((finish * 1000)::BIGINT) AS completed_at)
+        FROM (FROM requests WHERE api_name = 'METADATA' LIMIT 1),
+            (VALUES {lines}) AS sent(node, n, begin, finish)""")
+    assert [(gap["node_id"], gap["lines_missing"]) for gap in logs.gaps()] == [(12, 4)]
+
+
 def test_a_forwarded_request_accounts_for_an_id_that_its_connection_skips(
     warehouse: Warehouse,
 ) -> None:

@@ -1,6 +1,6 @@
 -- Correlation ids that a connection skips and that no line has: of a client with one destination all,
 -- of others those that no line of the client has about that time, on any node (clocks may differ).
---   * What several connections skip was sent to the node that was silent for longest.
+--   * What several connections skip was sent to the node that took up nothing for longest.
 --   * A request to a node that dies is lost too, and ends a connection; of a consumer also requests
 --     that it does not get to send then (ConsumerNetworkClient).
 --   * Of a connection for heartbeats the request that waits for it has the id before that of
@@ -9,7 +9,7 @@
 WITH skipped AS (
     SELECT recording, n.client_id, node_id, connection, request_id, received_at, completed_at,
         envelopes, is_consumer, previous_at, after_at, last_request_id,
-        unix_micros(received_at) - unix_micros(after_at) AS silent_us, explode(range(
+        unix_micros(received_at) - unix_micros(previous_at) AS silent_us, explode(range(
             correlation_id - ids_skipped, correlation_id - ids_skipped + least(ids_skipped, 100)
         )) AS id
     FROM numbered_requests AS n JOIN connections USING (recording, node_id, connection)
@@ -63,7 +63,8 @@ AND NOT EXISTS (
 AND NOT EXISTS (
     FROM unseen AS other WHERE other.recording = unseen.recording
         AND other.client_id IS NOT DISTINCT FROM unseen.client_id AND other.id = unseen.id
-        AND other.after_at < unseen.received_at
-        AND unseen.after_at < other.received_at AND other.silent_us > unseen.silent_us)
+        AND other.previous_at < unseen.received_at + INTERVAL 1 SECOND
+        AND unseen.previous_at < other.received_at + INTERVAL 1 SECOND
+        AND other.silent_us > unseen.silent_us)
 GROUP BY recording, node_id, after_at, completed_at, last_request_id, request_id
 HAVING count(*) > any_value(envelopes)
