@@ -59,9 +59,9 @@ def switched_off(cluster: Cluster) -> None:
 
 def frozen(cluster: Cluster) -> None:
     """Producers create a topic again while a follower stands still."""
-    cluster.send(13, signal.SIGSTOP)
     admin = workload._admin(cluster)
-    admin.delete_topics(["p1"])["p1"].result()
+    admin.delete_topics(["p1"])["p1"].result()  # who stands still would not respond to it
+    cluster.send(13, signal.SIGSTOP)
     time.sleep(14)
     cluster.send(13, signal.SIGCONT)
 
