@@ -195,6 +195,7 @@ class MinIsrAcks:
     def _fetch(self, event: Event, listed: range) -> None:
         """Takes a follower's FETCH: it has everything below the offsets that it fetches at."""
         state, rows, at_us, follower = self._state, self._rows, event.at_us, event.replica_id or 0
+        fetcher = event.fetcher or 0
         epoch = event.replica_epoch if event.replica_epoch != -1 else None
         session = follower << _SESSION_BITS | (event.session_id or 0)
         before_us, carried_us = state.fetched.get(session, (0, None))
@@ -217,8 +218,8 @@ class MinIsrAcks:
             if offset is None or rows.is_refused[row]:
                 continue
             led = self._led(rows.partition[row], at_us)
-            if event.fetcher:
-                led.fetchers[follower] = event.fetcher
+            if fetcher != led.fetchers.get(follower, 0):
+                led.fetchers[follower] = fetcher
             leader_epoch, model = rows.leader_epoch[row], led.model
             led.known.note_epoch(-1 if leader_epoch is None else leader_epoch)
             before = model.followers.get(follower)

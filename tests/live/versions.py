@@ -167,10 +167,11 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     parser.add_argument("--versions", default=",".join(VERSIONS))
     parser.add_argument("--twice", default="4.0.2,4.3.1")
     given = parser.parse_args(arguments)
-    made = (
-        f"{datetime.now(UTC):%Y-%m-%d}, {given.seconds} s of each work; {machine()}; load before: "
-    )
-    made += f"{os.getloadavg()[0]:.1f}"
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if not (made := given.folder / "made.txt").exists():  # judged again it is of that day
+        load = f"load before: {os.getloadavg()[0]:.1f}"
+        day = f"{datetime.now(UTC):%Y-%m-%d}"
+        made.write_text(f"{day}, {given.seconds} s of each work; {machine()}; {load}.")
     folders = [
         folder
         for number in (1, 2)
@@ -181,7 +182,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     warehouse = given.folder / "warehouse"
     print(run(warehouse, folders))
     page, judged = by_version(warehouse, folders)
-    fill(DOCS / "accuracy.md", f"{made}.\n\n{page}", "make test-live")
+    fill(DOCS / "accuracy.md", f"{made.read_text()}\n\n{page}", "make test-live")
     return judged
 
 
