@@ -354,6 +354,17 @@ def test_a_rejected_line_where_the_clock_is_set_back_is_a_gap(warehouse: Warehou
     assert any("rejected_line" in gap["evidence"] for gap in gaps)
 
 
+def test_a_rejected_line_at_the_end_of_a_rotated_file_is_a_gap(warehouse: Warehouse) -> None:
+    logs = Logs(warehouse, "metadata-4.0")
+    logs.replace("source_file", "source_file || (node_id = 12 AND line_number <= 400)::INT")
+    line = "FROM requests WHERE node_id = 12 AND line_number = 400"
+    at = logs.one(f"SELECT completed_at {line}")
+    (gap,) = logs.reject(logs.one(f"SELECT request_id {line}"))
+    assert gap["node_id"] == 12
+    assert gap["after_at"] <= at <= gap["before_at"]
+    assert "rejected_line" in gap["evidence"]
+
+
 def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
     """And what a warehouse holds, a replay reads and the terminal says."""
     source = folder_of("metadata-4.0")

@@ -1,5 +1,5 @@
--- Lines with rejected ones between them. Where a log grows, rejected_lines are those of the last
--- readings.
+-- Lines with rejected ones between them, also in two files of a log that rotates: who is killed
+-- leaves half a line at an end. Where a log grows, rejected_lines are those of the last readings.
 SELECT recording, node_id, least(after_at, completed_at) AS after_at,
     greatest(after_at, completed_at) AS before_at, last_request_id, request_id AS next_request_id,
     NULL AS lines_missing, 'rejected_line' AS evidence
@@ -9,11 +9,14 @@ FROM (
         last_value(completed_at IGNORE NULLS) OVER earlier AS after_at,
         last_value(request_id IGNORE NULLS) OVER earlier AS last_request_id
     FROM (
-        SELECT recording, node_id, source_file, line_number, request_id, completed_at
-        FROM logged_requests SEMI JOIN rejected_lines USING (recording, node_id, source_file)
-        UNION ALL BY NAME
-        SELECT recording, node_id, source_file, line_number, line_id FROM rejected_lines)
+        SELECT *, min(completed_at) OVER (PARTITION BY recording, node_id, source_file) AS file_from
+        FROM (
+            SELECT recording, node_id, source_file, line_number, request_id, completed_at
+            FROM logged_requests SEMI JOIN rejected_lines USING (recording, node_id)
+            UNION ALL BY NAME
+            SELECT recording, node_id, source_file, line_number, line_id FROM rejected_lines))
     WINDOW earlier AS (
-        PARTITION BY recording, node_id, source_file ORDER BY line_number, line_id
+        PARTITION BY recording, node_id
+        ORDER BY file_from NULLS LAST, source_file, line_number, line_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
 WHERE is_after_rejected AND request_id IS NOT NULL AND after_at IS NOT NULL
