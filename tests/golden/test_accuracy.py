@@ -30,7 +30,7 @@ SLOW = (
     ("racks-leader", "racks-aware"),
     *((name,) for name in ("acks-varying", "failover-4.0", "freeze-4.0", "freeze-4.1")),
     ("freeze-4.3",),
-    *((name,) for name in ("metadata-3.9", "metadata-applied", "mixed-4.2")),
+    *((name,) for name in ("metadata-3.9", "metadata-applied", "mixed-4.2", "two-fetchers")),
 )
 
 

@@ -99,6 +99,8 @@ def held_against_the_whole(name: str, seconds: float, folder: Path) -> dict[str,
         ("metadata-4.0", "metadata_write_outcomes", 0.2),
         ("metadata-4.0", "heartbeat_outcomes", 0.1),
         ("racks-leader", "closest_replica_outcomes", 0.01),
+        ("two-fetchers", "fetch_session_outcomes", 0.01),
+        ("two-fetchers", "produce_ack_outcomes", 0.05),
     ],
 )
 def test_what_held_before_is_told_by_what_came_later(

@@ -47,6 +47,7 @@ COUNTS = {
     "mixed-4.2": Counts(1333, 1333, 1106, 1324, 0),
     "sessions-off": Counts(668, 668, 475, 664, 0),
     "sessions-on": Counts(651, 651, 459, 646, 0),
+    "two-fetchers": Counts(800, 800, 767, 799, 0),
 }
 
 
