@@ -250,13 +250,14 @@ class MinIsrAcks:
     def _acknowledge(
         self, led: LedPartition, by: Acknowledgement, late_us: int | None = None
     ) -> None:
-        """Completes what enough replicas have; at ``late_us`` if the high watermark rises."""
+        """Completes what enough replicas have; at ``late_us`` if the high watermark passes some."""
         model = led.model
-        before = _high_watermarks(model) if late_us is not None else 0
         acknowledged = model.acknowledge(by.at_us, self._state.brokers.may_join)
         if not acknowledged:
             return
-        if late_us is not None and _high_watermarks(model) > before:
+        if late_us is not None and any(
+            requirement.acks is Acks.ALL for _, requirement in acknowledged
+        ):
             by = by._replace(responded_us=late_us)
         self._complete(acknowledged, by, model)
 
@@ -513,7 +514,3 @@ class MinIsrAcks:
         ambiguous = state.brokers.ambiguous
         state.brokers.ambiguous = [one for one in ambiguous if one.until_us >= oldest_us]
         return produced
-
-
-def _high_watermarks(model: Partition) -> int:
-    return sum(r.offset for r in model.requirements if r.acks is Acks.ALL)
