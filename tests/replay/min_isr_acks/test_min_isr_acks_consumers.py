@@ -97,6 +97,17 @@ def test_early_answer_waits_for_consumers_only_where_the_last_replica_gives_it(
     assert row["request_acks_all_latency_ms"] == BEHIND
 
 
+def test_a_high_watermark_that_becomes_known_wakes_no_consumer() -> None:
+    """Nothing was appended before: follower 12, in a handler of 20 ms, does not move it."""
+    history = History(min_isr=2)
+    for replica in (12, 13):
+        history.fetch(-10, replica, 0)
+    history.produce(0, 0)
+    history.consumer_fetch(2, 0, until_ms=62)
+    history.fetch(4, 12, 1, until_ms=24)
+    assert replayed(history)["request_min_isr_latency_ms"] == 5
+
+
 def test_who_times_out_before_the_consumers_are_answered_is_told_so() -> None:
     history = slow_handler(timeout_ms=70)
     parked(history)
