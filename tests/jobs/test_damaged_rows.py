@@ -71,6 +71,9 @@ def shifted(ms: int) -> Change:
 
 DAMAGES = {
     "a-followers-fetches": Damage("acks-not-enough", (11,), fetches_of(13, False), "filtered"),
+    "one-of-two-fetchers": Damage(
+        "two-fetchers", (11,), without(rb'"FETCH"', rb'"broker-13-fetcher-1"'), "filtered"
+    ),
     "observers": Damage("metadata-4.1", (), fetches_of(13, True), "filtered"),
     "observer-failover": Damage("failover-4.0", (), fetches_of(13, True), "filtered"),
     "a-voter": Damage("metadata-4.1", (), fetches_of(1, True), "filtered"),
