@@ -20,8 +20,8 @@ _VERSION = "4.3.1"
 _RACKS = {node: {"broker.rack": f"az{node - 10}"} for node in (11, 12, 13)}
 #: Records that no rule moves may be so much later in one run than in the other: the tolerance.
 _P50_MS, _P90_MS = 10, 25
-#: Of two replicas in a rack the one that was caught up last is chosen: a FETCH that is in its handler
-#: then may count or not. A leader's line may be written some ms late; unknown reads count as misses.
+#: Of two replicas in a rack the one that was caught up last is chosen: a FETCH that is in its
+#: handler then may count or not. A leader's line may be some ms late; what is unknown is a miss.
 _SHARE_MIN = {"reads_as_recorded": 0.85, "redirects_as_recorded": 0.85, "given_no_sooner": 0.98}
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
