@@ -140,6 +140,9 @@ def test_layouts_behind_sasl(tmp_path: Path) -> None:
         docker = threading.Thread(target=_keep, args=(cluster.nodes[12],))
         docker.start()
         work(cluster.bootstrap, 3, **_ALICE)
+        # METADATA of all topics, in a line that Docker splits.
+        asked = {"bootstrap.servers": f"127.0.0.1:{cluster.nodes[12].client}", **_ALICE}
+        AdminClient(asked).list_topics(timeout=60)
         for node in cluster.brokers:
             cluster.stop(node.node_id)
         docker.join(60)
