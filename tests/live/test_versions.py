@@ -53,7 +53,8 @@ def test_predictions_are_within_tolerance(judged: pd.DataFrame, rule: str) -> No
     of_rule = judged[(judged.rule == rule) & (judged.kind == "other_cluster") & judged.is_enough]
     if rule == "hwm_parking":  # what it would do; what brokers without it do is in the page
         of_rule = of_rule[of_rule.version >= _KIP_1166]
-    quiet = of_rule[of_rule.is_quiet]
+    # A p99 is not predicted where more than 1 % is unknown; the page counts that as a miss.
+    quiet = of_rule[of_rule.is_quiet & of_rule.predicted.notna()]
     if len(quiet) < _JUDGED_MIN:
         pytest.skip(f"{rule}: not judged on this machine, {len(of_rule)} figures")
     assert quiet.passed.mean() >= _WITHIN_MIN, quiet[~quiet.passed].to_string()
@@ -77,5 +78,12 @@ def test_a_log_that_begins_in_the_middle_gives_the_rows_of_the_whole(
 def test_an_upgrade_does_what_was_predicted(tmp_path: Path) -> None:
     compared = upgrade.main([str(tmp_path)])
     print(compared)
-    assert "hwm_parking" in compared
+    assert "after-4.1.2 predicted from before-4.0.2" in compared
+    query = """
+        SELECT metric, predicted, recorded, passed FROM prediction_accuracy
+        WHERE recorded_in = 'after-4.1.2' AND kind = 'other_cluster'
+            AND metric IN ('fetches_per_second', 'high_watermark_lag_at_any_moment_p50')
+            AND group_value IN ('all', 'broker')"""
+    judged = kr.open(str(tmp_path / "warehouse")).sql(query)
+    assert judged.passed.tolist() == [True, True], judged.to_string()
     assert (tmp_path / "report.html").stat().st_size > 100_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from live.cluster import Cluster
 from live.recorded import JOB, record, run
-from live.workload import metadata, prepare
+from live.workload import metadata, prepare, warm_up
 
 _SEED = 11
 
@@ -20,12 +20,14 @@ def upgraded(folder: Path, before: str, after: str, seconds: int) -> list[Path]:
     """The recordings before and after, of the same work on the same cluster."""
     with Cluster(folder / "nodes", before) as cluster:
         prepare(cluster)
+        warm_up(cluster, folder)
         recordings = [record(cluster, folder / f"before-{before}", metadata, _SEED, seconds)]
         for node in [*cluster.controllers, *cluster.brokers]:
             print(f"node {node.node_id}: {before} -> {after}", flush=True)
             cluster.stop(node.node_id)
             cluster.start(node.node_id, after)
         cluster.version = after
+        warm_up(cluster, folder)
         recordings.append(record(cluster, folder / f"after-{after}", metadata, _SEED, seconds))
     return recordings
 

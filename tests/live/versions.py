@@ -128,6 +128,7 @@ def recorded(folder: Path, version: str, number: int, seconds: int) -> list[Path
         with TemporaryDirectory() as top:
             nodes = Path(top) / "nodes"
             with Cluster(nodes, version, settings=settings, agent=agent, level="DEBUG") as cluster:
+                workload.prepare(cluster)
                 workload.warm_up(cluster, nodes)
                 for path, work in zip(of, works, strict=True):
                     record(cluster, path, work, _SEED, seconds, **facts)

@@ -60,8 +60,7 @@ def mixed(cluster: Cluster, folder: Path, seed: int, seconds: int) -> None:
 
 
 def warm_up(cluster: Cluster, folder: Path, seconds: int = 20) -> None:
-    """Creates the topics and produces to all: JVMs that have just started are slow."""
-    prepare(cluster)
+    """Produces to all topics: JVMs that have just started are slow."""
     with producers(cluster, folder, 0, seconds, ",".join((*_TOPICS, _WIDE))):
         pass
 
