@@ -16,13 +16,13 @@ from kip_replay.replay.model.partition import Errors
 AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_RESPONSE_US / 1000
 
 
-def slow_handler(min_isr: int = 2, **options: Any) -> History:
+def slow_handler(min_isr: int = 2, first_until_ms: float | None = None, **options: Any) -> History:
     """Follower 12 has the batch after 4 ms, 13 after 60, in a handler of 20."""
     history = History(min_isr=min_isr)
     for replica in (12, 13):
         history.fetch(-10, replica, 0)
     history.produce(0, 0, **options)
-    history.fetch(4, 12, 1)
+    history.fetch(4, 12, 1, until_ms=first_until_ms)
     history.fetch(60, 13, 1, until_ms=80)
     return history
 
@@ -99,12 +99,8 @@ def test_early_answer_waits_for_consumers_only_where_the_last_replica_gives_it(
 
 def test_a_high_watermark_that_becomes_known_wakes_no_consumer() -> None:
     """Nothing was appended before: follower 12, in a handler of 20 ms, does not move it."""
-    history = History(min_isr=2)
-    for replica in (12, 13):
-        history.fetch(-10, replica, 0)
-    history.produce(0, 0)
+    history = slow_handler(first_until_ms=24)
     history.consumer_fetch(2, 0, until_ms=62)
-    history.fetch(4, 12, 1, until_ms=24)
     assert replayed(history)["request_min_isr_latency_ms"] == 5
 
 
