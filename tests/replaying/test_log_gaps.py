@@ -274,6 +274,25 @@ def test_a_line_that_contradicts_those_around_it_counts_as_missing(
     assert "lines contradict each other between 2026-" in sentence
 
 
+def test_fetches_of_a_connection_are_in_the_order_of_their_ids_where_stamps_have_another(
+    warehouse: Warehouse,
+) -> None:
+    logs = Logs(warehouse, "metadata-4.0")
+    of = """FROM (
+        SELECT request_id, received_at, lead(received_at) OVER (ORDER BY received_at) AS next_at
+        FROM fetches WHERE node_id = 2 AND is_cluster_metadata AND replica_id = 11)
+        ORDER BY received_at LIMIT 1 OFFSET 50"""
+    crossed, next_us = (
+        logs.one(f"SELECT request_id {of}"),
+        logs.one(f"SELECT epoch_us(next_at) {of}"),
+    )
+    at = f"make_timestamptz({next_us + 19})"
+    logs.replace(
+        "received_at", f"CASE WHEN request_id = '{crossed}' THEN {at} ELSE received_at END"
+    )
+    assert logs.gaps() == []
+
+
 def test_what_a_producer_sent_before_its_last_response_is_missing_where_it_sent_it(
     warehouse: Warehouse,
 ) -> None:

@@ -5,11 +5,17 @@
 --     falls, unless logs diverge. Which of two lines that contradict each other was damaged does
 --     not show: both count as missing.
 --   * A Raft client opens each connection by API_VERSIONS, and so does a broker's for heartbeats.
+--   * It sends one at a time: on a connection they are in the order of correlation ids, also where
+--     stamps, which are off by up to 1 ms, are in another.
 WITH fetched AS (
     SELECT *, lag(line) OVER by_time AS previous, lag(line, 2) OVER by_time AS sound,
         lead(line) OVER by_time AS later
     FROM (
-        SELECT *, {
+        SELECT *, greatest(received_at, least(
+                received_at + INTERVAL 1 MILLISECOND, lag(received_at) OVER (
+                    PARTITION BY recording, node_id, connection, client_id, replica_id
+                    ORDER BY correlation_id)
+            )) AS in_turn_at, {
                 'request_id': request_id, 'completed_at': completed_at, 'connection': connection,
                 'session_id': session_id, 'leader_epoch': leader_epoch,
                 'fetch_offset': fetch_offset, 'last_fetched_epoch': last_fetched_epoch,
@@ -19,7 +25,7 @@ WITH fetched AS (
         FROM logged_fetches WHERE replica_id >= 0)
     WINDOW by_time AS (
         PARTITION BY recording, node_id, is_metadata, client_id, replica_id
-        ORDER BY received_at, correlation_id, request_id)
+        ORDER BY in_turn_at, correlation_id, request_id)
 ),
 connected AS (
     SELECT recording, node_id, connection, received_at, completed_at, request_id,
