@@ -84,6 +84,7 @@ class LowestAckedOffset:
             row = state.in_order(row)
             happened = row.handled_us
         elif row.kind == FETCH:
+            row = state.in_turn(row)
             happened = row.dequeued_us
         elif row.kind == WRITE:
             # Of a combined node's lines, heartbeats show which came to its broker (see below).

@@ -124,6 +124,27 @@ def test_controller_that_falls_silent_may_have_been_followed_by_one_without_a_lo
     assert write["reason"] != LOG_GAP
 
 
+def test_fetches_count_in_the_order_of_their_ids_where_stamps_have_another() -> None:
+    """Stamps are off by up to 1 ms; a replica sends one at a time."""
+    fetches = [event for event in LONG if event.kind == FETCH and event.broker_id == 11]
+    sent = {
+        row.request_id: row._replace(correlation_id=n, high_watermark=20 + (n > 30))
+        for n, row in enumerate(fetches)
+    }
+    last, name = fetches[30].dequeued_us, fetches[31].request_id
+    straight, crossed = (
+        [
+            sent.get(row.request_id, row)._replace(dequeued_us=at)
+            if row.request_id == name
+            else sent.get(row.request_id, row)
+            for row in LONG
+        ]
+        for at in (last + 1, last - 19)
+    )
+    assert straight != crossed
+    assert replayed(crossed) == replayed(straight)
+
+
 def test_forwarded_write_whose_brokers_line_is_missing_has_no_arrival() -> None:
     """Whether a gap is known there or not; when it was applied stays known."""
     for missing, reason in (
