@@ -80,10 +80,14 @@ def test_an_upgrade_does_what_was_predicted(tmp_path: Path) -> None:
     print(compared)
     assert "after-4.1.2 predicted from before-4.0.2" in compared
     query = """
-        SELECT metric, predicted, recorded, passed FROM prediction_accuracy
-        WHERE recorded_in = 'after-4.1.2' AND kind = 'other_cluster'
-            AND metric IN ('fetches_per_second', 'high_watermark_lag_at_any_moment_p50')
-            AND group_value IN ('all', 'broker')"""
+        SELECT metric, before.recorded AS before, after.predicted, after.recorded
+        FROM prediction_accuracy before JOIN prediction_accuracy after
+            USING (kind, metric, group_value)
+        WHERE before.recorded_in = 'before-4.0.2' AND after.recorded_in = 'after-4.1.2'
+            AND kind = 'other_cluster' AND group_value IN ('all', 'broker')
+            AND metric IN ('fetches_per_second', 'high_watermark_lag_at_any_moment_p50')"""
     judged = kr.open(str(tmp_path / "warehouse")).sql(query)
-    assert judged.passed.tolist() == [True, True], judged.to_string()
+    # The same work twice differs by 2 % of its FETCHes; what the upgrade does is far above that.
+    error, effect = judged.predicted - judged.recorded, judged.recorded - judged.before
+    assert [*(error.abs() < 0.1 * effect.abs())] == [True, True], judged.to_string()
     assert (tmp_path / "report.html").stat().st_size > 100_000
