@@ -68,8 +68,8 @@ class State(msgspec.Struct):
     active: ActiveController = msgspec.field(default_factory=ActiveController)
     #: By controller (handled, built) of the heartbeat that it had last.
     last_handled: dict[int, tuple[int, int]] = {}
-    #: By leader and replica, when its last FETCH was dequeued.
-    last_dequeued: dict[tuple[int, int], int] = {}
+    #: By leader and replica (correlation id, dequeued) of its last FETCH.
+    last_dequeued: dict[tuple[int, int], tuple[int, int]] = {}
     fed: int = 0
     front: tuple[int, str, str] = (0, "", "")
 
@@ -126,12 +126,13 @@ class State(msgspec.Struct):
         return row
 
     def in_turn(self, row: Event) -> Event:
-        """Puts a Raft FETCH behind the one before, where stamps leave the order open."""
+        """Puts a Raft FETCH behind one of a lower id, where stamps leave the order open."""
         sender = row.node_id, row.broker_id
-        last_us = self.last_dequeued.get(sender, 0)
-        if 0 <= last_us - row.dequeued_us < STAMP_SLACK_US:
+        last_id, last_us = self.last_dequeued.get(sender, (row.correlation_id, 0))
+        is_later = last_id < row.correlation_id
+        if is_later and 0 <= last_us - row.dequeued_us < STAMP_SLACK_US:
             row = row._replace(dequeued_us=last_us + 1)
-        self.last_dequeued[sender] = row.dequeued_us
+        self.last_dequeued[sender] = row.correlation_id, row.dequeued_us
         return row
 
     def broker(self, node_id: int) -> Broker:

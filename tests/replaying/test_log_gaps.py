@@ -282,10 +282,7 @@ def test_fetches_of_a_connection_are_in_the_order_of_their_ids_where_stamps_have
         SELECT request_id, received_at, lead(received_at) OVER (ORDER BY received_at) AS next_at
         FROM fetches WHERE node_id = 2 AND is_cluster_metadata AND replica_id = 11)
         ORDER BY received_at LIMIT 1 OFFSET 50"""
-    crossed, next_us = (
-        logs.one(f"SELECT request_id {of}"),
-        logs.one(f"SELECT epoch_us(next_at) {of}"),
-    )
+    crossed, next_us = (logs.one(f"SELECT {x} {of}") for x in ("request_id", "epoch_us(next_at)"))
     at = f"make_timestamptz({next_us + 19})"
     logs.replace(
         "received_at", f"CASE WHEN request_id = '{crossed}' THEN {at} ELSE received_at END"
