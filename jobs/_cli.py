@@ -6,6 +6,7 @@ sentence on stderr after ``error:``. What was not foreseen also leaves its trace
 
 import argparse
 import difflib
+import gc
 import os
 import shutil
 import sys
@@ -173,6 +174,8 @@ def unknown_name(name: str, there: Sequence[str], warehouse: str) -> str:
 def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | None = None) -> int:
     """Runs a job and returns its exit status; raises SystemExit for --help only."""
     warehouse = tempfile.gettempdir()
+    # What is read stays: looking through it for garbage so often takes longer than it frees.
+    gc.set_threshold(100_000, 20, 100)
     try:
         arguments = parser.parse_args(argv)
         warehouse = arguments.warehouse or warehouse

@@ -158,7 +158,7 @@ class Shell(InteractiveConsole):
         """Completes a word of a line: tables, views, columns of those that it names."""
         tables = self.catalog.comments
         named = [name for name in tables if re.search(rf"\b{name}\b", line)] or [*tables]
-        columns = {name: self.catalog.column_comments[name] for name in named}
+        columns = {name: self.catalog.columns(name) for name in named}
         names = {*tables, *chain(*columns.values())}
         names |= {f"{name}.{column}" for name in columns for column in columns[name] if "." in text}
         names |= {".tables", ".schema", ".format", ".help", ".quit"} if text[:1] == "." else set()

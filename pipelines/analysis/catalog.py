@@ -22,7 +22,13 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from kip_replay.pipelines.analysis.views import View, as_configured, create_views, in_order
+from kip_replay.pipelines.analysis.views import (
+    View,
+    as_configured,
+    create_views,
+    in_order,
+    named_in,
+)
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.replay.tables import TABLES
@@ -64,9 +70,9 @@ class Catalog:
                 f"there are no tables in the warehouse {warehouse}: name one with --warehouse, or "
                 "make it with kip-replay run"
             )
-        views = in_order(views, {table.name for table in tables})
+        self._views = in_order(views, {table.name for table in tables})
         #: What a row of each table and view says.
-        named = {view.name: view.comment for view in views}
+        named = {view.name: view.comment for view in self._views}
         mixed = "; for other values of settings, too: {} leaves these out"
         self.comments = {
             table.name: table.comment + (mixed.format(view) if view in named else "")
@@ -74,23 +80,34 @@ class Catalog:
             for view in [as_configured(table.name)]
         }
         self.comments |= named
-        #: What each of their columns says.
-        self.column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
+        self._column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
         self._session = duckdb.connect(config={"python_enable_replacements": False})
         for table in tables:
             dataset = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
             self._session.register(table.name, dataset)
-        with _one_sentence():
-            create_views(self._session, views)
-        for view in views:
-            known: dict[str, str] = {}
-            for source in sorted(view.sources, reverse=True):
-                known |= self.column_comments.get(source, {})
-            known |= view.columns
-            names = self._session.view(view.name).columns
-            self.column_comments[view.name] = {name: known.get(name, "") for name in names}
         for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
             self._session.execute(f"SET {name} = {value}")
+
+    def columns(self, name: str) -> dict[str, str]:
+        """What each column of a table or view says. Raises UserError for a view that can't be."""
+        with _one_sentence():
+            self._create(name)
+        return self._column_comments[name]
+
+    def _create(self, statement: str) -> None:
+        """Creates the views that a statement names; all where it names no table, as SHOW TABLES."""
+        words = {*re.findall(r"\w+", statement.lower())}
+        named = named_in(statement.lower(), self._views)
+        named = named if words & self.comments.keys() else self._views
+        self._views = [view for view in self._views if view not in named]
+        create_views(self._session, named)
+        for view in named:
+            known: dict[str, str] = {}
+            for source in sorted(view.sources, reverse=True):
+                known |= self._column_comments.get(source, {})
+            known |= view.columns
+            names = self._session.view(view.name).columns
+            self._column_comments[view.name] = {name: known.get(name, "") for name in names}
 
     def query(self, statement: str) -> Rows:
         """Runs a statement that only reads. Raises UserError, also while rows are read."""
@@ -112,8 +129,9 @@ class Catalog:
                 raise
 
     def _reader(self, statement: str) -> pa.RecordBatchReader:
+        self._create(statement)
         if (match := _DESCRIBE.fullmatch(statement)) and match[1].lower() in self.comments:
-            view, comments = self._session.view(match[1]), self.column_comments[match[1].lower()]
+            view, comments = self._session.view(match[1]), self._column_comments[match[1].lower()]
             columns = {"column_name": view.columns, "column_type": [*map(str, view.types)]}
             columns["comment"] = [comments.get(name, "") for name in view.columns]
             return pa.table(columns).to_reader()
@@ -121,7 +139,12 @@ class Catalog:
             self._one_select(statement[match.end() :])
             plan = str(self._session.execute(statement).fetchall()[0][1])
             return pa.table({"plan": plan.splitlines()}).to_reader()
-        return self._session.sql(self._one_select(statement)).to_arrow_reader(2048)
+        try:
+            found = self._session.sql(self._one_select(statement))
+        except duckdb.CatalogException:  # DuckDB's hint is one of all views
+            self._create("")
+            found = self._session.sql(self._one_select(statement))
+        return found.to_arrow_reader(2048)
 
     def _one_select(self, statement: str) -> duckdb.Statement:
         parsed = self._session.extract_statements(statement)

@@ -20,7 +20,7 @@ are Kafka's. A ``$name`` is a limit of ``[findings]`` in conf/decisions.toml.
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,6 +123,16 @@ def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:
     return found
 
 
+def named_in(text: str, views: Sequence[View]) -> list[View]:
+    """The views, of some ``in_order``, that a text has a word for, and those that they read."""
+    words, found = {*re.findall(r"\w+", text)}, list[View]()
+    for view in reversed(views):
+        if view.name in words:
+            words |= view.sources
+            found.append(view)
+    return found[::-1]
+
+
 def create_views(
     session: duckdb.DuckDBPyConnection, views: Iterable[View], held: Collection[str] = ()
 ) -> None:
@@ -131,7 +141,7 @@ def create_views(
     ``held``: those that are computed here and now, as they are read more than once.
     """
     for macro in MACROS:
-        session.execute(f"CREATE TEMP MACRO {macro}")
+        session.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
     for view in views:
         kind = "TABLE" if view.name in held else "VIEW"
         session.execute(f"CREATE TEMP {kind} {view.name} AS {view.query}")

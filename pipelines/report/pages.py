@@ -5,7 +5,6 @@ shown of a rule from its ``page.toml``.
 """
 
 import hashlib
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from kip_replay.pipelines.analysis.decide import STATED_CHECKS
-from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.analysis.views import create_views, in_order, named_in, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import rule_headlines, rule_pages, stated_by_rules
 from kip_replay.pipelines.replaying.clock_words import is_apart, sentences
@@ -82,7 +81,9 @@ def read_pages(
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
-        create_views(database, in_order(read_views(limits), TABLES), _held(is_drawn))
+        views = named_in(_read(is_drawn), in_order(read_views(limits), TABLES))
+        # The page reads them for each recording, rule or chart, so they are computed once.
+        create_views(database, views, {view.name for view in views} - _UNBOUNDED)
         read = {name: marks.rows(database, query) for name, query in stated()["rows"].items()}
         if decided:
             read |= {"headlines": decided[0].to_pylist(), "decisions": decided[1].to_pylist()}
@@ -106,12 +107,10 @@ def read_pages(
     return pages
 
 
-def _held(is_drawn: bool) -> set[str]:
-    """Names views that the page reads: for each recording, rule or chart, so computed once."""
-    texts = (
-        (stated(), rule_pages(), _UNIT_COSTS, EVENTS_OF_ALL) if is_drawn else (stated()["rows"],)
-    )
-    return {*re.findall(r"\w+", str(texts))} - _UNBOUNDED
+def _read(is_drawn: bool) -> str:
+    """Returns all texts of queries that a page runs, and more."""
+    texts = (stated(), rule_pages(), _UNIT_COSTS, EVENTS_OF_ALL)
+    return str(texts if is_drawn else stated()["rows"])
 
 
 def _page(

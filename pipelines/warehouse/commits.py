@@ -30,6 +30,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -43,7 +44,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kip_replay.pipelines.errors import WriteConflictError
-from kip_replay.pipelines.storage import filesystem_of, is_store
+from kip_replay.pipelines.storage import filesystem_of, is_store, is_uri
 from kip_replay.pipelines.warehouse.data_files import DataFile, stats_columns
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
@@ -93,6 +94,11 @@ def create(uri: str, table: Table) -> None:
             raise
 
 
+def may_be_behind(delta: DeltaTable, uri: str) -> bool:
+    """Returns whether a table may have commits after an opened version; of a URI always."""
+    return is_uri(uri) or Path(uri, "_delta_log", f"{delta.version() + 1:020d}.json").exists()
+
+
 def files_of(delta: DeltaTable, recordings: Collection[str] | None = None) -> list[dict[str, Any]]:
     """The files of an opened version: path, size_bytes, num_records, ``min.*`` and ``max.*``.
 
@@ -106,8 +112,8 @@ def files_of(delta: DeltaTable, recordings: Collection[str] | None = None) -> li
     return [file | {"path": unquote(file["path"])} for file in files.to_pylist()]
 
 
-def dataset(delta: DeltaTable, uri: str, paths: Collection[str] | None = None) -> Any:
-    """A table's current version as an Arrow dataset; ``paths``: of these files only.
+def dataset(delta: DeltaTable, uri: str) -> Any:
+    """A table's current version as an Arrow dataset.
 
     Over Arrow's own file system: that of delta-rs is Python's, which threads of Arrow may still
     call when the interpreter is gone. Bytes that have changed since they were written raise
@@ -117,10 +123,7 @@ def dataset(delta: DeltaTable, uri: str, paths: Collection[str] | None = None) -
     found = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
     # delta-rs takes no such option; all files of the dataset share this format.
     found.format.default_fragment_scan_options = CHECKED
-    if paths is None:
-        return found
-    mine = [fragment for fragment in found.get_fragments() if fragment.path in paths]
-    return ds.FileSystemDataset(mine, found.schema, found.format, found.filesystem)
+    return found
 
 
 def app_id(step: str, recording: str) -> str:

@@ -41,6 +41,8 @@ class Warehouse:
     def __init__(self, path: str | Path) -> None:
         self.path = str(place_of(path).absolute())
         self._opened: dict[str, DeltaTable] = {}
+        #: Versions of tables that were read last, as Arrow datasets.
+        self._datasets: dict[str, tuple[int, ds.FileSystemDataset]] = {}
         #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
         self.written: dict[tuple[str, str], int] = {}
         self._ended: dict[tuple[str, str], dict[str, Any]] = {}
@@ -82,8 +84,9 @@ class Warehouse:
 
     def _current(self, table: Table) -> DeltaTable:
         """As ``open``; of ``lineage``, without what waits. Only commits made since are read."""
-        if table.name in self._opened:
-            self._opened[table.name].update_incremental()
+        if opened := self._opened.get(table.name):
+            if commits.may_be_behind(opened, self.uri_of(table)):
+                opened.update_incremental()
         elif not self.exists(table):
             raise UserError(
                 f"there is no table {table.name} in the warehouse {self.path}: run kip-replay "
@@ -119,7 +122,7 @@ class Warehouse:
     def _rows(self, delta: DeltaTable, table: Table, recordings: Collection[str]) -> pa.Table:
         chosen = pc.field("recording").isin(pa.array([*recordings], pa.string()))
         chosen = reduce(and_, self._is_seen(table), chosen)
-        rows = commits.dataset(delta, self.uri_of(table)).to_table(filter=chosen)
+        rows = self._dataset(delta, table).to_table(filter=chosen)
         return rows.select(table.arrow_schema.names)
 
     def database(self, recordings: Collection[str]) -> duckdb.DuckDBPyConnection:
@@ -137,27 +140,42 @@ class Warehouse:
     ) -> None:
         """Makes tables known to a DuckDB session: the rows of some recordings."""
         for table in tables:
-            session.register(f"_{table.name}", self.dataset(table))
-            names = ", ".join(sql_text(name) for name in recordings) or "NULL"
-            of = "".join(
-                f" AND (recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
-                for name, moment in self.seen_from(table).items()
+            of_recordings = self.dataset(table, recordings=recordings)
+            if not (seen_from := self.seen_from(table)):
+                session.register(table.name, of_recordings)
+                continue
+            session.register(f"_{table.name}", of_recordings)
+            seen = " AND ".join(
+                f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
+                for name, moment in seen_from.items()
             )
-            session.execute(
-                f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} "
-                f"WHERE recording IN ({names}){of}"
-            )
+            session.execute(f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} WHERE {seen}")
 
-    def dataset(self, table: Table, paths: Collection[str] | None = None) -> Any:
-        """All rows of a table, or those of some of its files, for Arrow or DuckDB to read."""
+    def dataset(
+        self,
+        table: Table,
+        paths: Collection[str] | None = None,
+        recordings: Collection[str] | None = None,
+    ) -> Any:
+        """All rows of a table, or those of some of its files or recordings, for Arrow or DuckDB."""
         if not self.exists(table):
             return _no(table)
-        found = commits.dataset(self.open(table), self.uri_of(table), paths)
+        found = self._dataset(self.open(table), table)
         conditions = self._is_seen(table)
-        if not conditions:
-            return found
-        files = [*found.get_fragments(filter=reduce(and_, conditions))]
+        if recordings is not None:
+            conditions.append(pc.field("recording").isin(pa.array([*recordings], pa.string())))
+        chosen = reduce(and_, conditions) if conditions else None
+        files = [
+            file for file in found.get_fragments(chosen) if paths is None or file.path in paths
+        ]
         return ds.FileSystemDataset(files, found.schema, found.format, found.filesystem)
+
+    def _dataset(self, delta: DeltaTable, table: Table) -> ds.FileSystemDataset:
+        version, found = self._datasets.get(table.name, (-1, None))
+        if version != delta.version():
+            found = commits.dataset(delta, self.uri_of(table))
+            self._datasets[table.name] = delta.version(), found
+        return found
 
     def _is_seen(self, table: Table) -> list[pc.Expression]:
         return [

@@ -1,16 +1,27 @@
 """Texts: how they are bound and put together, and what they become for Spark."""
 
+import re
 from datetime import UTC, datetime
 
+import duckdb
 import pytest
 
 from kip_replay.jobs._config import read_config
-from kip_replay.pipelines.engines.text import Text, bound
+from kip_replay.pipelines.engines.text import _MACRO, Text, bound, tables_in
 from kip_replay.pipelines.engines.translation import spark_sql
-from kip_replay.pipelines.folders import conf_dir
+from kip_replay.pipelines.folders import ROOT, conf_dir
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.steps import Covered
+
+#: Names of tables in a query's syntax tree, and those of its WITH.
+NAMES = """
+    SELECT json_extract_string(tree, '$..table_name'),
+        json_extract_string(tree, '$..cte_map.map[*].key')
+    FROM (SELECT json_serialize_sql(
+        ?, skip_null := true, skip_empty := true, skip_default := true) AS tree)"""
+#: Queries of what a page shows.
+QUERY = re.compile(r'^query = ("""|")(.+?)\1$', re.MULTILINE | re.DOTALL)
 
 
 def test_values_become_literals() -> None:
@@ -40,7 +51,21 @@ def test_parts_and_macros_are_read_with_a_text_once() -> None:
 def test_two_texts_of_one_name_are_refused() -> None:
     one, other = (Text("SELECT * FROM ids", {"ids": Text(f"SELECT {n} AS n")}) for n in (1, 2))
     with pytest.raises(AssertionError, match="two texts ids"):
-        spark_sql(Text("FROM one, other", {"one": one, "other": other}))
+        spark_sql(Text("FROM one JOIN other ON TRUE", {"one": one, "other": other}))
+
+
+def test_names_are_those_of_the_parser_of_duckdb() -> None:
+    texts = [file.read_text("utf-8") for file in ROOT.glob("[pc]*/**/*.sql")]
+    texts += [
+        match[2]
+        for each in ROOT.glob("pipelines/**/*.toml")
+        for match in QUERY.finditer(each.read_text("utf-8"))
+    ]
+    assert len(texts) > 150
+    with duckdb.connect() as parser:
+        for text in texts:
+            [(tables, of_with)] = parser.execute(NAMES, [_MACRO.sub("", text)]).fetchall()
+            assert tables_in(text) == {*tables} - {*(of_with or ())}, text
 
 
 @pytest.mark.parametrize(

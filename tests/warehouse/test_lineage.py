@@ -1,6 +1,8 @@
 """A rule's code is what its own modules import: the report replays nothing."""
 
+import ast
 import shutil
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,19 @@ def test_what_a_module_begins_to_import_is_part_of_it(folder: Path) -> None:
     assert (first := code("hwm_parking")) != before
     (folder / "replay/hwm_parking/a_new_module.py").write_text("LIMIT = 2\n")
     assert code("hwm_parking") != first
+
+
+def test_imports_are_those_of_the_parser_of_python() -> None:
+    for path in (each for top in TOPS for each in REPOSITORY.glob(f"{top}/**/*.py")):
+        package, found = ".".join(("kip_replay", *path.parent.relative_to(REPOSITORY).parts)), set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            names = {alias.name for alias in getattr(node, "names", ()) if hasattr(alias, "asname")}
+            if isinstance(node, ast.ImportFrom):
+                base = resolve_name("." * node.level + (node.module or ""), package)
+                names = {base, *(f"{base}.{name}" for name in names)}
+            found |= {name for name in names if name.startswith("kip_replay")}
+        name = package if path.name == "__init__.py" else f"{package}.{path.stem}"
+        assert found == {*lineage._imported(path, name)}, path
 
 
 def test_contents_are_the_same_whatever_files_are_called() -> None:
