@@ -46,22 +46,15 @@ $(STAMP): setup.cfg setup.py pyproject.toml constraints.txt tools/delta_jars.py 
 run: setup ## replay the sample recordings into ./warehouse, on Spark
 	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE) --engine spark
 
-# Two halves, beside each other: what runs whole jobs, on Spark too, and the others.
-JOBS := tests/jobs tests/spark tests/engines tests/analysis tests/ingest tests/replaying tests/warehouse
-# $(call tests,options of pytest)
-define tests
-	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider $(1) $(JOBS) >"$$log" 2>&1 & jobs=$$!; \
-	trap "kill $$jobs" INT TERM; others=0; \
-	$(BIN)/python -m pytest $(1) $(patsubst %,--ignore=%,$(JOBS)) || others=$$?; \
-	beside=0; wait $$jobs || beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((others | beside))
-endef
+# As many workers as cores; one that is done takes tests of another.
+TESTS := $(BIN)/python -m pytest -p no:cacheprovider -n auto --dist worksteal --durations=10
 
 test: setup ## run the tests, but for those that take long
-	$(call tests,-m 'not slow and not live')
+	@$(TESTS) -m 'not slow and not live'
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long
-	$(call tests,-m '(slow or property) and not live' --hypothesis-profile=hard --durations=15)
+	@$(TESTS) -m '(slow or property) and not live' --hypothesis-profile=hard
 
 test-live: setup ## start real clusters of several versions and hold predictions against them (Maven)
 	@$(BIN)/python -m pytest -p no:cacheprovider -m 'live and not short' -s tests/live
@@ -110,5 +103,5 @@ cluster-run: setup ## the same as run, on a cluster of a master and two workers 
 
 clean: ## remove what setup, runs and tests have made
 	@rm -rf .venv build dist *.egg-info warehouse warehouse-accuracy upgrade spark-warehouse metastore_db derby.log
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .golden .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,15 +2,16 @@
 
 import gc
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from pyspark.sql import SparkSession
 
-from kip_replay.pipelines.engines.session import spark_session
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-# A busy machine is no failure. ``make test-hard`` draws fifteen times as many examples.
-settings.register_profile("default", deadline=None, max_examples=20)
+# A busy machine is no failure. ``make test-hard`` draws thirty times as many examples.
+settings.register_profile("default", deadline=None, max_examples=10)
 settings.register_profile("hard", deadline=None, max_examples=300)
 settings.load_profile("default")
 # Recordings that are read stay: looking through them for garbage took a sixth of the time.
@@ -18,7 +19,9 @@ gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    from kip_replay.pipelines.engines.session import spark_session  # takes a second
+
     session = spark_session(
         "tests",
         warehouse=tmp_path_factory.mktemp("warehouse"),
@@ -43,3 +46,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) or "spark" in item.path.parts:
             item.add_marker(pytest.mark.spark)
+    # Workers steal from the end: the longest come first, those of one session of Spark together.
+    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, item.path.parent.name))

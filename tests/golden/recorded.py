@@ -1,9 +1,16 @@
-"""Recordings of real brokers as the pipeline reads and replays them, each once."""
+"""Recordings of real brokers as the pipeline reads and replays them, each once.
 
-from collections.abc import Collection
+What one worker of pytest has replayed, all of them read, and so does the next run of the same code.
+"""
+
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
+from hashlib import blake2b
 from itertools import pairwise
-from tempfile import TemporaryDirectory
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -11,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import truth
 from emitted import rows_of
-from recorded_logs import folder_of
+from filelock import FileLock
+from recorded_logs import REPOSITORY, folder_of
 
 from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.analysis.summarize import SummedRule
@@ -47,8 +55,24 @@ OPTIONS = {
     "incremental_fetch": {"session_slots": [0], "draft_partition_id_is_string": False},
     "min_isr_acks": {"min_insync_replicas": [1, 3]},
 }
-_FOLDER = TemporaryDirectory(prefix="golden-")
-WAREHOUSE = Warehouse(_FOLDER.name)
+
+
+def _folder_of_code() -> Path:
+    """The folder of what this code replays; removes those of code of another day."""
+    tops = (REPOSITORY / top for top in ("replay", "pipelines", "conf"))
+    code = [file for top in tops for file in top.rglob("*.*") if file.suffix != ".pyc"]
+    digest = blake2b(digest_size=8)
+    for file in (*sorted(code), Path(__file__), Path(truth.__file__)):
+        digest.update(file.read_bytes())
+    folder = REPOSITORY / ".golden" / digest.hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    for other in folder.parent.iterdir():
+        if other != folder and other.stat().st_mtime < time.time() - 86_400:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+WAREHOUSE = Warehouse(_folder_of_code())
 
 
 class InThisProcess(Local):
@@ -65,11 +89,21 @@ def quiet(_: str) -> None:
     """Says nothing."""
 
 
+@contextmanager
+def alone(*names: str) -> Iterator[None]:
+    """Keeps other workers from writing of these recordings meanwhile."""
+    with ExitStack() as locks:
+        for name in sorted(names):
+            locks.enter_context(FileLock(f"{WAREHOUSE.path}/{name}.lock", is_singleton=True))
+        yield
+
+
 @cache
 def ingested(name: str) -> Recording:
     recording = load_recording(folder_of(name))
-    ingest([recording], ENGINE, say=quiet)
-    truth.load(WAREHOUSE, folder_of(name))
+    with alone(name):
+        ingest([recording], ENGINE, say=quiet)
+        truth.load(WAREHOUSE, folder_of(name))
     return recording
 
 
@@ -77,7 +111,9 @@ def ingested(name: str) -> Recording:
 def replayed(name: str, rule: str) -> None:
     if rule == "lowest_acked_offset":
         replayed(name, "hwm_parking")
-    replay([ingested(name)], ENGINE, [STEPS[rule]], OPTIONS, say=quiet)
+    recording = ingested(name)
+    with alone(name):
+        replay([recording], ENGINE, [STEPS[rule]], OPTIONS, say=quiet)
 
 
 @cache

@@ -13,7 +13,7 @@ from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.rules import RULES
 from tools.accuracy import page
 
-from .recorded import ENGINE, WAREHOUSE, ingested, quiet, replayed
+from .recorded import ENGINE, WAREHOUSE, alone, ingested, quiet, replayed
 
 pytestmark = pytest.mark.golden
 
@@ -48,7 +48,8 @@ def test_predictions_are_as_good_as_the_page_says(names: tuple[str, ...]) -> Non
         for steps in RULES:
             replayed(name, steps.name)
     pairs = comparable_pairs([ingested(name) for name in names])
-    summarize(names, ENGINE, RULES, pairs, quiet)
+    with alone(*names):
+        summarize(names, ENGINE, RULES, pairs, quiet)
     assert sections(page(accuracy_rows(WAREHOUSE, names)), *names) == sections(PAGE, *names)
 
 

@@ -4,12 +4,11 @@ import shutil
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deltalake
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
 from kip_replay.jobs import run
@@ -19,13 +18,17 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.tables import TABLES
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
 #: Those without sweeps are tables less some rows.
 #: No truth is loaded beside these recordings.
 READ = [table for table in TABLES.values() if table not in OBSERVATIONS]
 VIEWS = [v for v in in_order(read_views(), TABLES) if not v.name.endswith(as_configured(""))]
 
 
-def opened(spark: SparkSession, warehouse: Warehouse) -> Warehouse:
+def opened(spark: "SparkSession", warehouse: Warehouse) -> Warehouse:
     """The tables by name, through delta-spark, as any user of Spark opens them, and the views."""
     # Delta would reconstruct the state of each small log in 50 tasks.
     spark.conf.set("spark.databricks.delta.snapshotPartitions", 1)
@@ -37,14 +40,14 @@ def opened(spark: SparkSession, warehouse: Warehouse) -> Warehouse:
 
 
 @pytest.fixture(scope="module")
-def by_spark(spark: SparkSession, finished: Warehouse) -> SparkSession:
+def by_spark(spark: "SparkSession", finished: Warehouse) -> "SparkSession":
     opened(spark, finished)
     return spark
 
 
 @pytest.fixture(scope="module")
 def produced(
-    spark: SparkSession, finished: Warehouse, tmp_path_factory: pytest.TempPathFactory
+    spark: "SparkSession", finished: Warehouse, tmp_path_factory: pytest.TempPathFactory
 ) -> Warehouse:
     """With PRODUCEs and consumers too, so that every view has rows; opened by Spark."""
     path = shutil.copytree(finished.path, tmp_path_factory.mktemp("produced") / "warehouse")
@@ -54,7 +57,7 @@ def produced(
 
 
 def test_every_table_has_the_same_rows_for_every_reader(
-    by_spark: SparkSession, finished: Warehouse
+    by_spark: "SparkSession", finished: Warehouse
 ) -> None:
     filled = set()
     with finished.database(["failover-4.0", "freeze-4.1"]) as database:
@@ -84,7 +87,7 @@ def test_every_table_has_the_same_rows_for_every_reader(
 @pytest.mark.slow  # in DuckDB they are run by tests of the catalog
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 def test_a_view_has_the_same_rows_in_duckdb_and_spark(
-    spark: SparkSession, produced: Warehouse, view: View
+    spark: "SparkSession", produced: Warehouse, view: View
 ) -> None:
     _, rows = Catalog(produced.path, VIEWS).query(f"SELECT * FROM {view.name}")
     assert (by_duckdb := canonical(rows))

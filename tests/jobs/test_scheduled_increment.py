@@ -2,10 +2,10 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from growing import ArrivingLogs
-from pyspark.sql import SparkSession
 from ran import ran
 from recorded_logs import REPOSITORY
 
@@ -14,6 +14,10 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS, TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 NAME = "sessions-on"
 #: Longer than the longest request of the recording (3.2 s).
@@ -40,7 +44,7 @@ def rows(warehouse: Warehouse, table: Table) -> list[str]:
 
 @pytest.mark.slow
 def test_two_increments_and_the_end_give_the_tables_of_one_run(
-    spark: SparkSession, tmp_path: Path
+    spark: "SparkSession", tmp_path: Path
 ) -> None:
     logs = ArrivingLogs(NAME, tmp_path, [0.15, 0.2, 0.25])
     logs.pieces[0][11] = b"no request\n" + logs.pieces[0][11]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from browser import NAMES, Browser, chromium
 from recorded_logs import REPOSITORY
+from shared_folders import made_once
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -26,6 +27,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """All samples, from raw logs to report.html, by the local engine."""
-    path: Path = tmp_path_factory.mktemp("samples")
-    assert run.main([*SAMPLES, "--warehouse", str(path), "--engine", "local", "--quiet"]) == 0
-    return Warehouse(path)
+
+    def of_samples(path: Path) -> None:
+        assert run.main([*SAMPLES, "--warehouse", str(path), "--engine", "local", "--quiet"]) == 0
+
+    return Warehouse(made_once(tmp_path_factory, "samples", of_samples))

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 from ran import ran
 from recorded_logs import folder_of
 
@@ -21,6 +21,10 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.damage import require_whole
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -28,7 +32,7 @@ def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[
     return ran(sys.executable, "-c", program, cwd=REPOSITORY, **environment)
 
 
-def test_times_are_utc_whatever_the_machine_says(spark: SparkSession) -> None:
+def test_times_are_utc_whatever_the_machine_says(spark: "SparkSession") -> None:
     noon = spark.sql("SELECT unix_micros(timestamp'2025-07-01 12:00:00') AS noon").first()
 
     assert noon is not None
@@ -126,7 +130,7 @@ def java_of(session: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for Java in /proc")
-def test_java_may_be_killed(spark: SparkSession, tmp_path: Path) -> None:
+def test_java_may_be_killed(spark: "SparkSession", tmp_path: Path) -> None:
     path = tmp_path / "warehouse"
     assert ingest.main([str(FREEZE), "--warehouse", str(path)]) == 0
     command = [sys.executable, "-m", "kip_replay.jobs.replay", str(FREEZE), "--warehouse", path]
