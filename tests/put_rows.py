@@ -76,8 +76,9 @@ def assert_same(one: str | Path, other: str | Path, without: Sequence[str] = VOL
 
 
 def versions(warehouse: Warehouse) -> dict[str, int]:
-    there = [table for table in TABLES.values() if warehouse.exists(table)]
-    return {table.name: deltalake.DeltaTable(warehouse.uri_of(table)).version() for table in there}
+    """The last version of each table, by the names of its commits."""
+    logs = {log.parent.name: log for log in Path(warehouse.path).glob("*/_delta_log")}
+    return {name: max(int(f.stem) for f in log.glob("0*[0-9].json")) for name, log in logs.items()}
 
 
 def without_texts(value: object) -> object:

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED as _FIRST
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from multiprocessing import active_children, get_context
 from typing import Any, Self
 
@@ -107,25 +107,14 @@ class Local:
             ordered = f"SELECT * FROM ({feed.text.sql}) WHERE {where} ORDER BY {order}"
             return feed.work(iter(session.sql(ordered).to_arrow_reader(BATCH_ROWS)))
 
-    @cached_property
-    def _database(self) -> duckdb.DuckDBPyConnection:
-        """Nothing but macros: what a text reads is known to its session alone."""
-        folder = f"{self.folder or run_folder()}/duckdb-{os.getpid()}"
-        database = duckdb.connect(config={"temp_directory": folder})
-        database.execute("SET GLOBAL TimeZone = 'UTC'")
-        share_mb = max(self.memory_mb // (self.processes + 1) - _PROCESS_MB, _PROCESS_MB)
-        database.execute(f"SET memory_limit = '{share_mb}MB'")
-        database.execute(f"SET threads = {self.cores}")
-        for macro in MACROS:
-            database.execute(f"CREATE MACRO {macro}")
-        return database
-
     @contextmanager
     def _session(
         self, text: Text, recordings: Collection[str], inputs: Inputs
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A session with the macros of a text, and the tables and inputs that it reads."""
-        with self._database.cursor() as session:
+        share_mb = max(self.memory_mb // (self.processes + 1) - _PROCESS_MB, _PROCESS_MB)
+        folder = f"{self.folder or run_folder()}/duckdb-{os.getpid()}"
+        with _database(folder, share_mb, self.cores).cursor() as session:
             self.warehouse.register(session, recordings, tables_of(text, inputs))
             for name, given in inputs.items():
                 if isinstance(given, ParquetFiles) and given.paths and not is_uri(given.paths[0]):
@@ -142,6 +131,18 @@ class Local:
             for macro in text.macros.values():
                 session.execute(macro[0])
             yield session
+
+
+@cache
+def _database(folder: str, memory_mb: int, threads: int) -> duckdb.DuckDBPyConnection:
+    """Nothing but macros: what a text reads is known to its session alone."""
+    database = duckdb.connect(config={"temp_directory": folder})
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    database.execute(f"SET memory_limit = '{memory_mb}MB'")
+    database.execute(f"SET threads = {threads}")
+    for macro in MACROS:
+        database.execute(f"CREATE MACRO {macro}")
+    return database
 
 
 # --- tasks in processes --------------------------------------------------------------------------

@@ -108,7 +108,7 @@ class Growing:
 
 
 @given(fetches=st.lists(FETCHES, max_size=60), cuts=st.sets(st.integers(1, 199), max_size=3))
-@settings(max_examples=6, deadline=timedelta(seconds=60))
+@settings(max_examples=3, deadline=timedelta(seconds=60))
 def test_sums_add_up_wherever_a_log_is_cut(fetches: list[Fetch], cuts: set[int]) -> None:
     with TemporaryDirectory() as folder:
         growing, seen = Growing(folder), set[str]()

@@ -142,7 +142,11 @@ def whole(case: Case) -> dict[str, list[Row]]:
     return {table: rows for table, rows in found.items() if table in KEYS}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.recording} {c.nodes} {c.since_s}")
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=[pytest.mark.slow] * (n % 2)) for n, c in enumerate(CASES)],
+    ids=lambda c: f"{c.recording} {c.nodes} {c.since_s}",
+)
 def test_outcomes_beside_a_gap_are_what_they_were_or_unknown(case: Case) -> None:
     missing, gaps = damage(case)
     left = events(case, missing)

@@ -1,4 +1,4 @@
-"""hwm_parking against real brokers, beside what prediction_accuracy has (``test_accuracy``)."""
+"""hwm_parking against real brokers, beside what prediction_accuracy has (docs/accuracy.md)."""
 
 from collections import Counter
 

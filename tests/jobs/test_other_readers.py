@@ -56,6 +56,7 @@ def produced(
     return opened(spark, Warehouse(path))
 
 
+@pytest.mark.slow
 def test_every_table_has_the_same_rows_for_every_reader(
     by_spark: "SparkSession", finished: Warehouse
 ) -> None:

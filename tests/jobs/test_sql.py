@@ -8,7 +8,6 @@ import readline
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,13 +171,15 @@ def test_memory_and_threads_are_limited(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("statement", ENDLESS)
-def test_ctrl_c_ends_a_statement_at_once(catalog: Catalog, statement: str) -> None:
-    began = time.monotonic()
-    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+def test_ctrl_c_ends_a_statement(catalog: Catalog, statement: str) -> None:
+    """Before its time is over, which would be a UserError."""
+
+    def interrupted() -> list[tuple[Any, ...]]:
+        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        return rows_of(catalog, statement)
+
     with pytest.raises(KeyboardInterrupt):
-        for _ in catalog.query(statement).rows:
-            pass
-    assert time.monotonic() - began < 10  # 20 s is what a statement may take
+        interrupted()
     assert rows_of(catalog, "SELECT 1") == [(1,)]
 
 

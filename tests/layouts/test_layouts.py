@@ -70,7 +70,10 @@ def test_what_log4j_writes_is_read_or_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-@pytest.mark.parametrize("layout", ["kafka", "json-compact", "highlight"])
+@pytest.mark.parametrize(
+    "layout",
+    ["kafka", *(pytest.param(of, marks=pytest.mark.slow) for of in ("json-compact", "highlight"))],
+)
 def test_what_carries_lines_changes_nothing(name: str, layout: str) -> None:
     step = 1 if layout == "kafka" else 4
     wrapper, lines, whole = WRAPPERS[name], logs()[layout].splitlines()[::step], LINES[::step]

@@ -27,6 +27,8 @@ from kip_replay.replay.tables import TABLES
 #: A quiet cluster, elections, a node that is stopped for a while, consumers of many brokers.
 RECORDINGS = ("metadata-4.0", "failover-4.0", "freeze-4.1", "sessions-on", "sessions-off")
 VOTERS = (1, 2, 3)
+DATABASE = duckdb.connect()
+DATABASE.execute("SET GLOBAL TimeZone = 'UTC'")
 _OF_LINES = ("requests", "fetches", "broker_heartbeats", "produces")
 #: What became of the lines that are left, as ``ingested_files``.
 _FILES = """
@@ -93,11 +95,10 @@ class Logs(Local):
         return value
 
     def _table(self, query: str) -> pa.Table:
-        with duckdb.connect() as database:
-            database.execute("SET TimeZone = 'UTC'")
+        with DATABASE.cursor() as session:
             for name, rows in self._lines.items():
-                database.register(name, rows)
-            return database.sql(query).to_arrow_table()
+                session.register(name, rows)
+            return session.sql(query).to_arrow_table()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@
 
 import json
 import random
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,8 @@ def test_the_schema_describes_it() -> None:
 class Shuffled(Warehouse):
     """The same rows in an order that nothing may depend on."""
 
-    def dataset(self, table: Table, paths: Collection[str] | None = None) -> pa.Table:
-        found = super().dataset(table, paths)
+    def dataset(self, table: Table, *chosen: Any, **more: Any) -> pa.Table:
+        found = super().dataset(table, *chosen, **more)
         rows = found if isinstance(found, pa.Table) else found.to_table()
         order = random.Random(1).sample(range(len(rows)), len(rows))
         return rows.take(pa.array(order, pa.int64()))

@@ -1,0 +1,42 @@
+"""Holds the rows of two warehouses against each other, to the last digit.
+
+    PYTHONPATH=tests python -m same_rows ONE OTHER RECORDING...
+
+What follows from other recordings too, such as predictions, is left out: one may have more.
+"""
+
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import duckdb
+
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import DECISIONS, HEADLINES, PREDICTION_ACCURACY, TABLES
+
+#: Columns that say when a file was written, and which engine's state they are.
+VOLATILE = {"committed_at", "state", "checksum", "fingerprint"}
+_OF_OTHERS = (DECISIONS, HEADLINES, PREDICTION_ACCURACY)
+
+
+def differing(
+    one: Warehouse, other: Warehouse, recordings: Collection[str], but: Collection[Table] = ()
+) -> Iterator[str]:
+    """A sentence on each table that differs, with a row that one of the two lacks."""
+    for table in (each for each in TABLES.values() if each not in but):
+        columns = [name for name in table.arrow_schema.names if name not in VOLATILE]
+        with duckdb.connect() as database:
+            database.execute("SET TimeZone = 'UTC'")
+            for name, warehouse in (("one", one), ("other", other)):
+                database.register(name, warehouse.rows(table, recordings).select(columns))
+            for name, beside in (("one", "other"), ("other", "one")):
+                query = f"FROM {name} EXCEPT ALL FROM {beside} LIMIT 1"
+                if found := database.sql(query).fetchall():
+                    yield f"{table.name}: only {name} has {found[0]}"
+
+
+if __name__ == "__main__":
+    names = [Path(folder).name for folder in sys.argv[3:]]
+    found = [*differing(Warehouse(sys.argv[1]), Warehouse(sys.argv[2]), names, _OF_OTHERS)]
+    sys.exit("\n".join(found))
