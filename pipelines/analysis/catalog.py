@@ -97,8 +97,10 @@ class Catalog:
     def _create(self, statement: str) -> None:
         """Creates the views that a statement names; all where it names no table, as SHOW TABLES."""
         words = {*re.findall(r"\w+", statement.lower())}
-        named = named_in(statement.lower(), self._views)
-        named = named if words & self.comments.keys() else self._views
+        is_named = words & self.comments.keys()
+        named = named_in(" ".join(words), self._views) if is_named else self._views
+        if not named:
+            return
         self._views = [view for view in self._views if view not in named]
         create_views(self._session, named)
         for view in named:

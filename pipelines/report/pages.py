@@ -81,7 +81,9 @@ def read_pages(
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
-        views = named_in(_read(is_drawn), in_order(read_views(limits), TABLES))
+        texts = stated(), rule_pages(), _UNIT_COSTS, EVENTS_OF_ALL
+        run = str(texts if is_drawn else stated()["rows"])
+        views = named_in(run, in_order(read_views(limits), TABLES))
         # The page reads them for each recording, rule or chart, so they are computed once.
         create_views(database, views, {view.name for view in views} - _UNBOUNDED)
         read = {name: marks.rows(database, query) for name, query in stated()["rows"].items()}
@@ -105,12 +107,6 @@ def read_pages(
                 page |= {"id": f"recording-{number}", **_drawn(database, name, page, found)}
             pages.append(page)
     return pages
-
-
-def _read(is_drawn: bool) -> str:
-    """Returns all texts of queries that a page runs, and more."""
-    texts = (stated(), rule_pages(), _UNIT_COSTS, EVENTS_OF_ALL)
-    return str(texts if is_drawn else stated()["rows"])
 
 
 def _page(
