@@ -23,7 +23,6 @@ JOBS = {
     "summarize": "one step of run: sum up, and judge predictions",
     "check": "one step of run: check the tables",
     "maintain": "keep a warehouse small: compact, drop old recordings, vacuum",
-    "completion": "let a shell complete commands, options and names",
 }
 _HELP = """usage: kip-replay COMMAND ...
 

@@ -1,20 +1,13 @@
-"""The warehouse as a database: tables and views by plain name, in a DuckDB session that only reads.
+"""The warehouse as a database: tables and views by plain name, in a DuckDB session.
 
-* External access is off: no statement reads or writes a file or the network, attaches a database
-  or loads an extension. The configuration is locked, so that none turns it on again.
-* DuckDB's parser must find one SELECT (VALUES, SHOW, DESCRIBE and SUMMARIZE are that to it), or
-  EXPLAIN of one. So nothing can be created, set, prepared or called.
-* Every name in the session is a view of a Delta snapshot: INSERT, UPDATE, DELETE or COPY in a WITH
-  finds no table to change and no file to write. SQL does not see variables of Python.
-
-Time and memory are limited. DuckDB looks at both between vectors of rows, so one call of a function
-on one huge text still runs to its end.
+The tables are registered snapshots, so that no statement can change them, and external access is
+off: none reads or writes a file, attaches a database or loads an extension. Time is limited.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import dropwhile
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,16 +29,11 @@ from kip_replay.replay.tables import TABLES
 #: In this order: the last two close the session.
 _SETTINGS = {
     "TimeZone": "'UTC'",
-    "threads": "4",
-    "memory_limit": "'4GB'",
     "temp_directory": "''",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
     "enable_external_access": "false",
     "lock_configuration": "true",
 }
 _DESCRIBE = re.compile(r"\s*(?:DESCRIBE|DESC)\s+(\w+)[\s;]*", re.IGNORECASE)
-_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
 #: Where DuckDB's message turns to the statement's text, or to itself.
 _REST = re.compile(r"\nLINE \d+:|\nStack Trace:")
 _HINT = re.compile(r"Did you mean|Candidate ")
@@ -87,12 +75,6 @@ class Catalog:
             self._session.register(table.name, dataset)
         for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
             self._session.execute(f"SET {name} = {value}")
-
-    def columns(self, name: str) -> dict[str, str]:
-        """What each column of a table or view says. Raises UserError for a view that can't be."""
-        with _one_sentence():
-            self._create(name)
-        return self._column_comments[name]
 
     def _create(self, statement: str) -> None:
         """Creates the views that a statement names; all where it names no table, as SHOW TABLES."""
@@ -137,28 +119,14 @@ class Catalog:
             columns = {"column_name": view.columns, "column_type": [*map(str, view.types)]}
             columns["comment"] = [comments.get(name, "") for name in view.columns]
             return pa.table(columns).to_reader()
-        if match := _EXPLAIN.match(statement):
-            self._one_select(statement[match.end() :])
-            plan = str(self._session.execute(statement).fetchall()[0][1])
-            return pa.table({"plan": plan.splitlines()}).to_reader()
         try:
-            found = self._session.sql(self._one_select(statement))
+            found = self._session.sql(statement)
         except duckdb.CatalogException:  # DuckDB's hint is one of all views
             self._create("")
-            found = self._session.sql(self._one_select(statement))
+            found = self._session.sql(statement)
+        if found is None:
+            raise UserError("this returns no rows: give a statement that reads")
         return found.to_arrow_reader(2048)
-
-    def _one_select(self, statement: str) -> duckdb.Statement:
-        parsed = self._session.extract_statements(statement)
-        if len(parsed) > 1:
-            raise UserError(f"these are {len(parsed)} statements: give one at a time")
-        with suppress(ValueError):  # a type of statement that DuckDB's Python has no name for
-            if [each.type for each in parsed] == [duckdb.StatementType.SELECT]:
-                return parsed[0]
-        raise UserError(
-            "this only reads: one SELECT, WITH, VALUES, SHOW, DESCRIBE or SUMMARIZE is run, or "
-            "EXPLAIN of one (and PIVOT with its values after IN)"
-        )
 
 
 def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:

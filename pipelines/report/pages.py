@@ -19,7 +19,7 @@ from duckdb import DuckDBPyConnection
 from kip_replay.pipelines.analysis.decide import STATED_CHECKS
 from kip_replay.pipelines.analysis.views import create_views, in_order, named_in, read_views
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import rule_headlines, rule_pages, stated_by_rules
+from kip_replay.pipelines.folders import rule_headlines, rule_pages
 from kip_replay.pipelines.replaying.clock_words import is_apart, sentences
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.report import accuracy, marks, words
@@ -53,9 +53,6 @@ EVENTS = """
         list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)) AS nodes
     FROM events CROSS JOIN fitting
     GROUP BY kind, epoch_us(event_at) // 1000000 // width_s ORDER BY x, kind"""
-_UNIT_COSTS = """
-    SELECT rule, name, value FROM unit_costs
-    WHERE recording = $recording AND kind IN ('field', 'cost') AND value IS NOT NULL"""
 
 
 @cache
@@ -73,7 +70,7 @@ def read_pages(
     limits: Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The pages of recordings, in the order given: what report.schema.json describes, and where
-    ``is_drawn`` its ``sections``, ``events`` and ``calculators``.
+    ``is_drawn`` its ``sections`` and ``events``.
 
     Details are of what the warehouse shows as recent. ``kafka_versions``: what manifests say, by
     recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. ``limits``:
@@ -81,7 +78,7 @@ def read_pages(
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
-        texts = stated(), rule_pages(), _UNIT_COSTS, EVENTS_OF_ALL
+        texts = stated(), rule_pages(), EVENTS_OF_ALL
         run = str(texts if is_drawn else stated()["rows"])
         views = named_in(run, in_order(read_views(limits), TABLES))
         # The page reads them for each recording, rule or chart, so they are computed once.
@@ -339,7 +336,7 @@ def _missed(found: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[st
 def _drawn(
     database: DuckDBPyConnection, name: str, page: Row, found: Mapping[str, list[Row]]
 ) -> dict[str, Any]:
-    """What is folded away: sections of blocks, the events that charts mark, and formulas."""
+    """What is folded away: sections of blocks, and the events that charts mark."""
 
     def blocks(specs: Sequence[Row], **values: object) -> list[Block]:
         made = (marks.shown(database, spec, recording=name, **values) for spec in specs)
@@ -367,12 +364,10 @@ def _drawn(
         spec = {"mark": "table", "name": "Events", "note": "of the cluster, as charts mark them"}
         listed = [{"time": datetime.fromtimestamp(x, UTC), "event": text} for x, _, text in events]
         common[0]["blocks"].append(marks.table(spec, listed))
-    costs = marks.rows(database, _UNIT_COSTS, recording=name)
     return {
         "sections": common,
         "blocks": rules,
         "events": events,
-        "calculators": [*_calculators(costs)],
     }
 
 
@@ -386,27 +381,3 @@ def event(row: Row) -> tuple[float, str, str]:
     shown = nodes if len(nodes) <= 6 else [*nodes[:6], f"{len(nodes) - 6} more"]
     text = text.format(**{**row, "nodes": words.joined(shown or ["none"])})
     return row["x"], symbol, words.visible(words.shortened(text, 120))
-
-
-def _calculators(costs: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Formulas of rules, which the page evaluates (``fleet.js``), with what was measured."""
-    for rule, fleet in stated_by_rules("fleet.toml").items():
-        values = {row["name"]: row["value"] for row in costs if row["rule"] == rule}
-        if not (values and fleet.get("formulas")):
-            continue
-        known = fleet.get("defaults", {}) | values
-        # As many digits as do not depend on the order in which floats were summed.
-        measured = {n: float(f"{v:.9g}") for n, v in values.items() if n not in fleet["labels"]}
-        yield {
-            "kip": rule_pages()[rule]["kip"],
-            "about": fleet["about"],
-            "fields": [
-                (name, label, f"{known[name]:.4g}" if name in known else "")
-                for name, label in fleet["labels"].items()
-            ],
-            "formulas": [
-                {"unit": "ms" if name.endswith("_ms") else "/s", "before": "", **formula}
-                for name, formula in fleet["formulas"].items()
-            ],
-            "known": {"costs": dict(sorted(measured.items())), "terms": fleet.get("terms", {})},
-        }

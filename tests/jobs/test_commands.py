@@ -1,4 +1,4 @@
-"""What commands say before they work: help, names of recordings, completion. Without Spark."""
+"""What commands say before they work: help, names of recordings. Without Spark."""
 
 import os
 import sys
@@ -13,7 +13,6 @@ from small_logs import plain, write_recording
 from kip_replay.jobs import (
     check,
     compare,
-    completion,
     ingest,
     main,
     maintain,
@@ -82,35 +81,6 @@ def test_a_folder_stands_for_its_recording_and_nothing_for_all(
 def test_help_that_nobody_reads_to_its_end_says_nothing() -> None:
     job = f'"{sys.executable}" -m kip_replay.jobs.main'
     assert ran("bash", "-c", f"{job} help | true; {job} run -h | true", check=True).stderr == ""
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_all_commands_and_options(shell: str, capsys: Capsys) -> None:
-    assert completion.main([shell]) == 0
-    script = capsys.readouterr().out
-    assert all(f"{name}" in script for name in (*main.JOBS, "--late-option") if name[0] != "-")
-    assert "--allow-short-retention" in script
-
-
-def test_bash_completes_names_of_recordings_and_runs_none(tmp_path: Path) -> None:
-    names = ["plain", "plan-b", "other", "$(touch pwned)"]
-    for name in names:
-        (tmp_path / "ingested_files" / f"recording={name}").mkdir(parents=True)
-    program = f"""{completion.script("bash")}
-        completed() {{
-            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _shtab_kip_replay
-            echo "${{COMPREPLY[@]}}"
-        }}
-        completed kip-replay com
-        completed kip-replay check pl
-        completed kip-replay compare plain o
-        completed kip-replay check '$'"""
-    there = {"KIP_REPLAY_WAREHOUSE": str(tmp_path)}
-    found = ran("bash", "-c", program, cwd=tmp_path, check=True, **there)
-    lines = found.stdout.splitlines()
-    assert lines[:3] == ["compare completion", "plain plan-b", "other"]
-    assert "touch" in lines[3]
-    assert not (tmp_path / "pwned").exists()
 
 
 # --- warehouses that cannot be written ------------------------------------------------------------

@@ -78,8 +78,6 @@ def page() -> dict[str, Any]:
             to_timestamp({BEGIN}) AS first_at, to_timestamp({BEGIN + 5 * 239}) AS last_at""")
         blocks = [shown(database, spec, recording="r") for spec in SPECS]
     events = ["election on node 0", "isr on node 1", "restart on node 2"]
-    formula = {"label": "lag", "unit": "ms", "before": "a", "after": "2 * a"}
-    calculator = {"fields": [("a", "a", "1")], "formulas": [formula], "kip": "one", "about": "it"}
     return of | {
         "id": "recording-1",
         "alerts": [{"text": f"gap {number}", "is_critical": True} for number in range(3)],
@@ -87,8 +85,7 @@ def page() -> dict[str, Any]:
         "clients": {"clients": 2, "at_risk": 1, "says": "one"},
         "events": [(BEGIN + 130 * i, "◆", text) for i, text in enumerate(events)],
         "blocks": dict.fromkeys(of["rules"], blocks),
-        "sections": [{"name": it, "id": it, "blocks": blocks} for it in ("upgrade", "fleet")],
-        "calculators": [calculator | {"known": {"costs": {}, "terms": {}}}],
+        "sections": [{"name": it, "id": it, "blocks": blocks} for it in ("upgrade", "nodes")],
     }
 
 
