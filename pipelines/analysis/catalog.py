@@ -7,7 +7,7 @@ off: none reads or writes a file, attaches a database or loads an extension. Tim
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import dropwhile
 from typing import Any, NamedTuple, TypeVar
 
@@ -119,14 +119,15 @@ class Catalog:
             columns = {"column_name": view.columns, "column_type": [*map(str, view.types)]}
             columns["comment"] = [comments.get(name, "") for name in view.columns]
             return pa.table(columns).to_reader()
-        try:
-            found = self._session.sql(statement)
-        except duckdb.CatalogException:  # DuckDB's hint is one of all views
-            self._create("")
-            found = self._session.sql(statement)
-        if found is None:
-            raise UserError("this returns no rows: give a statement that reads")
-        return found.to_arrow_reader(2048)
+        with suppress(ValueError):  # a type of statement that DuckDB's Python has no name for
+            types = [each.type for each in self._session.extract_statements(statement)]
+            if types == [duckdb.StatementType.SELECT]:  # SHOW and DESCRIBE are that to it
+                try:
+                    return self._session.sql(statement).to_arrow_reader(2048)
+                except duckdb.CatalogException:  # DuckDB's hint is one of all views
+                    self._create("")
+                    return self._session.sql(statement).to_arrow_reader(2048)
+        raise UserError("this only reads: give one SELECT, WITH, VALUES, SHOW or DESCRIBE")
 
 
 def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:

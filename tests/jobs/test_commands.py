@@ -14,7 +14,6 @@ from kip_replay.jobs import (
     check,
     compare,
     ingest,
-    main,
     maintain,
     plan,
     replay,
