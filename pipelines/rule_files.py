@@ -125,7 +125,6 @@ class Shown(msgspec.Struct, forbid_unknown_fields=True):
     y: str | None = None
     x_scale: str | None = None
     y_scale: str | None = None
-    elbow: str | None = None
     columns: list[str] = []
     filters: list[str] = []
     sentences: dict[str, str] = {}

@@ -20,8 +20,8 @@
   // A figure of the page: its parts, its lines, and what is marked; of time that is what happened to the cluster.
   function read(figure) {
     const parsed = element => JSON.parse(element?.textContent ?? "[]");
-    const {lines, marks, zero} = parsed(figure.querySelector("script")), {x: scale, y: yScale} = figure.dataset;
-    const marked = scale === "time" ? parsed(figure.closest(".page")?.querySelector(".events")) : marks;
+    const {lines, zero} = parsed(figure.querySelector("script")), {x: scale, y: yScale} = figure.dataset;
+    const marked = scale === "time" ? parsed(figure.closest(".page")?.querySelector(".events")) : [];
     const chart = {
       figure, lines, zero, scale, yScale, plot: figure.querySelector(".plot"), at: figure.querySelector(".at"), entries: [],
       group: scale === "time" ? figure.closest(".fold")?.id : undefined, stepped: yScale === "share", points: scale !== "time" && yScale !== "share",
@@ -101,7 +101,7 @@
     const look = {stroke: soft, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 5}};
     chart.u = new uPlot({
       width: width || chart.plot.clientWidth || PRINTED_WIDTH, height: window.innerWidth < 520 ? 210 : 250,
-      padding: [10 + 14 * labelRows(chart), 30, 0, 0], legend: {show: false},
+      padding: [chart.marks.length ? 24 : 10, 30, 0, 0], legend: {show: false},
       cursor: cursorOf(chart), scales: scalesOf(chart, full), axes: axesOf(chart, look),
       series: [{}, ...chart.entries.map((entry, i) => ({
         stroke: chart.tones[i], width: chart.points || placeInStyle(chart, i) ? 1.3 : 2, dash: dashOf(chart, i), show: chart.shown[i],
@@ -114,12 +114,11 @@
     chart.tip = add(chart.u.over, "div", {className: "tip", hidden: true});
   }
 
-  // Events of time have a symbol above the picture, what is marked elsewhere its text.
-  const labelRows = chart => chart.scale === "time" ? Math.min(chart.marks.length, 1) : Math.min(chart.marks.length, 3);
+  // Events have a symbol above the picture.
   function drawMarks(chart, u, ink, soft) {
     const {ctx, bbox} = u, ratio = uPlot.pxRatio;
     const {min, max} = u.scales.x;
-    const taken = Array(labelRows(chart)).fill(-Infinity);
+    let taken = -Infinity;
     ctx.save();
     ctx.lineWidth = ratio;
     ctx.font = `${12 * ratio}px ${getComputedStyle(chart.plot).fontFamily}`;
@@ -132,18 +131,15 @@
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      let text = chart.scale === "time" ? mark.symbol : `${mark.symbol} ${mark.text}`;
-      while (text.length > 2 && ctx.measureText(text).width > ctx.canvas.width - bbox.left) text = text.slice(0, -2) + "…";
-      const width = ctx.measureText(text).width, symbol = ctx.measureText(mark.symbol).width;
-      const left = Math.max(bbox.left, Math.min(x - symbol / 2, ctx.canvas.width - width));
+      const width = ctx.measureText(mark.symbol).width;
+      const left = Math.max(bbox.left, Math.min(x - width / 2, ctx.canvas.width - width));
       // None covers another; the list below has all of them.
-      const row = taken.findIndex(to => to <= left);
-      if (row < 0) continue;
-      taken[row] = left + width + 4 * ratio;
+      if (left < taken) continue;
+      taken = left + width + 4 * ratio;
       ctx.fillStyle = ink;
       ctx.textAlign = "left";
       ctx.textBaseline = "alphabetic";
-      ctx.fillText(text, left, bbox.top - (7 + 14 * row) * ratio);
+      ctx.fillText(mark.symbol, left, bbox.top - 7 * ratio);
     }
     ctx.restore();
   }

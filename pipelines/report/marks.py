@@ -3,7 +3,7 @@
 A specification is a table of a ``page.toml``: ``mark`` (table or lines), ``name``, ``note`` and a
 ``query`` on the warehouse's tables and views, which are bounded. A table may name the ``columns``
 to show, ``sentences`` (templates of a column, over a row) and ``filters``. A query of lines has
-line, figure, x and y, and a price where an ``elbow`` is marked; where ``x`` is UTC, x is when a
+line, figure, x and y; where ``x`` is UTC, x is when a
 bucket of ``time_buckets`` begins, in seconds since 1970.
 """
 
@@ -29,9 +29,6 @@ Block: TypeAlias = dict[str, Any]
 Points: TypeAlias = Sequence[tuple[float, float | None]]
 
 _FIGURES = {"p50": "median", "p90": "90 %", "p99": "99 %"}
-#: A curve that changes by a smaller share of its largest y is flat; one no point of which lies
-#: further below its chord, in shares of its range, has no elbow.
-LEAST_CHANGE = LEAST_DEPTH = 0.1
 #: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
 _BRIDGED = 3
 #: Charts of at most this many x have a table beside them.
@@ -138,11 +135,6 @@ def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | Non
     zero = None
     if spec.get("x_scale") == "log" and min(xs) <= 0:  # it has its place at the edge
         zero = 10.0 ** (math.ceil(math.log10(min(x for x in xs if x > 0))) - 1)
-    marks = []
-    if "elbow" in spec:
-        prices = {row["x"]: (row["price"], row["y"]) for row in found if row["price"] is not None}
-        at = elbow(prices)
-        marks = [] if at is None else [(at, "◎", spec["elbow"].format(words.number(at)))]
     width = f"; a point is {words.seconds(buckets['bucket_s'])}" if buckets else ""
     figures = [
         {"line": line.name, spec["x"]: x, spec["y"]: y} for line in lines for x, y in line.points
@@ -153,7 +145,7 @@ def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | Non
         "note": spec.get("note", "") + width,
         "described": "; ".join(_described(line, spec["y"]) for line in lines) + ".",
         "figures": table({"name": "Figures", "note": spec["name"]}, figures) if is_small else None,
-        "data": {"lines": [_drawn(line, zero) for line in lines], "marks": marks, "zero": zero},
+        "data": {"lines": [_drawn(line, zero) for line in lines], "zero": zero},
         "scales": (
             "time" if buckets else spec.get("x_scale", "number"),
             spec.get("y_scale", "number"),
@@ -214,29 +206,3 @@ def _drawn(line: Line, zero: float | None) -> dict[str, Any]:
         for x, y in line.points
     }
     return {"name": line.name, "style": line.style, "x": [*points], "y": [*points.values()]}
-
-
-def elbow(points: Mapping[float, tuple[float | None, float | None]]) -> float | None:
-    """The value with which most of a gain is there, and most of its price is not yet.
-
-    ``points``: by value a price and what it buys, both better small. The elbow is the point
-    furthest below the straight line between the curve's ends, both axes scaled to 0..1 (Kneedle:
-    Satopää et al., "Finding a Kneedle in a Haystack", 2011). None: fewer than three known, a flat
-    curve, or one that is straight or bent the other way.
-    """
-    best: dict[float, tuple[float, float]] = {}
-    for value, (price, y) in sorted(points.items()):
-        if price is not None and y is not None:
-            best[price] = min(best.get(price, (y, value)), (y, value))
-    known = [(price, *best[price]) for price in sorted(best)]
-    if len(known) < 3:
-        return None
-    (left, first, _), (right, last, _) = known[0], known[-1]
-    ys = [y for _, y, _ in known]
-    height = max(ys) - min(ys)
-    if height <= LEAST_CHANGE * max(map(abs, ys)):
-        return None
-    slope = (last - first) / (right - left)
-    depths = [(first + slope * (x - left) - y) / height for x, y, _ in known]
-    deepest = max(depths)
-    return known[depths.index(deepest)][2] if deepest > LEAST_DEPTH else None

@@ -53,8 +53,7 @@ SPECS = [
     over_time("Bytes", "B/s", ["acks_min_insync_replicas", "acks_all"]),
     {"mark": "lines", "name": "Sweep", "x": "slots", "y": "B/s", "x_scale": "log"}
     | {
-        "elbow": "elbow: {} slots",
-        "query": """SELECT 'incremental' AS line, NULL AS figure, x, y, x AS price
+        "query": """SELECT 'incremental' AS line, NULL AS figure, x, y
             FROM (VALUES (0, 900.0), (8, 400.0), (16, 90.0), (1000, 90.0)) t(x, y)""",
     },
     {"mark": "table", "name": "The slowest", "filters": ["node", "client", "topic"]}

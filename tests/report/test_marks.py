@@ -1,18 +1,15 @@
-"""What a specification and its rows become, and where a curve has its elbow."""
+"""What a specification and its rows become."""
 
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
 import pytest
 from constructed import BEGIN, Row, at, row, viewed
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report import marks, pages
-from kip_replay.pipelines.report.marks import elbow, shown
+from kip_replay.pipelines.report.marks import shown
 from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.log_tables import CONFIGS, ISR_CHANGES, LOG_GAPS, REJECTED_LINES, REQUESTS
@@ -28,14 +25,13 @@ def block(mark: str, query: str, **spec: Any) -> marks.Block | None:
         return shown(database, named, recording="r", before="acks_all")
 
 
-def test_lines_are_in_the_order_of_variants_and_mark_the_elbow() -> None:
+def test_lines_are_in_the_order_of_variants() -> None:
     query = """SELECT * FROM (VALUES
-        ('someday', 'p50', 8, 5, NULL), ('acks_all', 'p50', 16, 3, NULL),
-        ('acks_all', 'p50', 0, 9.5e0, NULL), ('recorded', 'p99', 8, 7, 1),
-        ('recorded', 'p99', 16, 1, 2), ('recorded', 'p99', 32, NULL, 3),
-        ('recorded', 'p99', 64, 0, 100), ('acks_all', NULL, 8, NULL, NULL)
-    ) AS of(line, figure, x, y, price)"""
-    found = block("lines", query, x="slots", y="ms", x_scale="log", elbow="elbow: {} slots")
+        ('someday', 'p50', 8, 5), ('acks_all', 'p50', 16, 3), ('acks_all', 'p50', 0, 9.5e0),
+        ('recorded', 'p99', 8, 7), ('recorded', 'p99', 16, 1), ('recorded', 'p99', 32, NULL),
+        ('recorded', 'p99', 64, 0), ('acks_all', NULL, 8, NULL)
+    ) AS of(line, figure, x, y)"""
+    found = block("lines", query, x="slots", y="ms", x_scale="log")
     assert found
     assert found["data"] == {
         "lines": [
@@ -48,7 +44,6 @@ def test_lines_are_in_the_order_of_variants_and_mark_the_elbow() -> None:
             {"name": "acks=all, median", "style": "without", "x": [1, 16], "y": [9.5, 3]},
             {"name": "someday, median", "style": "other", "x": [8], "y": [5]},
         ],
-        "marks": [(16, "◎", "elbow: 16 slots")],
         "zero": 1.0,
     }
     texts = ["recorded, 99 %: 0.0 to 7.0 ms", "acks=all, median: 3.0 to 9.5 ms"]
@@ -201,32 +196,3 @@ def test_marks_are_bounded() -> None:
     assert 50 <= len(found) <= 100
     assert found[0][2].startswith("10 config changes: topic t0: set retention.ms")
     assert sum(int(text.split(" ")[0]) for _, _, text in found) == 1000
-
-
-# --- the elbow ------------------------------------------------------------------------------------
-
-costs = st.integers(0, 1000).map(float)
-sweeps = st.dictionaries(st.integers(0, 2000), st.tuples(costs, costs), max_size=8)
-
-
-@pytest.mark.property
-@given(sweeps, st.randoms(), st.sampled_from([0.25, 2.0, 64.0]), st.sampled_from([0.5, 8.0]))
-def test_an_elbow_lies_between_ends_and_knows_no_units(
-    points: dict[float, tuple[float, float]], dice: random.Random, width: float, height: float
-) -> None:
-    at = elbow(points)
-    assert at is None or min(points.values())[0] < points[at][0] < max(points.values())[0]
-    assert elbow(dict(dice.sample([*points.items()], len(points)))) == at
-    assert elbow({v: (x * width, y * height) for v, (x, y) in points.items()}) == at
-    assert elbow({**points, 5000: (None, 1.0), 6000: (1.0, None)}) == at
-
-
-@pytest.mark.property
-@given(st.integers(1, 99), st.integers(1, 99))
-@example(1, 1)
-def test_the_elbow_of_a_bent_line_is_its_bend(x: int, y: int) -> None:
-    """Below the chord of (0, 100) and (100, 0) if the bend is; the same seen from either axis."""
-    bent: dict[float, tuple[float, float]] = {1: (0, 100), 2: (x, y), 3: (100, 0)}
-    assert elbow({at: (x, 1000.0 - y % 99) for at, (x, y) in bent.items()}) is None  # flat
-    assert elbow(bent) == (2 if x + y < 90 else None)
-    assert elbow({at: (y, x) for at, (x, y) in bent.items()}) == elbow(bent)
