@@ -6,7 +6,7 @@ off: none reads or writes a file, attaches a database or loads an extension. Tim
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import dropwhile
 from typing import Any, NamedTuple, TypeVar
@@ -105,11 +105,13 @@ class Catalog:
     def _interruptible(self, work: Callable[[], _T]) -> _T:
         # In a thread of its own: DuckDB, which works in several, hears no Ctrl-C meanwhile.
         with _one_sentence(), ThreadPoolExecutor(1) as pool:
-            found = pool.submit(work)
             try:
-                return found.result()
-            except KeyboardInterrupt:
-                self._session.interrupt()
+                return pool.submit(work).result()
+            except KeyboardInterrupt:  # also before the statement is about to hear of it
+                ended = pool.submit(bool)
+                while not ended.done():
+                    self._session.interrupt()
+                    wait([ended], 0.1)
                 raise
 
     def _reader(self, statement: str) -> pa.RecordBatchReader:
