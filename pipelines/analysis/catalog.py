@@ -121,15 +121,16 @@ class Catalog:
             columns = {"column_name": view.columns, "column_type": [*map(str, view.types)]}
             columns["comment"] = [comments.get(name, "") for name in view.columns]
             return pa.table(columns).to_reader()
+        types = []
         with suppress(ValueError):  # a type of statement that DuckDB's Python has no name for
             types = [each.type for each in self._session.extract_statements(statement)]
-            if types == [duckdb.StatementType.SELECT]:  # SHOW and DESCRIBE are that to it
-                try:
-                    return self._session.sql(statement).to_arrow_reader(2048)
-                except duckdb.CatalogException:  # DuckDB's hint is one of all views
-                    self._create("")
-                    return self._session.sql(statement).to_arrow_reader(2048)
-        raise UserError("this only reads: give one SELECT, WITH, VALUES, SHOW or DESCRIBE")
+        if types != [duckdb.StatementType.SELECT]:  # SHOW and DESCRIBE are that to it
+            raise UserError("this only reads: give one SELECT, WITH, VALUES, SHOW or DESCRIBE")
+        try:
+            return self._session.sql(statement).to_arrow_reader(2048)
+        except duckdb.CatalogException:  # DuckDB's hint is one of all views
+            self._create("")
+            return self._session.sql(statement).to_arrow_reader(2048)
 
 
 def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:

@@ -72,26 +72,25 @@ def exists(uri: str) -> bool:
     return bool(DeltaTable.is_deltatable(uri))
 
 
-def create(uri: str, table: Table) -> None:
+def create(uri: str, table: Table) -> DeltaTable:
     """Makes an empty table, unless it is there."""
     filesystem, path = filesystem_of(uri)
     if not is_store(uri):
         filesystem.create_dir(path, recursive=True)
+    statistics = {"delta.dataSkippingStatsColumns": ",".join(stats_columns(table))}
     try:
-        DeltaTable.create(
+        return DeltaTable.create(
             uri,
             schema=table.arrow_schema,
             mode="ignore",
             partition_by=list(table.partitioned_by),
             description=table.comment,
-            configuration={
-                **_PROPERTIES,
-                "delta.dataSkippingStatsColumns": ",".join(stats_columns(table)),
-            },
+            configuration={**_PROPERTIES, **statistics},
         )
     except DeltaError:
-        if not exists(uri):  # another job was first
+        if not exists(uri):
             raise
+        return DeltaTable(uri)  # another job was first
 
 
 def may_be_behind(delta: DeltaTable, uri: str) -> bool:

@@ -188,9 +188,10 @@ class Warehouse:
     def create_missing(self, tables: Iterable[Table]) -> None:
         """Makes the tables that are not there, empty. Raises UserError for one that is another."""
         for table in tables:
-            if not self.exists(table):
-                commits.create(self.uri_of(table), table)
-            self._current(table)
+            if self.exists(table):
+                self._current(table)
+            else:
+                self._opened[table.name] = commits.create(self.uri_of(table), table)
 
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]

@@ -21,7 +21,7 @@ FAILOVER = folder_of("failover-4.0")
 
 def job(recording: Path, warehouse: Path) -> list[str]:
     module = "kip_replay.jobs.ingest"
-    return [sys.executable, "-m", module, str(recording), "--warehouse", str(warehouse)]
+    return [sys.executable, "-m", module, str(recording), "--warehouse", str(warehouse), "--quiet"]
 
 
 def processes(*commands: Sequence[object]) -> list[Ended]:
