@@ -2,7 +2,8 @@
 
     PYTHONPATH=tests python -m same_rows ONE OTHER RECORDING...
 
-What follows from other recordings too, such as predictions, is left out: one may have more.
+What follows from other recordings too, such as predictions, from truth beside recordings, or from
+how often such tables were written is left out: one may have more.
 """
 
 import sys
@@ -12,12 +13,20 @@ from pathlib import Path
 import duckdb
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import DECISIONS, HEADLINES, PREDICTION_ACCURACY, TABLES
+from kip_replay.replay.tables import (
+    DECISIONS,
+    HEADLINES,
+    LINEAGE,
+    PREDICTION_ACCURACY,
+    QUALITY_RESULTS,
+    TABLES,
+)
 
 #: Columns that say when a file was written, and which engine's state they are.
 VOLATILE = {"committed_at", "state", "checksum", "fingerprint"}
-_OF_OTHERS = (DECISIONS, HEADLINES, PREDICTION_ACCURACY)
+_OF_OTHERS = {DECISIONS, HEADLINES, LINEAGE, PREDICTION_ACCURACY, QUALITY_RESULTS, *OBSERVATIONS}
 
 
 def differing(
@@ -32,8 +41,8 @@ def differing(
                 database.register(name, warehouse.rows(table, recordings).select(columns))
             for name, beside in (("one", "other"), ("other", "one")):
                 query = f"FROM {name} EXCEPT ALL FROM {beside} LIMIT 1"
-                if found := database.sql(query).fetchall():
-                    yield f"{table.name}: only {name} has {found[0]}"
+                for row in database.sql(query).to_arrow_table().to_pylist():
+                    yield f"{table.name}: only {name} has {row}"
 
 
 if __name__ == "__main__":
