@@ -48,4 +48,4 @@ def differing(
 if __name__ == "__main__":
     names = [Path(folder).name for folder in sys.argv[3:]]
     found = [*differing(Warehouse(sys.argv[1]), Warehouse(sys.argv[2]), names, _OF_OTHERS)]
-    sys.exit("\n".join(found))
+    sys.exit("\n".join(found) or 0)
