@@ -46,5 +46,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) or "spark" in item.path.parts:
             item.add_marker(pytest.mark.spark)
-    # Workers steal from the end: the longest come first, those of one session of Spark together.
+    # Workers steal from the end, so those of Spark are first: they share one session of a worker.
     items.sort(key=lambda item: (item.get_closest_marker("spark") is None, item.path.parent.name))

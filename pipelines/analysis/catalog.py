@@ -80,7 +80,7 @@ class Catalog:
         """Creates the views that a statement names; all where it names no table, as SHOW TABLES."""
         words = {*re.findall(r"\w+", statement.lower())}
         is_named = words & self.comments.keys()
-        named = named_in(" ".join(words), self._views) if is_named else self._views
+        named = named_in(statement.lower(), self._views) if is_named else self._views
         if not named:
             return
         self._views = [view for view in self._views if view not in named]
