@@ -357,51 +357,6 @@ gap_node_id         int*  node with the gap
 evidence_request_id text  the follower's last FETCH before
 """)
 
-CLIENT_OBSERVATIONS = table(f"""
-client_observations: What clients of the cluster saw, where a recording has it; no replay reads \
-    it
-{RECORDING_COLUMN}
-operation    text* what the client requested: create, ...
-topic        text* topic name
-broker_id    int*  broker that a client polled for it
-requested_at at*   the client sent its request
-responded_at at    the client had the response
-visible_at   at    the first response of that broker that shows it
-""")
-
-APPLIED_OBSERVATIONS = table(f"""
-applied_observations: When brokers had applied metadata offsets, where they noted it themselves; \
-    no replay reads it
-{RECORDING_COLUMN}
-broker_id       int*  the broker
-metadata_offset long* last offset of its new metadata image, inclusive
-applied_at      at    its BrokerMetadataPublisher had run on it
-""")
-
-LOWEST_ACKED_OBSERVATIONS = table(f"""
-lowest_acked_observations: Lowest acknowledged offsets that controllers noted at heartbeats, \
-    where they compute them; no replay reads it
-{RECORDING_COLUMN}
-controller_id        int* the active controller
-noted_at             at*  it had computed its response to a heartbeat
-broker_id            int* broker that sent the heartbeat
-metadata_offset      long last offset the broker has applied, inclusive
-lowest_active_offset long of brokers that count; null: there is none
-""")
-
-DELIVERY_OBSERVATIONS = table(f"""
-delivery_observations: When records were sent and readers had them, as clients noted; no replay \
-    reads it
-{RECORDING_COLUMN}
-client_id     text* clientId of the reader
-topic         text* topic name
-partition     int*  partition index
-record_offset long* the record
-sent_at       at    its producer sent it
-received_at   at    its reader had it
-record_bytes  long  of its value
-""")
-
 
 def _element(table: Table, column: str) -> pa.StructType:
     return table.arrow_schema.field(column).type.value_type
@@ -410,12 +365,6 @@ def _element(table: Table, column: str) -> pa.StructType:
 FETCH_REQUEST_PARTITION = _element(FETCHES, "request_partitions")
 FETCH_RESPONSE_PARTITION = _element(FETCHES, "response_partitions")
 NODE_ENDPOINT = _element(FETCHES, "node_endpoints")
-
-#: What this project's own recordings have beside their logs: truth, to judge by (tests/truth.py).
-OBSERVATIONS = (
-    *(CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS, LOWEST_ACKED_OBSERVATIONS),
-    DELIVERY_OBSERVATIONS,
-)
 
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (

@@ -1,6 +1,6 @@
 """Tables of summaries, checks and bookkeeping, and the list of all tables of the warehouse."""
 
-from .log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES, OBSERVATIONS
+from .log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES
 from .rules import RULES
 from .table import OUTCOME_COLUMNS, RECORDING_COLUMN, table
 
@@ -238,7 +238,6 @@ _SUMS = (
 _CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
 _ALL = (
     *LOG_TABLES,
-    *OBSERVATIONS,
     LOG_GAPS,
     *HELD_TABLES,
     *_OF_RULES,

@@ -13,7 +13,6 @@ from pathlib import Path
 import duckdb
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     DECISIONS,
@@ -26,7 +25,7 @@ from kip_replay.replay.tables import (
 
 #: Columns that say when a file was written, and which engine's state they are.
 VOLATILE = {"committed_at", "state", "checksum", "fingerprint"}
-_OF_OTHERS = {DECISIONS, HEADLINES, LINEAGE, PREDICTION_ACCURACY, QUALITY_RESULTS, *OBSERVATIONS}
+_OF_OTHERS = {DECISIONS, HEADLINES, LINEAGE, PREDICTION_ACCURACY, QUALITY_RESULTS}
 
 
 def differing(

@@ -1,10 +1,6 @@
-"""Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, totals
-into README.md and each rule's page, and errors.toml.
+"""Prints docs/accuracy.md, every judged prediction beside what brokers did, totals into README.md
+and each rule's page, and errors.toml."""
 
-python -m tools.accuracy WAREHOUSE
-"""
-
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -12,13 +8,11 @@ from operator import itemgetter
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import accuracy_rows, figure, measure_name
+from kip_replay.pipelines.analysis.predictions import figure, measure_name
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report.accuracy import KINDS, sentence
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.recordings import stored_recordings
-from kip_replay.pipelines.warehouse.tables import Warehouse
 from tools.printed import DOCS, fill
 
 _ERRORS_HEAD = """\
@@ -123,9 +117,8 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"| [`{rule}`](docs/rules/{rule}.md) | {' | '.join(cells)} |"
 
 
-def main(warehouse: Warehouse) -> None:
-    names = [one.name for one in stored_recordings(warehouse)]
-    rows = accuracy_rows(warehouse, names)
+def print_pages(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the pages of rows of prediction_accuracy, in order."""
     fill(DOCS / "accuracy.md", page(rows))
     fill(DOCS.parent / "README.md", "\n".join(totals(rows)))
     for steps in RULES:
@@ -133,7 +126,3 @@ def main(warehouse: Warehouse) -> None:
         fill(DOCS / "rules" / f"{steps.name}.md", sentence(mine))
         errors = DOCS.parent / "pipelines" / "rules" / steps.name / "errors.toml"
         errors.write_text(text(largest(rows, steps)), "utf-8")
-
-
-if __name__ == "__main__":
-    main(Warehouse(sys.argv[1]))

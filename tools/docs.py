@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -19,8 +18,7 @@ view `<table>_as_configured` leaves these out.
 
 
 def table_page() -> str:
-    shown = [table for table in TABLES.values() if table not in OBSERVATIONS]
-    return "\n".join([_HEAD, *(line for table in shown for line in _section(table))])
+    return "\n".join([_HEAD, *(line for table in TABLES.values() for line in _section(table))])
 
 
 def _section(table: Table) -> Iterator[str]:

@@ -61,12 +61,16 @@ _TOLERANCES = pa.schema(
 _STEPS = ("wanted", "spans", "distributions", "measures", "shares")
 _FOLDER = Path(__file__).parent
 _PARTS = {name: _FOLDER / f"{name}.sql" for name in ("percentiles", "side_by_side")}
+_NO_FIGURES = (
+    "'' AS metric, '' AS group_kind, '' AS group_value, 0 AS value, 0 AS sample_count, "
+    "0 AS unknown_count FROM phases WHERE FALSE"
+)
 _DEFAULTS = {
     "spans": Text("SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases"),
-    "shares": Text(
-        "SELECT recording, '' AS metric, '' AS group_kind, '' AS group_value, 0 AS value, "
-        "0 AS sample_count, 0 AS unknown_count FROM phases WHERE FALSE"
+    "measures": Text(
+        f"SELECT recording, '' AS variant, '' AS unit, 0 AS baseline, {_NO_FIGURES}",
     ),
+    "shares": Text(f"SELECT recording, {_NO_FIGURES}"),
     "shown": Text(
         "SELECT *, NULL AS scale FROM side_by_side",
         {"side_by_side": Text.read(_PARTS["side_by_side"])},
@@ -104,16 +108,16 @@ class Judgement:
     of_controllers: bool = False
 
     @classmethod
-    def read(cls, folder: Path, constants: Mapping[str, object]) -> "Judgement":
-        """The judgement in a folder: a text a file, and judgement.toml with tolerances by kind."""
-        files = {file.stem: file for file in folder.glob("*.sql")}
+    def read(cls, constants: Mapping[str, object], *folders: Path) -> "Judgement":
+        """Reads a text a file, and tolerances by kind; of the same name the last folder counts."""
+        files = {file.stem: file for folder in folders for file in folder.glob("*.sql")}
         if "observed" in files:
             files["distributions"] = _FOLDER / "distributions.sql"
         parts = {name: file for name, file in files.items() if name not in _STEPS}
         parts |= _PARTS
         values = {**constants, "samples_min": SAMPLES_MIN}
         texts = {name: Text.read(file, parts, **values) for name, file in files.items()}
-        stated = tomllib.loads((folder / "judgement.toml").read_text(encoding="utf-8"))
+        stated = tomllib.loads((folders[-1] / "judgement.toml").read_text(encoding="utf-8"))
         return cls(texts, [*_tolerances(stated)], stated.get("of_controllers", False))
 
 

@@ -1,6 +1,6 @@
 """Reads predictions beside recordings, and names what they measure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +19,12 @@ def accuracy_rows(
     """
     judges = recordings if recorded_in is None else recorded_in
     rows = warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
-    return sorted((row for row in rows if row["recorded_in"] in judges), key=itemgetter(*_ORDER))
+    return in_order(row for row in rows if row["recorded_in"] in judges)
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sorts rows by rule, then pair."""
+    return sorted(rows, key=itemgetter(*_ORDER))
 
 
 def measure_name(row: Mapping[str, Any]) -> str:

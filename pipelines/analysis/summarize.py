@@ -94,7 +94,7 @@ class SummedRule(RuleTexts):
 
     @cached_property
     def judgement(self) -> Judgement:
-        return Judgement.read(self.folder / "judgement", self.constants)
+        return Judgement.read(self.constants, self.folder / "judgement")
 
 
 def accuracy_step(recorded_in: str) -> str:

@@ -16,7 +16,6 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.rule_files import Severity, Suite, read_toml
 from kip_replay.pipelines.rules import RULES
-from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     DECISIONS,
@@ -30,10 +29,10 @@ from kip_replay.replay.tables import (
     TABLES,
 )
 
-#: Written behind the check, or for bookkeeping; points of curves and what clients saw.
+#: Written behind the check, or for bookkeeping; points of curves.
 _KEYS_NOT_CHECKED = {
     *(HEADLINES, DECISIONS, LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS, REPLAY_STATE),
-    *(LATENCY_CURVES, LATENCY_HISTOGRAMS, *OBSERVATIONS),
+    *(LATENCY_CURVES, LATENCY_HISTOGRAMS),
 }
 
 #: Recordings that a rule has not replayed to their end, as lineage has it.

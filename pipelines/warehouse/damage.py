@@ -27,7 +27,7 @@ from kip_replay.pipelines.storage import filesystem_of, is_uri, place_of
 from kip_replay.pipelines.warehouse.commits import dataset, files_of, rows_of_step
 from kip_replay.pipelines.warehouse.data_files import SchemaError, fitting
 from kip_replay.pipelines.warehouse.tables import made_anew
-from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
+from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, TABLES
 
@@ -119,7 +119,7 @@ def _was_made(name: str, listed: Mapping[str, int | None]) -> bool:
 
 def _damaged(table: Table, folder: str, found: str) -> DamagedTableError:
     way_on = made_anew(table, folder)
-    if table in (*LOG_TABLES, *OBSERVATIONS):  # read from logs
+    if table in LOG_TABLES:  # read from logs
         way_on = f"restore the warehouse from a copy, or {way_on}"
     return DamagedTableError(f"the table {table.name} is damaged, {found}: {way_on}")
 

@@ -25,7 +25,7 @@ from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import place_of
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
+from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
 from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
 
@@ -409,7 +409,7 @@ def sql_text(text: str) -> str:
 
 def made_anew(table: Table, path: str) -> str:
     """Ends a sentence with how a table whose rows cannot be used is made again."""
-    if table in (*LOG_TABLES, *OBSERVATIONS):
+    if table in LOG_TABLES:
         return (
             "run kip-replay run on the recordings with another --warehouse, which reads the logs "
             "anew"

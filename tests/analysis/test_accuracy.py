@@ -1,5 +1,6 @@
 """prediction_accuracy's own arithmetic: what is beside what, what is an error, and what passes."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
@@ -7,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from constructed import Row, engine_on, keyed
+from constructed import Row, engine_on, keyed, rule_steps
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Kind, Tolerance, prediction_accuracy
 from kip_replay.pipelines.engines.text import Text
@@ -15,6 +16,7 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.tables import PREDICTION_ACCURACY
+from tools.accuracy import largest, text
 
 Rows = Sequence[tuple[Any, ...]]
 COUNTS = ("sample_count", "unknown_count")
@@ -219,3 +221,41 @@ def test_without_rows_there_are_none() -> None:
     """All rules over empty tables: what an ingest of no such request leaves."""
     rows = prediction_accuracy(engine_on({}), JUDGEMENTS, {}, [("a", "a"), ("a", "b")])
     assert (rows.num_rows, rows.schema) == (0, PREDICTION_ACCURACY.arrow_schema)
+
+
+def of_bytes(
+    before: str, after: str, predicted: float, error: float, **more: Any
+) -> dict[str, Any]:
+    kind = Kind.SELF_CHECK if before == after else Kind.OTHER_CLUSTER
+    usual = {
+        "rule": "incremental_fetch",
+        "variant": "full",
+        "metric": "fetch_bytes",
+        "group_kind": "client_kind",
+    }
+    held = {"predicted_from": before, "recorded_in": after, "predicted": predicted, "error": error}
+    return usual | held | {"kind": kind, "is_enough": True} | more
+
+
+def test_the_largest_errors_are_of_other_clusters_where_one_was_predicted() -> None:
+    rows = [
+        of_bytes("a", "a", 100.0, 90.0),
+        of_bytes("a", "b", 100.0, -5.0),
+        of_bytes("b", "a", 20.0, 2.0),
+        of_bytes("b", "a", 20.0, 19.0, is_enough=False),
+        of_bytes("b", "a", 20.0, 19.0, metric="no headline"),
+        of_bytes("b", "a", 20.0, 19.0, rule="another"),
+        of_bytes("a", "a", 50.0, 4.0, variant="incremental"),
+    ]
+    found = largest(rows, rule_steps("incremental_fetch"))
+    assert found == {
+        ("full", "fetch_bytes"): (Kind.OTHER_CLUSTER, 0.0, 0.1, 2),
+        ("incremental", "fetch_bytes"): (Kind.SELF_CHECK, 0.0, 0.08, 1),
+    }
+    read = tomllib.loads(text(found))
+    assert read["full"]["fetch_bytes"] == {
+        "absolute": 0.0,
+        "relative": 0.1,
+        "of": "other_cluster",
+        "count": 2,
+    }

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from constructed import accuracy, assert_reviewed, produces, sessions, writes
+from constructed import accuracy, assert_reviewed, produces, sessions
 
 #: Columns that are the same in every row, or in every row of a file.
 LEFT_OUT = ("recording", "rule", "parameter", "parameter_value", "relative_error", "error")
 
 
-@pytest.mark.parametrize("of", [sessions, writes, produces], ids=lambda of: of.__name__)
+@pytest.mark.parametrize("of", [sessions, produces], ids=lambda of: of.__name__)
 def test_judgement(tmp_path: Path, of: Any) -> None:
     pairs = product(of.RECORDINGS, of.RECORDINGS)
     held = accuracy(of.STEPS, of.tables(), of.RECORDINGS, pairs)

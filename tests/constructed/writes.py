@@ -1,12 +1,8 @@
 """Metadata writes, as the evidence and simulated heartbeats have them."""
 
 import random
-from functools import cache
-
-from small_tables import latencies
 
 from constructed import STEADY_S, Row, at, row, rule_steps
-from kip_replay.replay.log_tables import BROKER_HEARTBEATS, CLIENT_OBSERVATIONS
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
     HEARTBEAT_INTERVAL,
@@ -15,8 +11,6 @@ from kip_replay.replay.lowest_acked_offset import (
 from kip_replay.replay.lowest_acked_offset.registration import RULE as LOWEST_ACKED_OFFSET
 from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LATENCY_SUMMARY
 
 STEPS = rule_steps(LOWEST_ACKED_OFFSET.name)
 RECORDINGS = ("r", "other", "dark")
@@ -83,57 +77,4 @@ WRITES = [
 ]
 
 
-def heartbeats(recording: str, broker: int, times: list[tuple[float, float]]) -> list[Row]:
-    of: Row = {"recording": recording, "broker_id": broker, "node_id": 1}
-    return [
-        row(BROKER_HEARTBEATS, **of, received_at=at(received), built_at=at(built))
-        for received, built in times
-    ]
-
-
-def regular(recording: str, broker: int, every_s: float, times: int) -> list[Row]:
-    """A broker that waits ``every_s`` after each answer, which takes half a second."""
-    received = [n * (every_s + 0.5) for n in range(times)]
-    return heartbeats(recording, broker, [(second, second + 0.5) for second in received])
-
-
-BEATS = [
-    *regular("r", 11, 2.0005, 44),
-    # Stood still twice, from 20 to 30 and from 60 to 65 s; 3 s apart is none.
-    *heartbeats("r", 12, [(s, s + 0.5) for s in [18, 20, *range(30, 61, 3), 65, 67]]),
-    *regular("other", 11, 3.0, 5),
-    *regular("dark", 11, 2.0, 5),
-]
-
-
-def seen(topic: str, broker: int, requested: float, visible: float | None, responded: float) -> Row:
-    of: Row = {"operation": "create", "topic": topic, "broker_id": broker}
-    times: Row = {"requested_at": at(requested), "responded_at": at(responded)}
-    visible_at = None if visible is None else at(visible)
-    return row(CLIENT_OBSERVATIONS, **of, **times, visible_at=visible_at)
-
-
-#: Six creations that clients followed; the client of broker 12 never saw the last one.
-SAW = [
-    *(
-        seen(f"t{n}", broker, 20 + n, 20.2 + n + n * 0.125 * (broker - 10), 20.1 + n)
-        for n in range(5)
-        for broker in (11, 12)
-    ),
-    seen("t5", 11, 40, 40.2, 40.1),
-    seen("t5", 12, 40, None, 40.1),
-    seen("early", 11, STEADY_S[0] - 0.001, 99, 11),
-    seen("late", 11, STEADY_S[1], 199, 120),
-]
-
-
 OUTCOMES = {METADATA_WRITE_OUTCOMES: WRITES}
-
-
-@cache
-def tables() -> dict[Table, list[Row]]:
-    return {
-        LATENCY_SUMMARY: latencies(STEPS, OUTCOMES, RECORDINGS),
-        BROKER_HEARTBEATS: BEATS,
-        CLIENT_OBSERVATIONS: SAW,
-    }

@@ -16,7 +16,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import truth
 from emitted import rows_of
 from filelock import FileLock
 from recorded_logs import REPOSITORY, folder_of
@@ -62,7 +61,7 @@ def _folder_of_code() -> Path:
     tops = (REPOSITORY / top for top in ("replay", "pipelines", "conf"))
     code = [file for top in tops for file in top.rglob("*.*") if file.suffix != ".pyc"]
     digest = blake2b(digest_size=8)
-    for file in (*sorted(code), Path(__file__), Path(truth.__file__)):
+    for file in (*sorted(code), Path(__file__)):
         digest.update(file.read_bytes())
     folder = REPOSITORY / ".golden" / digest.hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +102,6 @@ def ingested(name: str) -> Recording:
     recording = load_recording(folder_of(name))
     with alone(name):
         ingest([recording], ENGINE, say=quiet)
-        truth.load(WAREHOUSE, folder_of(name))
     return recording
 
 

@@ -15,16 +15,14 @@ from kip_replay.jobs import run
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import View, as_configured, in_order, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import OBSERVATIONS
 from kip_replay.replay.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+READ = [*TABLES.values()]
 #: Those without sweeps are tables less some rows.
-#: No truth is loaded beside these recordings.
-READ = [table for table in TABLES.values() if table not in OBSERVATIONS]
 VIEWS = [v for v in in_order(read_views(), TABLES) if not v.name.endswith(as_configured(""))]
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import truth
 from confluent_kafka import Producer
 
-from kip_replay.pipelines.analysis.predictions import accuracy_rows
+from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from live import workload
 from live.cluster import Cluster
@@ -29,7 +30,7 @@ _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 def figures_of(warehouse: Path, recordings: list[Path]) -> list[dict[str, Any]]:
     """Figures of the rule, printed."""
     print(run(warehouse, recordings))
-    rows = accuracy_rows(Warehouse(str(warehouse)), [folder.name for folder in recordings])
+    rows = truth.all_judged(Warehouse(str(warehouse)), load_recordings(recordings))
     of_rule = [r for r in rows if r["rule"] == "closest_replica"]
     for row in of_rule:
         names = ("predicted_from", "metric", "group_value", "predicted", "recorded", "passed")

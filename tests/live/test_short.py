@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import truth
 
 import kip_replay as kr
 from kip_replay.pipelines.api import OpenWarehouse
+from kip_replay.pipelines.ingest.recording import load_recordings
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from live import workload
 from live.agent import agent_jar
 from live.cluster import Cluster
@@ -83,11 +87,11 @@ def test_each_request_has_its_outcomes(warehouse: OpenWarehouse) -> None:
     assert one(warehouse, failed) == 0
 
 
-def test_predictions_of_itself(warehouse: OpenWarehouse) -> None:
-    judged = warehouse.sql(
-        "SELECT rule, kind, metric, group_value, predicted, recorded, tolerance, passed "
-        "FROM prediction_accuracy WHERE tolerance IS NOT NULL ORDER BY ALL"
-    )
+@pytest.mark.usefixtures("warehouse")
+def test_predictions_of_itself(recording: Path) -> None:
+    warehouse = Warehouse(str(recording.parent / "warehouse"))
+    rows = pd.DataFrame(truth.all_judged(warehouse, load_recordings([recording])))
+    judged = rows[rows.tolerance.notna()]
     print(judged.to_string())
     # Two FETCHes of a session within a millisecond may be taken in the other order.
     bounds, of = judged[judged.kind == "bound"], judged[judged.metric == "fetches_as_recorded"]

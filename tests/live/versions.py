@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import truth
 from benchmarks.pages import machine
 
-from kip_replay.pipelines.analysis.predictions import accuracy_rows
+from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 from live import workload
@@ -144,7 +145,7 @@ def birth(folder: Path, version: str) -> Path:
 
 def by_version(warehouse: Path, folders: Sequence[Path]) -> tuple[str, pd.DataFrame]:
     """The page's part on these recordings, and every judged figure."""
-    rows = accuracy_rows(Warehouse(str(warehouse)), [folder.name for folder in folders])
+    rows = truth.all_judged(Warehouse(str(warehouse)), load_recordings(folders))
     accuracy = pa.Table.from_pylist(rows, PREDICTION_ACCURACY.arrow_schema)
     with duckdb.connect() as connection:
         connection.register("accuracy", accuracy).execute(_JUDGED)

@@ -8,7 +8,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.pipelines.rule_files import Severity
 from kip_replay.pipelines.rules import RULES
-from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
+from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.tables import TABLES
 
 HOLDS = 'holds = ["max_bytes <= 100000000", "min_bytes < 9"]'
@@ -28,8 +28,7 @@ def test_what_ships_covers_every_table_and_rule() -> None:
     assert {expectation.suite for expectation in shipped} == suites
     unique = {expectation.table for expectation in shipped if expectation.suite == "keys"}
     assert {table.name for table in LOG_TABLES} <= unique
-    outside = {table.name for table in OBSERVATIONS}
-    outside |= {"latency_curves", "latency_histograms", "headlines", "decisions"}
+    outside = {"latency_curves", "latency_histograms", "headlines", "decisions"}
     outside |= {"lineage", "replay_state", "quality_results", "quality_failures"}
     assert {*TABLES} - unique <= outside
     assert {expectation.severity for expectation in shipped} == {*Severity}

@@ -1,5 +1,4 @@
--- Bytes of the same traffic, and the delay that the closest replica adds. delay_unmoved: how much longer
--- the other records took in one recording than in the other, which is drift between two runs.
+-- Bytes of the same traffic.
 WITH bytes AS (
     SELECT predicted_from, recorded_in, own_variant, 'record_bytes' AS metric,
         'client_broker' AS group_kind,
@@ -16,15 +15,10 @@ scaled AS (
         PARTITION BY predicted_from, recorded_in, metric, whole) AS whole_bytes
     FROM bytes
 )
-SELECT predicted_from, recorded_in, variant, replace(metric, 'delay_p', 'added_delay_p') AS metric,
-    group_kind, group_value, unit, 0 AS baseline, predicted - unchanged AS predicted,
-    recorded - unchanged AS recorded, metric LIKE 'delay_p%' AS is_judged, NULL AS scale,
-    sample_count, unknown_count
-FROM side_by_side WHERE predicted_from <> recorded_in
-UNION ALL
-SELECT predicted_from, recorded_in, own_variant, metric, group_kind, group_value, 'bytes', NULL,
-    sum(CASE WHEN is_predicted THEN record_bytes ELSE 0 END),
-    sum(CASE WHEN is_predicted THEN 0 ELSE record_bytes END), TRUE, any_value(whole_bytes),
-    count(*) FILTER (is_predicted), 0
+SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, group_value,
+    'bytes' AS unit, NULL AS baseline, sum(CASE WHEN is_predicted THEN record_bytes ELSE 0 END) AS predicted,
+    sum(CASE WHEN is_predicted THEN 0 ELSE record_bytes END) AS recorded, TRUE AS is_judged,
+    any_value(whole_bytes) AS scale, count(*) FILTER (is_predicted) AS sample_count,
+    0 AS unknown_count
 FROM scaled
 GROUP BY predicted_from, recorded_in, own_variant, metric, group_kind, group_value

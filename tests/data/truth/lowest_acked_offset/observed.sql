@@ -1,13 +1,7 @@
--- In microseconds: heartbeat intervals, from a response to the broker's next heartbeat; and of the
--- steady phase the stale window of CREATE_TOPICS as clients saw it, not known where a client of some
--- broker never saw the topic; how far estimates, and what is `proved`, are from when brokers noted
--- that they had applied offsets, and estimates from when clients saw topics.
+-- In microseconds, of the steady phase: the stale window of CREATE_TOPICS as clients saw it, not
+-- known where a client of some broker never saw the topic; how far estimates, and what is `proved`,
+-- are from when brokers noted that they had applied offsets, and estimates from when clients saw topics.
 WITH measured AS (
-    SELECT recording, 'recorded' AS variant, 'heartbeat_interval' AS metric,
-        unix_micros(received_at) - lag(unix_micros(built_at)) OVER (
-            PARTITION BY recording, broker_id ORDER BY received_at, request_id) AS value
-    FROM broker_heartbeats
-    UNION ALL BY NAME
     SELECT recording, 'recorded' AS variant, 'create_topics_stale_window' AS metric,
         requested_at AS moment,
         CASE WHEN count(visible_at) = max(count(*)) OVER (PARTITION BY recording)
@@ -29,5 +23,4 @@ WITH measured AS (
 )
 SELECT recording, variant, metric, 'all' AS group_value, value
 FROM measured JOIN phases USING (recording)
-WHERE CASE metric WHEN 'heartbeat_interval' THEN value IS NOT NULL
-    ELSE unix_micros(moment) >= from_us AND unix_micros(moment) < until_us END
+WHERE unix_micros(moment) >= from_us AND unix_micros(moment) < until_us

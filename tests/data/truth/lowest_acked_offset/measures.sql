@@ -1,35 +1,16 @@
 -- The stale window of CREATE_TOPICS as estimated, beside what clients saw of it, and how far
 -- estimates are off; the baseline is what heartbeats prove.
---
--- read_after_write simulated at the recorded heartbeat interval (the median) predicts that of the
--- recorded heartbeats: of the sweep's intervals within 5 % of it, the nearest.
-WITH replayed AS (SELECT * FROM percentiles WHERE rule = 'lowest_acked_offset'),
-stale_windows AS (
+WITH stale_windows AS (
     SELECT recording, variant, 'create_topics_' || metric AS metric, value, sample_count,
         unknown_count
-    FROM replayed
-    WHERE parameter = 'none' AND group_value = 'CREATE_TOPICS'
+    FROM percentiles
+    WHERE rule = 'lowest_acked_offset' AND parameter = 'none' AND group_value = 'CREATE_TOPICS'
         AND metric IN ('stale_window_p50', 'stale_window_p90')
 ),
 observed_ms AS (
     SELECT recording, variant, metric || '_' || figure AS metric, value / 1000 AS value,
         sample_count, unknown_count
     FROM distributions WHERE figure <> 'mean'
-),
-simulated AS (
-    SELECT replayed.*, nullif(parameter_value, -1) AS interval_ms,
-        abs(parameter_value / nullif(recorded.value, 0) - 1) AS apart
-    FROM replayed
-    LEFT JOIN observed_ms AS recorded ON recorded.recording = replayed.recording
-        AND recorded.metric = 'heartbeat_interval_p50'
-    WHERE replayed.variant = 'lowest_acked_offset' AND group_kind = 'all'
-        AND replayed.metric IN ('read_after_write_p50', 'read_after_write_p90')
-),
-nearest AS (
-    SELECT *, row_number() OVER (
-        PARTITION BY recording, parameter, metric ORDER BY apart, interval_ms) AS place
-    FROM simulated
-    WHERE parameter = 'none' OR parameter = 'broker_heartbeat_interval_ms' AND apart <= 5e-2
 ),
 measured AS (
     SELECT one.recording, 'lowest_acked_offset' AS variant, one.metric, one.value,
@@ -44,11 +25,7 @@ measured AS (
     FROM observed_ms AS one
     LEFT JOIN observed_ms AS proved ON proved.recording = one.recording
         AND proved.metric = one.metric AND proved.variant = 'proved'
-    WHERE one.variant <> 'proved' AND one.metric NOT LIKE 'heartbeat_interval%'
-    UNION ALL BY NAME
-    SELECT recording, CASE parameter WHEN 'none' THEN 'recorded' ELSE variant END AS variant,
-        'simulated_' || metric AS metric, value, NULL AS baseline, sample_count, unknown_count
-    FROM nearest WHERE place = 1
+    WHERE one.variant <> 'proved'
 )
 SELECT recording, variant, metric, value, baseline, sample_count, unknown_count,
     'all' AS group_kind, 'all' AS group_value, 'ms' AS unit
