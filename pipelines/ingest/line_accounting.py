@@ -22,8 +22,8 @@ from kip_replay.pipelines.warehouse.data_files import microseconds
 FileKey = tuple[str, int, str]
 Node = tuple[str, int]
 
-#: Further than this stamps step at stray lines only, or where clocks and loggers were set.
-_STEP_US = (-2_000_000, 30 * 60_000_000)
+#: Further back than this stamps step at stray lines only, or where clocks were set.
+_STEP_BACK_US = 60_000_000
 
 
 def file_of(file: LogFile) -> FileKey:
@@ -87,9 +87,8 @@ class Times:
 
 
 def has_step(times_us: ArrayLike) -> bool:
-    """Returns whether times go back by more than 2 s, or ahead by more than half an hour."""
-    steps = np.diff(times_us)
-    return bool(np.any((steps < _STEP_US[0]) | (steps > _STEP_US[1])))
+    """Returns whether times go back by more than a minute."""
+    return bool(np.any(np.diff(times_us) < -_STEP_BACK_US))
 
 
 def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None:

@@ -4,9 +4,6 @@ Copies of a line have one time. So only where spans of time overlap, which mostl
 ends alone, are lines looked at: texts compare their ids, in this run and with what the warehouse
 holds, and tasks that have repeated lines parse once more without them.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
-
-On a connection, a correlation id names one request: a line with connection, id and time of another,
-and that differs all the same, is no copy. A log was altered, and the run is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +17,6 @@ import pyarrow as pa
 
 from kip_replay.pipelines.engines import Engine, Feed, Inputs, ParquetFiles
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Node
 from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, parse_task
 from kip_replay.pipelines.warehouse import commits
@@ -29,7 +25,6 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 
-_FOLDER = Path(__file__).parent
 #: More spans than these become one: each line is held against all of its node's.
 _SPANS_MAX = 200
 
@@ -70,16 +65,12 @@ def without_repeated(
     """Returns what tasks have parsed, by those that have repeated lines once more without them.
 
     ``spans``: where requests of a node can be repeated; rejected lines, which have no time, can be
-    anywhere. Raises UserError where a log was altered.
+    anywhere.
     """
-    parts = {"candidate_lines": _FOLDER / "candidate_lines.sql"}
-    altered, copies = (
-        Text.read(_FOLDER / name, parts) for name in ("altered_lines.sql", "repeated_lines.sql")
-    )
+    copies = Text.read(Path(__file__).with_suffix(".sql"))
     whole = {of.task: of for of in parsed}
     for recording in sorted({file.recording for of in parsed for file in of.files}):
         inputs = _inputs(engine.warehouse, recording, parsed, spans, done)
-        _require_unaltered(recording, engine.rows(altered, [], inputs))
         mine = {
             number: replace(task, ranges=ranges, files=replace(task.files))
             for number, task in tasks.items()
@@ -166,15 +157,3 @@ def _meets(file: Mapping[str, Any], spans: Sequence[Span]) -> bool:
     # Delta states times to the millisecond: those after the last one may be in the file.
     from_us, until_us = of_file[0], of_file[1] + 1000
     return any(from_us <= last_us and first_us <= until_us for first_us, last_us in spans)
-
-
-def _require_unaltered(recording: str, pairs: pa.Table) -> None:
-    """Raises UserError for a line of this run that contradicts another of the same request."""
-    for first in pairs.to_pylist():
-        raise UserError(
-            f"line {first['line']:,} of {first['file']} and line {first['other_line']:,} of "
-            f"{first['other_file']} are of one request to node {first['node_id']} of recording "
-            f"{recording!r} and differ (such pairs: {first['pairs']:,}): a log was altered, give "
-            "its recording another name, or take what was read out of the warehouse with "
-            "kip-replay recordings delete"
-        )

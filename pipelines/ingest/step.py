@@ -6,7 +6,7 @@ Theory of operation
    ranges. What the warehouse has read of a node, under whatever name, is not read again.
 2. Tasks parse byte ranges in parallel, each line once (``kafka.request_log``), and write the rows
    of each table to Parquet files where they will stay (``parse_task``). No table knows of them yet.
-   Those with lines whose stamps cannot be right read once more and reject them (``stray_stamps``).
+   Those with lines whose stamps cannot be right parse once more without them (``stray_stamps``).
    Where lines show that a log is another node's (``whose_log``), or none is a request (``checks``),
    these are deleted and it ends.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
@@ -103,7 +103,6 @@ class IngestSettings(SurveySettings):
     survey_on_driver_bytes_max: int = 1 << 30
     task_bytes_max: int = 512 << 20
     node_gap_minutes_max: float = 10.0
-    accept_stray_stamps: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +254,7 @@ class _Ingest:
         progress.stage("read logs")
         progress.done(0, sum(s.bytes_read for s in surveys))
         parsed = self.engine.run(parse_task, tasks)
-        strays = {} if self.settings.accept_stray_stamps else _strays(warehouse, surveys, parsed)
+        strays = _strays(warehouse, surveys, parsed)
         sounder = rejecting(tasks, strays, _unsound(parsed))
         again = {of.task: of for of in self.engine.run(parse_task, sounder)}
         parsed = [again.get(of.task, of) for of in parsed]

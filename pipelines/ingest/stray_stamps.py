@@ -1,31 +1,14 @@
-"""Finds lines whose stamps cannot be where they are: a digit was altered, or a line misplaced.
+"""Rejects lines whose stamp is more than a minute from those before and after it, which are not.
 
 Kafka stamps a request when its response has been sent, so stamps rise from line to line, but for
-moments between threads. They jump, and stay, where the log was off, where clocks change or where
-files were put together. A *stray* stamp is alone out of place: outside of the span between the
-medians of the five requests before and the five after it in its file, and further than steps there
-are usual,
-
-* by more than half an hour; or
-* by more than 30 s ahead of both: time cannot run ahead for one line; or
-* by more than 2 s, where the request before or after it on its connection contradicts it. A broker
-  reads one request at a time from a connection (``SocketServer`` mutes it until the response is
-  sent) and clients number what they send, so ids and stamps rise together. What came inside an
-  ENVELOPE has the ids of other connections.
-
-The first and the last line that a run reads of a file are stray if their connection contradicts
-them, or has the next ids more than half an hour away, when it had long been closed
-(``connections.max.idle.ms``, ten minutes). Without that they stay: so where a growing log is cut
-can decide on a line at the cut. Files of less than six requests stay as they are, as do those that
-do not show which pass of an hour that occurs twice they are of.
-
-Tasks see whether stamps step at all (``line_accounting.has_step``). Only files where they do are
-looked into, and tasks that have read stray lines parse once more.
+moments between threads; where clocks are set or files were put together they step once, and stay.
+A line that is alone elsewhere was altered, and would stretch a recording by years. All others are
+believed, among them the first and the last that a run reads of a file, those beside a gap, and
+files that do not show which pass of an hour that occurs twice they are of.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -38,7 +21,24 @@ from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.replay.log_tables import REQUESTS
 
-_SQL = Path(__file__).with_suffix(".sql")
+#: Not where one line of JSON holds many: they have no order there.
+_STRAYS = """
+SELECT node_id, source_file, line_number,
+  strftime(make_timestamp(at_us), '%Y-%m-%d %H:%M:%S') || ' is between '
+    || strftime(make_timestamp(before_us), '%Y-%m-%d %H:%M:%S') || ' and '
+    || strftime(make_timestamp(after_us), '%Y-%m-%d %H:%M:%S') || ' UTC'
+FROM (
+  SELECT node_id, source_file, line_number, epoch_us(completed_at) AS at_us,
+    lag(at_us) OVER of_file AS before_us, lead(at_us) OVER of_file AS after_us
+  FROM requests
+  WHERE (node_id, source_file) NOT IN (
+    SELECT (node_id, source_file) FROM requests
+    GROUP BY node_id, source_file HAVING count(DISTINCT line_number) < count(*))
+  WINDOW of_file AS (PARTITION BY node_id, source_file ORDER BY line_number))
+WHERE abs(after_us - before_us) <= 60000000
+  AND abs(at_us - before_us) > 60000000 AND abs(at_us - after_us) > 60000000
+ORDER BY node_id, source_file, line_number
+"""
 #: By file: numbers of lines, and what is wrong with their stamps.
 Strays = Mapping[FileKey, Mapping[int, str]]
 
@@ -57,7 +57,7 @@ def stray_stamps(root: str, written: Sequence[DataFile], stepping: Collection[Fi
         chosen = ds.field("source_file").isin(pa.array([name for _, name in mine]))
         with duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")}) as database:
             database.register("requests", rows.filter(chosen))
-            for node_id, name, line, why in database.sql(_SQL.read_text()).fetchall():
+            for node_id, name, line, why in database.sql(_STRAYS).fetchall():
                 if (node_id, name) in mine:
                     found.setdefault((recording, node_id, name), {})[line] = why
     return found
@@ -82,9 +82,9 @@ def rejecting(
 
 def stray_warnings(strays: Strays, recording: str) -> list[str]:
     return [
-        f"{name} of recording {recording!r} has stamps that cannot be where they are, in "
-        f"{len(lines):,} of its lines, first in line {min(lines):,} ({lines[min(lines)]}): they "
-        "are rejected, unless ingest.accept_stray_stamps is set"
+        f"{name} of recording {recording!r} has stamps more than a minute from those before "
+        f"and after, in {len(lines):,} of its lines, first in line {min(lines):,} "
+        f"({lines[min(lines)]}): they are rejected"
         for (of, _, name), lines in sorted(strays.items())
         if of == recording
     ]

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -16,7 +15,7 @@ from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recor
 
 from kip_replay.jobs.ingest import main
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
+from kip_replay.pipelines.errors import IngestError, WriteConflictError
 from kip_replay.pipelines.ingest import step
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions, load_recording
@@ -341,29 +340,6 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     assert sorted(epochs) == [1, 1, 2, 2, 3, 3, 3, 3]
     (again,) = ingest([recording], Local(warehouse), GROWING, str)
     assert (again.files_read, again.lines) == (0, 0)
-
-
-def test_a_log_that_was_altered_is_refused(tmp_path: Path) -> None:
-    folder, warehouse = tmp_path / "r", Warehouse(tmp_path / "warehouse")
-    logs = {2: "c.log*", 11: "b.log"}
-    ingest(
-        [write_recording(folder, {"c.log": CONTROLLER, "b.log": BROKER}, logs)], Local(warehouse)
-    )
-    before = contents(warehouse, "r", places=True)
-    lines = lines_of(CONTROLLER)
-    at = next(n for n, line in enumerate(lines) if b'"isForwarded":false' in line)
-    lines[at] = re.sub(rb'"totalTimeMs":[\d.]+', b'"totalTimeMs":777.7', lines[at])
-    said: list[str] = []
-    where = rf"line {at + 1} of c\.log\S* and line {at + 1} of c\.log are of one request to node 2"
-    for name in ("c.log", "c.log.1"):
-        recording = write_recording(folder, {name: b"".join(lines)}, logs)
-        with pytest.raises(
-            UserError, match=rf"{where} of recording 'r' and differ \(such pairs: 1"
-        ):
-            ingest([recording], Local(warehouse), say=said.append)
-        assert contents(warehouse, "r", places=True) == before
-    (warning,) = {line for line in said if line.startswith("warning")}
-    assert "c.log of recording 'r' no longer begins with what was read of it" in warning
 
 
 def test_a_log_that_was_only_touched_is_noted_once(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Reason(Enum):
     bad_stamp = "No date and time, such as 2026-11-20 20:30:34,831, is beside the message."
     stamp_without_milliseconds = "Its time has no milliseconds: the pattern of log4j needs SSS."
     stamp_out_of_range = "The stamp lies before the year 1970 or after 9996."
-    stray_stamp = "Its stamp is far from those around it, or contradicts correlation ids."
+    stray_stamp = "Its stamp is more than a minute from those before and after."
     stamp_not_in_time_zone = "The stamp is a local time that the recording's time zone skipped."
     truncated = "It ends within its JSON: what carried it has cut it, or its rest is elsewhere."
     interleaved = "A second line begins inside it: it was cut, or two writers share the file."
