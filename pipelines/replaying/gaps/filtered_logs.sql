@@ -1,133 +1,98 @@
--- Logs that lack all lines of a kind, so that no number is skipped: others' lines, or its own, show for
--- ten seconds or more that these were sent.
+-- Logs that lack all lines of a kind, so that no number is skipped: in one leader's epoch, others' lines
+-- or its own show for ten seconds or more that these were sent. Who led in an epoch sends none in it.
 --   * A broker that sends heartbeats to an active controller fetches the metadata log from it, and the
 --     other way round; and so does a voter that runs, as its own log shows.
 --   * Who is in an ISR, and goes on sending heartbeats, fetches what is appended.
---   * A broker that was fenced is in no ISR. When it is not any more and has all of a partition, its
---     leader requests at once that it is added (ALTER_PARTITION).
-WITH heartbeats AS (
-    SELECT recording, node_id, broker_id AS replica_id, received_at, is_fenced,
-        lag(is_fenced) OVER (
-            PARTITION BY recording, node_id, broker_id ORDER BY received_at, request_id
-        ) AND NOT is_fenced AS is_back,
-        min(CASE WHEN NOT is_fenced THEN received_at END) OVER (
-            PARTITION BY recording, node_id, broker_id) AS first_at
-    FROM broker_heartbeats
-    WHERE error_code = 0 AND completed_at > $since_at - INTERVAL 11 MINUTE
-),
-beating AS (
-    SELECT recording, node_id, replica_id, min(received_at) AS first_at, max(received_at) AS last_at,
-        max(received_at) FILTER (WHERE NOT is_fenced) AS unfenced_at
-    FROM heartbeats GROUP BY recording, node_id, replica_id
-),
-fetching AS (
-    SELECT recording, node_id, replica_id, min(received_at) AS first_at, max(received_at) AS last_at
+--   * Who is in an ISR, and was not before, was added to it by an ALTER_PARTITION.
+WITH fetching AS (
+    SELECT recording, node_id, leader_epoch, replica_id, min(received_at) AS first_at,
+        max(received_at) AS last_at
     FROM logged_fetches WHERE is_metadata AND leader_epoch IS NOT NULL AND replica_id >= 0
-    GROUP BY recording, node_id, replica_id
+    GROUP BY recording, node_id, leader_epoch, replica_id
+),
+epochs AS (
+    SELECT recording, node_id, leader_epoch, min(first_at) AS first_at, max(last_at) AS last_at
+    FROM fetching GROUP BY recording, node_id, leader_epoch
+),
+heartbeats AS (
+    SELECT e.recording, e.node_id, leader_epoch, broker_id AS replica_id, min(received_at) AS first_at,
+        max(received_at) AS last_at, max(received_at) FILTER (WHERE NOT is_fenced) AS unfenced_at
+    FROM broker_heartbeats AS h JOIN epochs AS e ON e.recording = h.recording
+        AND e.node_id = h.node_id AND received_at >= first_at AND received_at <= last_at
+    WHERE error_code = 0 GROUP BY e.recording, e.node_id, leader_epoch, broker_id
 ),
 running AS (
-    SELECT a.recording, a.node_id, r.node_id AS replica_id, min(received_at) AS first_at,
+    SELECT e.recording, e.node_id, leader_epoch, voter AS replica_id, min(received_at) AS first_at,
         max(received_at) AS last_at
-    FROM (
-        SELECT recording, node_id, min(first_at) AS first_at, max(last_at) AS last_at
-        FROM fetching GROUP BY recording, node_id) AS a
-    JOIN voters AS v ON v.recording = a.recording AND voter <> a.node_id
-    JOIN logged_requests AS r ON r.recording = a.recording AND r.node_id = voter
-        AND r.received_at >= a.first_at AND r.received_at <= a.last_at
-    GROUP BY a.recording, a.node_id, r.node_id
-),
--- By name and by id: a request has one of them.
-stated AS (
-    SELECT *, explode([topic, topic_id]) AS key
-    FROM (
-        SELECT recording, leader_id, topic, topic_id, partition, replica_id,
-            min(built_at) AS built_at
-        FROM (
-            SELECT *, explode(isr) AS replica_id FROM isr_changes
-            WHERE source = 'METADATA' AND error_code = 0
-                AND built_at > $since_at - INTERVAL 11 MINUTE)
-        WHERE replica_id <> leader_id GROUP BY ALL)
-),
-altered AS (
-    SELECT recording, built_at, explode(requested_isr) AS replica_id
-    FROM isr_changes WHERE source = 'ALTER_PARTITION'
-),
-appended AS (
-    SELECT recording, node_id, coalesce(each.topic, each.topic_id) AS topic, each.partition AS partition,
-        min(built_at) AS first_at, max(built_at) AS last_at
-    FROM (SELECT recording, node_id, built_at, explode(partitions) AS each FROM produces
-        WHERE completed_at > $since_at - INTERVAL 11 MINUTE)
-    WHERE each.base_offset >= 0
-    GROUP BY ALL HAVING max(built_at) >= min(built_at) + INTERVAL 10 SECOND
-),
-fetched AS (
-    SELECT recording, request_id, node_id, replica_id, received_at, request_partitions,
-        response_partitions
-    FROM fetches WHERE NOT is_cluster_metadata AND replica_id >= 0
-        AND completed_at > $since_at - INTERVAL 11 MINUTE
+    FROM epochs AS e JOIN voters AS v ON v.recording = e.recording
+    JOIN logged_requests AS r ON r.recording = e.recording AND r.node_id = voter
+        AND received_at >= first_at AND received_at <= last_at
+    GROUP BY e.recording, e.node_id, leader_epoch, voter
 ),
 listed AS (
-    SELECT recording, node_id, replica_id, coalesce(each.topic, each.topic_id) AS topic,
-        each.partition AS partition, min(received_at) AS known_at
-    FROM (SELECT *, explode(request_partitions) AS each FROM fetched)
-    GROUP BY ALL
+    SELECT DISTINCT recording, node_id, replica_id, coalesce(each.topic, each.topic_id) AS topic,
+        each.partition AS partition
+    FROM (SELECT *, explode(request_partitions) AS each FROM fetches
+        WHERE NOT is_cluster_metadata AND replica_id >= 0
+            AND completed_at > $since_at - INTERVAL 11 MINUTE)
 ),
-returned AS (
-    SELECT recording, node_id, replica_id, max(received_at) AS back_at
-    FROM heartbeats WHERE is_back AND first_at < received_at
-    GROUP BY recording, node_id, replica_id
-),
-followed AS (
-    SELECT DISTINCT s.recording, leader_id, s.topic, s.partition, s.replica_id
-    FROM stated AS s JOIN listed AS l ON l.recording = s.recording AND l.node_id = s.leader_id
-        AND l.replica_id = s.replica_id AND l.topic = s.key AND l.partition = s.partition
-),
-back AS (
-    SELECT f.* FROM fetched AS f JOIN returned AS r ON r.recording = f.recording
-        AND r.replica_id = f.replica_id AND f.received_at >= back_at + INTERVAL 10 SECOND
-),
--- FETCHes from an offset that is no lower than the high watermark in their response.
-caught_up AS (
-    SELECT o.recording, o.node_id, o.replica_id, topic, o.each.partition AS partition
+stated AS (
+    SELECT recording, node_id, topic, topic_id, partition, leader_id, leader_epoch, replica_id,
+        min(built_at) FILTER (WHERE NOT is_in) AS out_at, min(built_at) FILTER (WHERE is_in) AS in_at,
+        max(built_at) FILTER (WHERE is_in) AS last_in_at
     FROM (
-        SELECT *, coalesce(each.topic, each.topic_id) AS topic
-        FROM (SELECT *, explode(request_partitions) AS each FROM back)) AS o
-    JOIN (SELECT recording, request_id, explode(response_partitions) AS each FROM back) AS p
-    ON p.recording = o.recording AND p.request_id = o.request_id
-        AND p.each.partition = o.each.partition AND p.each.high_watermark <= o.each.fetch_offset
-        AND coalesce(p.each.topic, p.each.topic_id) = topic AND p.each.error_code = 0
+        SELECT *, array_contains(isr, replica_id) AS is_in
+        FROM (SELECT *, explode(replicas) AS replica_id FROM isr_changes
+            WHERE source = 'METADATA' AND error_code = 0
+                AND built_at > $since_at - INTERVAL 11 MINUTE))
+    WHERE replica_id <> leader_id GROUP BY ALL
+),
+unfollowed AS (
+    SELECT s.*
+    FROM (SELECT *, min(in_at) OVER (
+            PARTITION BY recording, node_id, topic, partition ORDER BY leader_epoch
+            RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until_at FROM stated) AS s
+    ANTI JOIN listed AS l ON l.recording = s.recording AND l.node_id = s.leader_id
+        AND l.replica_id = s.replica_id AND l.partition = s.partition
+        AND (l.topic = s.topic OR l.topic = s.topic_id)
 ),
 lacking AS (
     SELECT recording, node_id FROM (
-        SELECT recording, node_id, replica_id, first_at, last_at FROM beating
-        WHERE replica_id <> node_id
+        SELECT recording, node_id, leader_epoch, replica_id, first_at, last_at FROM heartbeats
         UNION ALL SELECT * FROM running)
-    ANTI JOIN fetching USING (recording, node_id, replica_id)
-    WHERE last_at >= first_at + INTERVAL 10 SECOND
+    ANTI JOIN fetching USING (recording, node_id, leader_epoch, replica_id)
+    WHERE replica_id <> node_id AND last_at >= first_at + INTERVAL 10 SECOND
     UNION ALL
     SELECT recording, node_id
-    FROM fetching ANTI JOIN beating USING (recording, node_id, replica_id)
+    FROM fetching ANTI JOIN heartbeats USING (recording, node_id, leader_epoch, replica_id)
     SEMI JOIN listed USING (recording, replica_id)
     WHERE last_at >= first_at + INTERVAL 10 SECOND
     UNION ALL
-    SELECT s.recording, s.leader_id
-    FROM stated AS s JOIN appended AS a
-    ON a.recording = s.recording AND a.node_id = s.leader_id AND a.topic = s.key
-        AND a.partition = s.partition AND a.last_at >= s.built_at + INTERVAL 10 SECOND
-    JOIN beating AS b ON b.recording = s.recording AND b.replica_id = s.replica_id
-        AND b.unfenced_at >= a.first_at + INTERVAL 10 SECOND
-        AND b.unfenced_at >= s.built_at + INTERVAL 10 SECOND
-    ANTI JOIN followed AS f ON f.recording = s.recording AND f.leader_id = s.leader_id
-        AND f.topic = s.topic AND f.partition = s.partition AND f.replica_id = s.replica_id
+    SELECT u.recording, u.leader_id
+    FROM unfollowed AS u
+    JOIN (SELECT *, explode(partitions) AS each FROM produces) AS p ON p.recording = u.recording
+        AND p.node_id = u.leader_id AND each.partition = u.partition AND each.base_offset >= 0
+        AND (each.topic = u.topic OR each.topic_id = u.topic_id)
+        AND p.built_at >= in_at AND (until_at IS NULL OR p.built_at < until_at)
+    JOIN heartbeats AS h ON h.recording = u.recording AND h.replica_id = u.replica_id
+        AND unfenced_at >= p.built_at
+    GROUP BY u.recording, u.leader_id, u.topic, u.partition, u.leader_epoch, u.replica_id
+    HAVING max(p.built_at) >= min(p.built_at) + INTERVAL 10 SECOND
     UNION ALL
-    SELECT r.recording, r.node_id
-    FROM returned AS r JOIN beating AS b USING (recording, node_id, replica_id)
-    JOIN caught_up AS c ON c.recording = r.recording AND c.replica_id = r.replica_id
-    JOIN listed AS l ON l.recording = c.recording AND l.node_id = c.node_id
-        AND l.topic = c.topic AND l.partition = c.partition AND l.known_at < r.back_at
-    ANTI JOIN altered AS x ON x.recording = r.recording AND x.replica_id = r.replica_id
-        AND x.built_at >= r.back_at
-    WHERE b.unfenced_at >= r.back_at + INTERVAL 10 SECOND
+    -- By a broker that was there since, and has learned of what others knew.
+    SELECT s.recording, e.node_id
+    FROM stated AS s
+    JOIN stated AS o ON o.recording = s.recording AND o.topic = s.topic AND o.partition = s.partition
+        AND o.leader_epoch = s.leader_epoch AND o.replica_id = s.replica_id
+    JOIN broker_heartbeats AS h ON h.recording = s.recording AND h.broker_id = s.node_id
+        AND h.received_at > o.out_at + INTERVAL 2 SECOND
+        AND h.received_at < s.last_in_at - INTERVAL 2 SECOND
+    JOIN epochs AS e ON e.recording = s.recording AND e.node_id = h.node_id
+        AND first_at <= o.out_at AND last_at >= s.last_in_at
+    ANTI JOIN (SELECT recording, topic, partition, explode(requested_isr) AS replica_id
+        FROM isr_changes WHERE source = 'ALTER_PARTITION') AS a ON a.recording = s.recording
+        AND a.partition = s.partition AND a.replica_id = s.replica_id
+        AND (a.topic = s.topic OR a.topic = s.topic_id)
 )
 SELECT DISTINCT recording, node_id, NULL AS after_at, NULL AS before_at, 'filtered' AS evidence
 FROM lacking
