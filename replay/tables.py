@@ -222,7 +222,6 @@ clocks             text! same: as far as the bounds show; differ: certainly; con
 is_compared        bool  outcomes compare its times with other nodes'
 forwarded_pairs    long  writes forwarded from or to it, there and back
 image_pairs        long  metadata images held against heartbeats and FETCHes
-topic_pairs        long  new topics in METADATA held against their creation
 """)
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)

@@ -4,7 +4,7 @@
 -- $since_at. So what makes a pair is found within $reach_us, by the stamps.
 --
 -- Where an event on one node comes before one on another, the second's stamp less the first's bounds
--- how far the second's clock can be ahead (replay/kafka/clocks.py). Three kinds:
+-- how far the second's clock can be ahead (replay/kafka/clocks.py). Two kinds:
 --   * forwarded: a broker takes a write up, a controller gets it in an ENVELOPE and responds, the
 --     broker responds (ForwardingManager). Both lines have the client's id, correlation id and API,
 --     which clients repeat: only two that have no other partner, name the same, and come from the
@@ -12,9 +12,6 @@
 --   * image: a broker's API_VERSIONS carries the offset of its metadata image. It was not committed
 --     yet when the leader took up a FETCH to which it returned a high watermark at or below it. And
 --     what a later heartbeat of the broker has beyond it was not in the image yet.
---   * topic: a broker's METADATA shows a topic after the controller took up its CREATE_TOPICS. One
---     that does not show it yet comes before the broker's first heartbeat whose offset is at or
---     above a high watermark that was returned after the creation.
 --
 -- voters: ids of the metadata quorum, by recording. The least and the greatest of them spare what
 -- other nodes logged from being read.
@@ -100,62 +97,6 @@ committed AS (
         JOIN images USING (recording)
         SEMI JOIN heartbeats USING (recording, broker))
 ),
--- Topics that were created once and, as far as the log shows, never before.
-created AS (
-    SELECT recording, topic, controller, created_us, responded_us
-    FROM (
-        SELECT recording, resource.name AS topic, controller, api_name,
-            unix_micros(dequeued_at) AS created_us, unix_micros(built_at) AS responded_us,
-            count(*) OVER (
-                PARTITION BY recording, resource.name ORDER BY unix_micros(dequeued_at)
-                RANGE BETWEEN $reach_us PRECEDING AND $reach_us FOLLOWING) AS changes
-        FROM (
-            SELECT recording, node_id AS controller, api_name, dequeued_at, built_at,
-                explode(list_filter(resources, lambda one: one.error_code = 0)) AS resource
-            FROM metadata_writes
-            SEMI JOIN voters ON metadata_writes.recording = voters.recording AND node_id = voter
-            -- The broker of a combined node has a line of its own of what it forwards.
-            ANTI JOIN hosts ON metadata_writes.recording = hosts.recording AND node_id = broker
-                AND NOT is_forwarded
-            WHERE api_name IN ('CREATE_TOPICS', 'DELETE_TOPICS')
-                AND NOT coalesce(validate_only, FALSE)
-                AND completed_at > $since_at))
-    WHERE changes = 1 AND api_name = 'CREATE_TOPICS'
-),
-mentioned AS (
-    SELECT topics.*, controller, created_us, responded_us,
-        coalesce(min(topic_id) OVER of_topic <> max(topic_id) OVER of_topic, FALSE) AS is_of_several
-    FROM topics JOIN created ON topics.recording = created.recording
-        AND topics.topic = created.topic AND abs(unix_micros(built_at) - created_us) <= $reach_us
-    WHERE built_at > $since_at
-    WINDOW of_topic AS (PARTITION BY topics.recording, topics.topic, created_us)
-),
-polled AS (
-    SELECT recording, node_id AS broker, topic, controller, created_us, responded_us,
-        mentioned.error_code = 0 AS is_shown, unix_micros(mentioned.built_at) AS polled_us,
-        unix_micros(requests.dequeued_at) AS taken_us
-    FROM mentioned JOIN requests USING (recording, node_id, request_id)
-    WHERE mentioned.source = 'METADATA' AND mentioned.error_code IN (0, 3)
-        AND NOT is_of_several AND requests.completed_at > $since_at
-),
--- Brokers that first did not show one and then did, and the high watermark after its creation.
-seen AS (
-    SELECT *, last_value(high_watermark IGNORE NULLS) OVER (
-        PARTITION BY recording, controller ORDER BY at_us DESC, broker NULLS FIRST,
-        high_watermark DESC ROWS UNBOUNDED PRECEDING) AS high_watermark_after
-    FROM (
-        SELECT recording, broker, topic, controller, created_us, shown_us, responded_us AS at_us,
-            max(taken_us) AS missing_us
-        FROM (
-            SELECT *, min(CASE WHEN is_shown THEN polled_us END) OVER (
-                PARTITION BY recording, broker, topic, created_us) AS shown_us
-            FROM polled)
-        WHERE NOT is_shown AND polled_us < shown_us
-        GROUP BY recording, broker, topic, controller, created_us, shown_us, responded_us
-        UNION ALL BY NAME
-        SELECT recording, controller, taken_us AS at_us, high_watermark FROM returned)
-),
-visible AS (SELECT * FROM seen WHERE topic IS NOT NULL AND high_watermark_after IS NOT NULL),
 -- Since when controllers know that brokers had applied more than what they showed to clients.
 applied AS (
     SELECT *, min(received_us) OVER (
@@ -167,11 +108,7 @@ applied AS (
         SELECT recording, controller, broker, metadata_offset, 'image' AS kind, taken_us,
             built_us AS at_us
         FROM (SELECT DISTINCT recording, controller, broker FROM heartbeats) AS heard
-        JOIN images USING (recording, broker)
-        UNION ALL BY NAME
-        SELECT recording, controller, broker, high_watermark_after - 2 AS metadata_offset,
-            'topic' AS kind, missing_us AS taken_us, at_us
-        FROM visible)
+        JOIN images USING (recording, broker))
 ),
 pairs AS (
     SELECT recording, broker AS before, controller AS after, 'forwarded' AS kind, at_us,
@@ -186,8 +123,6 @@ pairs AS (
     UNION ALL
     SELECT recording, broker, controller, kind, at_us, since_us - taken_us
     FROM applied WHERE kind IS NOT NULL AND since_us IS NOT NULL
-    UNION ALL
-    SELECT recording, controller, broker, 'topic', at_us, shown_us - created_us FROM visible
 )
 SELECT recording, before, after, kind, CAST(ceil(gap_us / 1000e0) AS BIGINT) AS gap_ms,
     at_us <= $until_us AS is_kept, count(*) AS pairs

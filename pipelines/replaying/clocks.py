@@ -159,7 +159,7 @@ def _bounds(
             # A reference whose clock is off is apart from every node that is compared.
             "clocks": Clocks.DIFFER if is_reference_off and is_compared else offset.clocks,
             "is_compared": is_compared,
-            **{f"{kind}_pairs": pairs[kind] for kind in ("forwarded", "image", "topic")},
+            **{f"{kind}_pairs": pairs[kind] for kind in ("forwarded", "image")},
         }
 
 

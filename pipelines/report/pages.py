@@ -20,7 +20,7 @@ from kip_replay.pipelines.analysis.decide import STATED_CHECKS
 from kip_replay.pipelines.analysis.views import create_views, in_order, named_in, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import rule_headlines, rule_pages
-from kip_replay.pipelines.replaying.clock_words import is_apart, sentences
+from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.report import accuracy, marks, words
 from kip_replay.pipelines.report.marks import Block, Row
@@ -198,8 +198,6 @@ def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[s
         sides = {"before": effect["before"], "after": effect["after"]}
         sides["less"] = abs(effect["difference"])
         facts |= {name: words.in_unit(of, effect["unit"]) for name, of in sides.items()}
-    if effect and page.get("compares_clocks") and decision["advice"] != Advice.WITHHELD:
-        facts |= _widest_clock(found["clocks"])
     checks = [row for row in found["checks"] if row["rule"] == rule]
     sentence, *more = _sentences(decision, page, facts)
     return {
@@ -219,17 +217,6 @@ def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[s
         "facts": counted,
         "accuracy": accuracy.sentence(checks),
     }
-
-
-def _widest_clock(clocks: Sequence[Row]) -> dict[str, object]:
-    """How far a node's clock may be off unseen, at most, of the nodes that the logs bound."""
-    ends = [
-        (max(abs(row["offset_earliest_ms"]), abs(row["offset_latest_ms"])), row["node_id"])
-        for row in clocks
-        if not is_apart(row) and None not in (row["offset_earliest_ms"], row["offset_latest_ms"])
-    ]
-    widest = max(ends, default=None)
-    return {"clock_ms": words.milliseconds(widest[0]), "clock_node": widest[1]} if widest else {}
 
 
 def _effect(row: Row, says: str) -> dict[str, Any]:
@@ -261,7 +248,6 @@ def _sentences(decision: Row, page: Row, facts: Mapping[str, Any]) -> list[str]:
     if facts.get("without") and "without_session" in own:
         texts.append(own["without_session"])
     texts += [shared[name] for name in ("unknown_reason", "unknown_most") if name in facts]
-    texts += [shared["clocks"]] if "clock_ms" in facts else []
     if decision["advice"] == Advice.DO:
         texts += [own[name] for name in (f"{reason}_more", "then") if name in own]
         texts += [own["at_risk"]] if facts.get("at_risk") and "at_risk" in own else []
@@ -342,7 +328,11 @@ def _drawn(
         made = (marks.shown(database, spec, recording=name, **values) for spec in specs)
         return [block for block in made if block]
 
-    common = [{**section, "blocks": blocks(section["show"])} for section in stated()["section"]]
+    across = [rule for rule, own in rule_pages().items() if own.get("compares_clocks")]
+    common = [
+        {**section, "blocks": blocks(section["show"], across=across)}
+        for section in stated()["section"]
+    ]
     shared, rules = stated(), {}
     for rule in page["rules"]:
         own, headlines = rule_pages()[rule], [r for r in found["headlines"] if r["rule"] == rule]

@@ -35,7 +35,7 @@ def cut(
     api: bytes = b"",
     **entries: object,
 ) -> Recording:
-    """The lines of 15 s in the middle; a node's clock off, for some of its log's lines.
+    """The lines of 15 s in which brokers connect; a node's clock off, for some of its log's lines.
 
     ``which``: of those of an ``api``. ``entries``: what the manifest has of that node besides.
     """
@@ -43,7 +43,7 @@ def cut(
     folder.mkdir()
     for entry in manifest["nodes"]:
         log = lines_of(gzip.decompress((SAMPLE / entry["log"]).read_bytes()))
-        lines = [x for x in log if b"2026-11-20 20:36:28" <= x[1:20] < b"2026-11-20 20:36:43"]
+        lines = [x for x in log if b"2026-11-20 20:36:05" <= x[1:20] < b"2026-11-20 20:36:20"]
         if entry["node_id"] == node:
             for n in [n for n, line in enumerate(lines) if api in line][which]:
                 lines[n] = moved(lines[n], off_s)
@@ -64,7 +64,7 @@ def bounds(tmp_path_factory: pytest.TempPathFactory) -> Rows:
         cut(folder / "agree"),
         *(cut(folder / f"{node} off by {off_s}", node, off_s) for node, off_s in OFF),
         cut(folder / "active off", ACTIVE, -5),
-        cut(folder / "set", 12, 5, which=slice(150, None)),
+        cut(folder / "set", 12, 5, which=slice(70, None)),
         cut(folder / "corrected", 12, 5, clock_offset_ms=-5000),
         cut(folder / "late", 12, 0.09, which=slice(2), api=b'"CREATE_TOPICS"'),
     ]
