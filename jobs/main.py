@@ -12,7 +12,7 @@ from pathlib import Path
 JOBS = {
     "demo": "run on a sample that comes with this, and open its report",
     "record": "switch request logs on, collect them, switch them off",
-    "plan": "what logs can answer, what is missing, how long a run takes",
+    "plan": "who logged what and when, what is missing, how long a run takes",
     "run": "from logs to a report: ingest, replay, summarize, check, report",
     "report": "write the report again, of recordings that were run",
     "compare": "predict one recording from another, side by side",
@@ -30,7 +30,7 @@ What would a Kafka protocol change do to your cluster? This replays the request
 logs of brokers and controllers under proposals, into tables and a report.
 
 from a folder of logs to a decision (kip-replay demo needs none):
-  kip-replay plan my-recording    what its logs can answer, in seconds
+  kip-replay plan my-recording    what its logs have and lack, in seconds
   kip-replay run my-recording     read, replay, check; ends with the report's path
   kip-replay sql "FROM slowest_requests LIMIT 20"    questions of your own
 

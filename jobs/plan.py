@@ -1,4 +1,4 @@
-"""Plans a run on some logs: which rules it can replay, what it lacks, and how long it takes."""
+"""Plans a run on some logs: who logged what and when, what is missing, and how long it takes."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,20 +16,20 @@ from typing import Any
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._estimate import TABLE_BYTES, expected_s, machine_scale
 from kip_replay.jobs._text import in_columns, size_text
-from kip_replay.pipelines.analysis.needs import answerable
+from kip_replay.pipelines.ingest.checks import some
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions
+from kip_replay.pipelines.replaying.gap_words import gap_sentence
 from kip_replay.pipelines.storage import Place, is_uri, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 
 PARSER = JobParser(
     "plan",
-    "Looks at the heads and tails of logs, in seconds, and says what a run on them will answer: "
-    "nodes, their span of time, volume, Kafka's versions, which rules can be answered and what is "
-    "missing for the others, how long the run takes and how much disk it needs. It ends with the "
-    "command to run next.\n\n"
+    "Looks at logs, of large ones at the head and the tail, and says in seconds who logged what "
+    "and when: nodes, their span of time, volume and requests, Kafka's versions, what is missing, "
+    "how long a run takes and how much disk it needs. It ends with the command to run next.\n\n"
     f"For a folder without a {MANIFEST}, a log or an archive, it prints one to start from, guessed "
     "from names and logs.",
     """  kip-replay plan my-recording
@@ -44,7 +43,7 @@ PARSER = JobParser(
 _add = PARSER.add_argument
 _add("--format", choices=("text", "json"), default="text", help="default: %(default)s")
 _add("--write-manifest", action="store_true", help=f"write the draft, if there is no {MANIFEST}")
-#: APIs shown of each recording, the most frequent ones.
+#: APIs shown of each node, the most frequent ones.
 _APIS = 8
 
 
@@ -99,13 +98,23 @@ def _record(seen: Overview, notes: Sequence[str] | None) -> Record:
         "name": recording.name,
         "nodes": [_node_record(node) for node in seen.nodes],
         "of_all_brokers": [_at(us) for us in seen.of_brokers] if seen.of_brokers else None,
-        "kafka_versions": seen.kafka_versions,
-        "rules": [vars(rule) for rule in answerable(seen)],
+        "kafka_versions": sorted(seen.kafka_versions),
+        "missing": [*_missing(seen)],
         "refused": refused,
         "problems": seen.problems,
         "manifest_draft": None if notes is None else manifest_of(seen),
         "to_do": [*(notes or ())],
     }
+
+
+def _missing(seen: Overview) -> Iterator[str]:
+    for node_id, evidence in seen.without_log.items():
+        yield gap_sentence(
+            {"recording": seen.recording.name, "node_id": node_id, "evidence": evidence}
+        )
+    where = " in the samples" if any(node.is_sample for node in seen.nodes) else ""
+    for role, apis in seen.absent.items():
+        yield f"no {role} logged {', '.join(apis)}{where}: what rests on it is unknown"
 
 
 def _node_record(node: NodeOverview) -> Record:
@@ -120,7 +129,8 @@ def _node_record(node: NodeOverview) -> Record:
         "lines": sum(of.lines for of in excerpts),
         "from": _at(first) if first else None,
         "until": _at(last) if last and node.is_end_seen else None,
-        "requests_in_sample": node.apis,
+        "is_sample": node.is_sample,
+        "requests": {f"{api} v{version}": n for (api, version), n in node.apis.most_common()},
     }
 
 
@@ -158,19 +168,16 @@ def _lines(plan: Record) -> Iterator[str]:
     if plan["of_all_brokers"]:
         first, last = plan["of_all_brokers"]
         yield f"  all brokers logged from {first} to {last}, {_seconds(first, last):,.0f} s"
-    apis = sum((Counter(node["requests_in_sample"]) for node in nodes), Counter[str]())
-    named = ", ".join(name for name, _ in apis.most_common(_APIS))
-    versions = ", ".join(plan["kafka_versions"]) or "of a version that the samples do not show"
-    yield from _fitted(f"  Kafka {versions}; most frequent: {named or 'no request'}")
-    yield "rules"
-    width = max(len(rule["rule"]) for rule in plan["rules"])
-    for rule in plan["rules"]:
-        verdict = "not from what the samples show" if rule["missing"] else "can be answered"
-        yield f"  {rule['rule']:{width}}  {verdict}"
-        more = {"missing": "", "helpful": "better with more: ", "open": "before the logs: "}
-        for text in (begin + text for name, begin in more.items() for text in rule[name]):
-            yield from _fitted(f"    {text}")
-    yield "problems" if plan["refused"] or plan["problems"] else "problems: none in the samples"
+    yield f"  Kafka {', '.join(plan['kafka_versions']) or 'of a version that no line shows'}"
+    yield "requests"
+    for node in nodes:
+        named = some((f"{name} ({count:,})" for name, count in node["requests"].items()), _APIS)
+        sample = " (samples)" if node["is_sample"] else ""
+        yield from _fitted(f"  node {node['node_id']}{sample}: {named or 'none'}")
+    yield "missing" if plan["missing"] else "missing: nothing"
+    for text in plan["missing"]:
+        yield from _fitted(f"  {text}")
+    yield "problems" if plan["refused"] or plan["problems"] else "problems: none"
     for text in (*(f"a run stops: {text}" for text in plan["refused"]), *plan["problems"]):
         yield from _fitted(f"  {text}")
     if plan["manifest_draft"]:

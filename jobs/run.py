@@ -49,7 +49,7 @@ PARSER = JobParser(
     "HTML page on all recordings in the warehouse, whose path is printed at the end. `report` "
     "writes one on some of them.\n\n"
     "Run again, it changes nothing; with more logs, it reads what is new. `kip-replay plan` "
-    "says beforehand what the logs can answer, and how long this takes.",
+    "says beforehand what the logs have and lack, and how long this takes.",
     """  kip-replay run my-recording
   kip-replay run data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay run my-recording --growing   # every hour, and once with --final

@@ -62,33 +62,6 @@ class Suite(msgspec.Struct, forbid_unknown_fields=True):
     expectation: list[Expectation]
 
 
-class Need(msgspec.Struct, forbid_unknown_fields=True):
-    """What logs must show for a rule, or else ``open``: a query whose rows are sentences on what
-    began before the logs and is in none of the samples."""
-
-    #: Roles of the nodes whose logs are looked at, separated by commas.
-    of: str = ""
-    #: A table of a log's lines (docs/tables.md) and, with WHERE, a condition in DuckDB's SQL.
-    shows: str = ""
-    what: str = ""
-    how: str = ""
-    #: The key of the rule's ``manifest.toml`` that makes up for it.
-    stated: str | None = None
-    #: The rule is replayed without, and less is known.
-    helps: bool = False
-    open: str | None = None
-
-    def __post_init__(self) -> None:
-        if bool(self.open) == bool(self.of and self.shows and self.what and self.how):
-            raise ValueError("Expected `open`, or `of`, `shows`, `what` and `how`")
-
-
-class Needs(msgspec.Struct, forbid_unknown_fields=True):
-    """``needs.toml``."""
-
-    needs: list[Need]
-
-
 class Headline(msgspec.Struct, forbid_unknown_fields=True):
     """A figure that a decision rests on: a row of ``headlines``, and how the page names it."""
 
@@ -167,7 +140,6 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("Expected one of `released` and `proposal`")
 
 
-_SCHEMAS: Mapping[str, type[msgspec.Struct]] = {"page.toml": Page, "needs.toml": Needs}
 #: Columns that ``facts.sql`` has at least, a row a recording: how many requests there were,
 #: whether brokers ran the rule's change, and whether only some did. Sentences may name others.
 _FACTS = {"recording", "requests", "in_use", "is_mixed"}
@@ -186,10 +158,10 @@ def read_toml(file: Path, schema: type[_Schema]) -> _Schema:
 
 
 def read_table(file: Path) -> Mapping[str, Any]:
-    """Reads a rule's file as it is, once its schema was checked, if it has one."""
+    """Reads a rule's file as it is, of which ``page.toml`` has a schema that is checked."""
     with _one_sentence(file):
         table = tomllib.loads(file.read_text("utf-8"))
-        msgspec.convert(table, _SCHEMAS.get(file.name, dict[str, Any]))
+        msgspec.convert(table, Page if file.name == "page.toml" else dict[str, Any])
     return table
 
 

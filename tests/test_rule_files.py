@@ -14,10 +14,6 @@ RULE = REPOSITORY / "pipelines" / "rules" / "min_isr_acks"
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("needs.toml", "[[needs]]", "[[needs]", "Expected"),
-        ("needs.toml", "[[needs]]", "[[neds]]", "unknown field `neds`"),
-        ("needs.toml", 'of = "broker"', "of = 1", "Expected `str`, got `int` - at `$.needs[0].of`"),
-        ("needs.toml", 'of = "broker"', "", "Expected `open`, or `of`, `shows`, `what` and `how`"),
         ("page.toml", "kip =", "kpi =", "unknown field `kpi`"),
         ("page.toml", 'role = "gain"', 'role = "win"', "'win' - at `$.headlines[0].role`"),
         ("page.toml", "proposal =", "paste =", "Expected one of `released` and `proposal`"),

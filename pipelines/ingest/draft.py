@@ -86,7 +86,7 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
 def manifest_of(found: Overview) -> dict[str, Any]:
     manifest: dict[str, Any] = {"name": found.recording.name}
     if len(found.kafka_versions) == 1:
-        manifest["kafka_version"] = found.kafka_versions[0]
+        (manifest["kafka_version"],) = found.kafka_versions
     manifest["timezone"] = found.recording.timezone
     if voters := _voters(found):
         manifest["voters"] = voters

@@ -1,6 +1,5 @@
-"""Surveys a few places of a log file, so that a first look takes seconds whatever its size."""
+"""Surveys the head and the tail of a log file, so that a plan takes seconds."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -10,13 +9,10 @@ from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
 from kip_replay.pipelines.ingest.survey import Survey, survey
 from kip_replay.pipelines.warehouse.data_files import microseconds
 
-#: METADATA, configs and groups tell what held when a log began: looked for this many times as far.
-_TELLING, _FURTHER = re.compile(rb'requestApiKey\\*":(3|8|14|15|32|69),'), 8
-
 
 @dataclass
 class Excerpts(LogBytes):
-    """Whole lines at the head, the middle and the tail of a file, of a small one all of it.
+    """Whole lines at the head and the tail of a file, of a small one all of it.
 
     A compressed one has to be unpacked from its start: of one that is larger, on disk, than
     ``unpacked_bytes_max``, the end is not seen. ``log_bytes`` and ``lines`` are about those of the
@@ -32,37 +28,29 @@ class Excerpts(LogBytes):
     parts: list[bytes] = field(default_factory=list)
 
     def chunks(self) -> Iterator[bytes]:
-        self.parts = [part for part in self._parts() if part]
+        head, tail = self._ends()
+        # Lines are short where a log begins.
+        densities = [text.count(b"\n") / len(text) for text in (head, tail) if text]
+        self.lines = round(self.log_bytes * sum(densities) / max(len(densities), 1))
+        if self.is_end_seen and not tail:
+            self.lines += bool(head) and not head.endswith(b"\n")
+            parts = [head]
+        else:
+            parts = [head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]]
+        self.parts = [part for part in parts if part]
         yield from self.parts
 
-    def _parts(self) -> Iterator[bytes]:
-        head, middle, tail = self._places()
-        # Lines are short where a log begins.
-        densities = [text.count(b"\n") / len(text) for text in (head, middle, tail) if text]
-        self.lines = round(self.log_bytes * sum(densities) / max(len(densities), 1))
-        if self.is_end_seen and not middle and not tail:
-            self.lines += bool(head) and not head.endswith(b"\n")
-            yield head
-            return
-        begin = head.find(b"\n", self.excerpt_bytes - 1) + 1 or head.rfind(b"\n") + 1
-        yield head[:begin]
-        more = head[begin : head.rfind(b"\n") + 1].splitlines(keepends=True)
-        yield b"".join(line for line in more if _TELLING.search(line, 0, 2000))
-        yield middle[middle.find(b"\n") + 1 : middle.rfind(b"\n") + 1]
-        yield tail[tail.find(b"\n") + 1 :]
-
-    def _places(self) -> tuple[bytes, bytes, bytes]:
-        """Reads head, middle and tail; the two are empty where the head is all."""
+    def _ends(self) -> tuple[bytes, bytes]:
+        """Reads head and tail; there is no tail where the head is all."""
         is_packed = self.disk_bytes > 0 and is_compressed(self.path)
         self.is_end_seen = not is_packed or self.disk_bytes <= self.unpacked_bytes_max
         self.log_bytes = size = unpacked_size(self.path) if is_packed else self.disk_bytes
         part = self.excerpt_bytes
-        middle_at = (size - part) // 2
-        head_bytes = size if size <= 3 * part else min(_FURTHER * part, middle_at)
+        head_bytes = size if size <= 3 * part else 2 * part
         spans: list[tuple[int, int | None]] = [(0, None if is_packed else head_bytes)]
         if not is_packed and head_bytes < size:
-            spans += [(middle_at, middle_at + part), (size - part, size)]
-        head, middle, tail = b"", b"", b""
+            spans.append((size - part, size))
+        head, tail = b"", b""
         for start, end in spans:
             log, at = LogBytes(self.path, start, end), start
             for chunk in log.chunks():
@@ -71,14 +59,12 @@ class Excerpts(LogBytes):
                     head += chunk
                 elif not self.is_end_seen:
                     break
-                elif not middle and at > size // 2:
-                    middle = chunk[:part]
                 else:
                     tail = (tail + chunk)[-part:]
             self.damage = log.damage
         if self.is_end_seen:
             self.log_bytes = at
-        return head, middle, tail
+        return head, tail
 
 
 class Look(NamedTuple):

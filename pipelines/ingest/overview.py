@@ -1,23 +1,21 @@
 """Surveys excerpts of a recording's logs, and says what is wrong before an hour's run is begun.
 
-The survey and its checks are those of a run. Excerpts are parsed too, and the rows are looked into.
+The survey and its checks are those of a run. Excerpts are parsed too, for who logged which
+requests, and which nodes they name.
 """
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import ceil
 
-import duckdb
-import pyarrow as pa
-
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.checks import (
     notes_of,
     refusals,
-    some,
     unread_lines,
     unreadable,
     warnings_of,
@@ -40,7 +38,6 @@ from kip_replay.pipelines.ingest.whose_log import (
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.replay.kafka.request_log import LineParser, Rows
 from kip_replay.replay.kafka.request_log.layouts import LineReader
-from kip_replay.replay.log_tables import LINE_TABLES
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
 _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
@@ -56,21 +53,19 @@ _REJECTED_SHARE = 0.01
 _OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
 #: Brokers replicate all the time: nothing for so long is no pause.
 _BETWEEN_FILES_US = 120_000_000
-_REQUESTS = """
-    SELECT node_id, api_name, api_version, count(*),
-        list(DISTINCT software_version) FILTER (software_version <> '')
-    FROM requests GROUP BY ALL ORDER BY count(*) DESC, 1, 2, 3"""
-_BEATING = "SELECT DISTINCT broker_id FROM broker_heartbeats WHERE broker_id IS NOT NULL"
+#: What a cluster's logs have, by role, unless nobody did such a thing: rules rest on it.
+_BY_ROLE = {"broker": ("FETCH", "METADATA", "PRODUCE"), "controller": ("BROKER_HEARTBEAT", "FETCH")}
 
 
 @dataclass
 class NodeOverview:
-    """A node in excerpts. ``shown_role`` is what its APIs show; ``apis`` with their requests."""
+    """A node in excerpts. ``shown_role`` is what its APIs show; ``apis`` counts requests by API and
+    version."""
 
     node: Node
     looks: Sequence[Look]
     shown_role: str = ""
-    apis: dict[str, int] = field(default_factory=dict)
+    apis: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     @property
     def role(self) -> str:
@@ -90,22 +85,30 @@ class NodeOverview:
     def is_end_seen(self) -> bool:
         return all(look.excerpts.is_end_seen for look in self.looks)
 
+    @property
+    def is_sample(self) -> bool:
+        """Returns whether lines were left out."""
+        parts = (part for look in self.looks for part in look.excerpts.parts)
+        return self.log_bytes > sum(map(len, parts))
+
 
 @dataclass
 class Overview:
-    """A recording in excerpts: ``rows`` are of all nodes.
+    """A recording in excerpts.
 
     ``refused`` are sentences that a run would stop with, ``problems`` those it would work with.
-    ``kafka_versions``: of the brokers and controllers that sent requests. ``parse_s``: CPU seconds
-    that this machine took for ``rows``, which were ``sample_bytes``.
+    ``without_log``: nodes that others or the manifest name, and how ``log_gaps`` says it.
+    ``absent``: of a role, APIs that none of its nodes logged. ``kafka_versions``: of brokers and
+    controllers that sent requests. ``parse_s``: CPU seconds that ``sample_bytes`` took to parse.
     """
 
     recording: Recording
     nodes: list[NodeOverview] = field(default_factory=list)
-    rows: list[Rows] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    kafka_versions: list[str] = field(default_factory=list)
+    without_log: dict[int, str] = field(default_factory=dict)
+    absent: dict[str, list[str]] = field(default_factory=dict)
+    kafka_versions: set[str] = field(default_factory=set)
     brokers_seen: set[int] = field(default_factory=set)
     metadata_replicas_seen: set[int] = field(default_factory=set)
     sample_bytes: int = 0
@@ -122,15 +125,6 @@ class Overview:
         first, last = (max(s[0] for s in spans), min(s[1] for s in spans)) if spans else (1, 0)
         return (first, last) if first <= last else None
 
-    def database(self) -> duckdb.DuckDBPyConnection:
-        """Opens a database with the rows by table."""
-        database = duckdb.connect()
-        for table in LINE_TABLES:
-            names = table.arrow_schema.names
-            batches = [rows[table.name].select(names) for rows in self.rows]
-            database.register(table.name, pa.Table.from_batches(batches, table.arrow_schema))
-        return database
-
 
 def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
     """Surveys excerpts of every log of a recording, and says what is wrong with them."""
@@ -143,7 +137,7 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
     parsed = Parsed(0)
     for node_overview in seen.nodes:
         _parse(seen, node_overview, parsed)
-    _look_into_rows(seen, parsed.senders)
+    _look_at_senders(seen, parsed.senders)
     seen.refused += refusals(recording, surveys, node_gap_minutes_max)
     if not seen.refused:
         seen.refused += unreadable([parsed], parsed.counts)
@@ -154,7 +148,9 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
     if (span := span_us(surveys)) and not seen.refused:
         seen.problems += (text for node in seen.nodes for text in _gaps(node, span))
     seen.problems += (text for node in seen.nodes for text in _other_role(node))
-    seen.problems += _of_cluster(seen)
+    seen.problems += _other_versions(seen)
+    seen.without_log = _without_log(seen)
+    seen.absent = _absent(seen)
     return seen
 
 
@@ -201,7 +197,7 @@ def _parse(seen: Overview, node: NodeOverview, parsed: Parsed) -> None:
         seen.parse_s += time.thread_time() - begin
         seen.sample_bytes += sum(map(len, lines.lines))
         note(parsed, ParsedRange(file, 0, 0, 1, None), {file.source_file: lines}, rows, rows)
-        seen.rows.append(rows)
+        _look_at_rows(seen, node, rows)
 
 
 def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
@@ -213,39 +209,54 @@ def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
             yield f"node {node_id}: {total.rejected:,} of {lines:,} lines looked at cannot be read"
 
 
-def _look_into_rows(seen: Overview, senders: Senders) -> None:
-    """Notes who sent requests and in which versions."""
-    nodes, versions = {node.node.node_id: node for node in seen.nodes}, set[str]()
-    with seen.database() as database:
-        for node_id, api, version, count, of_kafka in database.sql(_REQUESTS).fetchall():
-            nodes[node_id].apis[f"{api} v{version}"] = count
-            versions.update(of_kafka if api in _BY_KAFKA and of_kafka else ())
-        seen.brokers_seen.update(node_id for (node_id,) in database.sql(_BEATING).fetchall())
-    seen.kafka_versions = sorted(versions)
+def _look_at_rows(seen: Overview, node: NodeOverview, rows: Rows) -> None:
+    """Notes which requests there are, and what they say of who sent them."""
+    names = ("api_name", "api_version", "software_version")
+    columns = [rows["requests"].column(name).to_pylist() for name in names]
+    for api, version, of_kafka in zip(*columns, strict=True):
+        node.apis[str(api), version] += 1
+        if api in _BY_KAFKA and of_kafka:
+            seen.kafka_versions.add(of_kafka)
+    beating = {*rows["broker_heartbeats"].column("broker_id").to_pylist()}
+    seen.brokers_seen |= beating - {None}
+
+
+def _look_at_senders(seen: Overview, senders: Senders) -> None:
+    """Notes which nodes sent requests, and the roles of those that responded."""
     sent = {(api, sender) for (_, _, api, sender) in senders if sender >= 0}
     seen.brokers_seen |= {sender for api, sender in sent if api == TOPIC_FETCH}
     seen.metadata_replicas_seen |= {sender for api, sender in sent if api == METADATA_FETCH}
-    for node_id, node in nodes.items():
-        shown = {api for _, of, api, _ in senders if of == node_id}
+    for node in seen.nodes:
+        shown = {api for _, of, api, _ in senders if of == node.node.node_id}
         roles = [("broker", OF_BROKERS), ("controller", OF_CONTROLLERS)]
         node.shown_role = ",".join(role for role, own in roles if shown & own)
 
 
-def _of_cluster(seen: Overview) -> Iterator[str]:
-    """Yields what nodes say of the cluster that the manifest does not."""
-    versions, stated = seen.kafka_versions, seen.recording.kafka_version
+def _without_log(seen: Overview) -> dict[int, str]:
+    given = {node.node.node_id for node in seen.nodes}
+    idle = {n.node.node_id for n in seen.nodes if n.looks and not n.log_bytes}
+    named = seen.brokers_seen | seen.metadata_replicas_seen | {*(seen.recording.voters or ())}
+    evidence = dict.fromkeys(named - given, "no_log")
+    evidence |= dict.fromkeys(seen.brokers_seen & idle, "logger_off")
+    return dict(sorted(evidence.items()))
+
+
+def _absent(seen: Overview) -> dict[str, list[str]]:
+    absent = {}
+    for role, names in _BY_ROLE.items():
+        logged = {api for node in seen.nodes if role in node.role for api, _ in node.apis}
+        if missing := [name for name in names if name not in logged]:
+            absent[role] = missing
+    return absent
+
+
+def _other_versions(seen: Overview) -> Iterator[str]:
+    versions, stated = sorted(seen.kafka_versions), seen.recording.kafka_version
     if len(versions) > 1 or not all(version.startswith(stated or "") for version in versions):
         yield (
             f"nodes call themselves Kafka {', '.join(versions)}"
             f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
             "time without an upgrade?"
-        )
-    idle = {n.node.node_id for n in seen.nodes if n.looks and not n.log_bytes}
-    named = seen.brokers_seen | seen.metadata_replicas_seen | {*(seen.recording.voters or ())}
-    if silent := sorted(named - {*seen.recording.node_ids} | seen.brokers_seen & idle):
-        yield (
-            f"no log of node {some(map(str, silent), 10)}, or an empty one, which the logs of "
-            "others or 'voters' name: what only it logged stays unknown"
         )
 
 

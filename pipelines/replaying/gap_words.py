@@ -14,16 +14,15 @@ def gap_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     ordered = sorted(rows, key=itemgetter("recording", "node_id", "number"))
     for name, of_recording in groupby(ordered, key=itemgetter("recording")):
         gaps = [*of_recording]
-        sentences += [_sentence(gap) for gap in gaps[:_MOST]]
+        sentences += [gap_sentence(gap) for gap in gaps[:_MOST]]
         if len(gaps) > _MOST:
             more = f"{len(gaps) - _MOST:,} more gap{'s' * (len(gaps) > _MOST + 1)}"
             sentences.append(f"the logs of recording {name!r} have {more}: see table log_gaps")
     return sentences
 
 
-def _sentence(gap: Mapping[str, Any]) -> str:
+def gap_sentence(gap: Mapping[str, Any]) -> str:
     of = f"node {gap['node_id']} of recording {gap['recording']!r}"
-    after, before = (_time(gap[name]) for name in ("after_at", "before_at"))
     if gap["evidence"] == "no_log":
         return f"{of} has no log: what rests on it is unknown"
     if gap["evidence"] == "logger_off":
@@ -31,6 +30,7 @@ def _sentence(gap: Mapping[str, Any]) -> str:
         return f"{of} has an empty log but others show it ran: {why}; what rests on it is unknown"
     if gap["evidence"] == "filtered":
         return f"{of} lacks all lines of some kind that it must have: what rests on it is unknown"
+    after, before = (_time(gap[name]) for name in ("after_at", "before_at"))
     missing = gap["lines_missing"]
     lines = f"{missing:,} line{'s' * (missing > 1)} or more" if missing else "lines"
     if after is None:

@@ -12,17 +12,20 @@ from typing import Any
 import pytest
 from small_logs import BROKER, CONTROLLER, plain, write_recording
 
-from kip_replay.jobs import plan
+from kip_replay.jobs import plan, run
 from kip_replay.pipelines.ingest.excerpts import look_at
 from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.replay.rules import RULES
+from kip_replay.pipelines.replaying.gap_words import gap_sentence
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import LOG_GAPS
 
 Capsys = pytest.CaptureFixture[str]
 Planned = Callable[..., dict[str, Any]]
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+NO_PRODUCE = ["no broker logged PRODUCE: what rests on it is unknown"]
 
 
 @pytest.fixture
@@ -36,35 +39,27 @@ def planned(capsys: Capsys) -> Callable[..., dict[str, Any]]:
     return of
 
 
-def lacking(plan_of_one: dict[str, Any]) -> set[str]:
-    """The rules that cannot be answered."""
-    rules = plan_of_one["recordings"][0]["rules"]
-    assert {rule["rule"] for rule in rules} == {*RULES}
-    return {rule["rule"] for rule in rules if rule["missing"]}
-
-
 @pytest.mark.golden
 @pytest.mark.parametrize(
-    ("folder", "kafka", "lacks", "requests"),
+    ("folder", "kafka", "missing", "requests"),
     [
-        (SAMPLES / "metadata-4.0", "4.0.0", {"closest_replica", "min_isr_acks"}, 3_750),
-        (SAMPLES / "acks-two-replicas", "4.0.0", {"closest_replica"}, 11_470),
-        (RECORDINGS / "failover-4.0", "4.0.0", {"closest_replica", "min_isr_acks"}, 3_530),
+        (SAMPLES / "metadata-4.0", "4.0.0", NO_PRODUCE, 3_750),
+        (SAMPLES / "acks-two-replicas", "4.0.0", [], 11_470),
+        (RECORDINGS / "failover-4.0", "4.0.0", NO_PRODUCE, 3_530),
         pytest.param(
-            *(RECORDINGS / "mixed-4.2", "4.2.0", {"closest_replica"}, 15_716),
+            *(RECORDINGS / "mixed-4.2", "4.2.0", [], 15_716),
             marks=pytest.mark.slow,
         ),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
 def test_recordings(
-    planned: Planned, folder: Path, kafka: str, lacks: set[str], requests: int
+    planned: Planned, folder: Path, kafka: str, missing: list[str], requests: int
 ) -> None:
     found = planned(folder)
     one = found["recordings"][0]
     assert found["status"] == 0
-    assert lacking(found) == lacks
-    assert not any(rule["open"] for rule in one["rules"])
+    assert one["missing"] == missing
     assert one["kafka_versions"] == [kafka]
     assert sum(node["lines"] for node in one["nodes"]) == pytest.approx(requests, rel=0.2)
     sizes = [len(gzip.decompress(log.read_bytes())) for log in sorted(folder.glob("*.log.gz"))]
@@ -72,23 +67,6 @@ def test_recordings(
     if folder.name == "acks-two-replicas":  # a broker was down
         (problem,) = one["problems"]
         assert problem.startswith("node 13: no file has 2026-11-20 20:5")
-
-
-@pytest.mark.golden
-def test_what_began_before_the_logs_and_is_not_in_them_is_counted(
-    planned: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kip_replay.pipelines.ingest.overview._PART_BYTES_MAX", 400_000)
-    sessions, topics = "of 14 fetch sessions", "17 of 17 topics"
-    expected = {"-": [], "8|14": [f"8 {sessions}"], "3": [f"14 {sessions}", topics]}
-    for left_out, counted in expected.items():
-        folder, is_out = tmp_path / left_out, re.compile(f'ApiKey":({left_out}),'.encode())
-        for log in shutil.copytree(SAMPLES / "sessions-on", folder).glob("broker-*.log.gz"):
-            lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
-            later = (line for line in lines if line > b"[2026-11-20 20:41:12")
-            log.write_bytes(gzip.compress(b"".join(x for x in later if not is_out.search(x))))
-        rules = planned(folder)["recordings"][0]["rules"]
-        assert [text.split(" that ")[0] for rule in rules for text in rule["open"]] == counted
 
 
 SERVER_LOG = b"[2026-11-20 20:35:58,000] INFO x (kafka.server.KafkaServer)\n"
@@ -101,7 +79,6 @@ LATER = re.sub(rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m
 @pytest.mark.parametrize(
     ("files", "logs", "problems"),
     [
-        ({"b.log": BROKER}, {11: "b.log"}, ["no log of node 1, 2, 3, 12, 13, or an empty one, "]),
         (
             {
                 "c.log.gz": gzip.compress(CONTROLLER)[:-20],
@@ -115,7 +92,6 @@ LATER = re.sub(rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m
                 "node 11: 1 of 24 lines looked at cannot be read",
                 "b.log line 24 (truncated): It ends within its JSON",
                 "empty: 3.log, 13.gz",
-                "no log of node 1, 12, 13, or an empty one, which",
             ],
         ),
         (
@@ -124,7 +100,7 @@ LATER = re.sub(rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m
             ["node 11: no file has 2026-11-20"],
         ),
     ],
-    ids=["no controller", "damage", "a rotated file"],
+    ids=["damage", "a rotated file"],
 )
 def test_what_a_run_would_work_with_is_a_problem(
     planned: Planned,
@@ -139,11 +115,30 @@ def test_what_a_run_would_work_with_is_a_problem(
     assert plan_of_all["status"] == 0
     for problem in problems:
         assert any(problem in text for text in one["problems"]), one["problems"]
-    rules = {rule["rule"]: rule for rule in one["rules"]}
-    if 2 not in logs:
-        assert {"hwm_parking", "lowest_acked_offset"} <= lacking(plan_of_all)
-        why = "since no controller has a log: log requests on every controller"
-        assert why in rules["hwm_parking"]["missing"][0]
+
+
+def test_what_is_missing_is_named_as_by_a_run(
+    planned: Planned, tmp_path: Path, capsys: Capsys
+) -> None:
+    files = {"c.log": CONTROLLER, "b.log": BROKER, "3.log": b"", "13.log": b""}
+    logs = BOTH | {3: "3.log", 13: "13.log"}
+    write_recording(tmp_path / "r", files, logs, voters=[1, 2, 3])
+    missing = planned(tmp_path / "r")["recordings"][0]["missing"]
+    nodes = [text for text in missing if text.startswith("node ")]
+    assert [text.split()[1] for text in nodes] == ["1", "12", "13"]
+    run.main([str(tmp_path / "r"), "--warehouse", str(tmp_path / "w"), "--quiet"])
+    gaps = Warehouse(tmp_path / "w").rows(LOG_GAPS, ["r"]).to_pylist()
+    assert {*nodes} < {*map(gap_sentence, gaps)}
+    assert f"warning: {nodes[0]}\n" in capsys.readouterr().out
+
+
+def test_of_a_role_without_a_log_its_requests_are_missing(planned: Planned, tmp_path: Path) -> None:
+    write_recording(tmp_path / "r", {"b.log": BROKER}, {11: "b.log"}, voters=[1, 2, 3])
+    missing = planned(tmp_path / "r")["recordings"][0]["missing"]
+    absent = [text for text in missing if text.startswith("no ")]
+    assert absent[-1] == (
+        "no controller logged BROKER_HEARTBEAT, FETCH: what rests on it is unknown"
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,7 +173,7 @@ def test_what_a_run_stops_at(
     assert sentence in plan_of_all["recordings"][0]["refused"][0]
 
 
-def test_a_large_log_is_read_in_three_places(planned: Planned, tmp_path: Path) -> None:
+def test_of_a_large_log_head_and_tail_are_read(planned: Planned, tmp_path: Path) -> None:
     """The whole would take a while: 10 GB that are there in name only, between head and tail."""
     plain(tmp_path / "r")
     log = tmp_path / "r" / "broker-11.log"
@@ -188,6 +183,8 @@ def test_a_large_log_is_read_in_three_places(planned: Planned, tmp_path: Path) -
         file.write(b"\n" + BROKER)
     one = planned(tmp_path / "r")["recordings"][0]
     node = one["nodes"][1]
+    assert [of["is_sample"] for of in one["nodes"]] == [False, True]
+    assert all("in the samples" in text for text in one["missing"] if text.startswith("no "))
     assert node["log_bytes"] == 10_000_000_000
     assert node["until"] == planned(tmp_path / "r")["recordings"][0]["nodes"][1]["until"]
     assert node["lines"] > 10_000
@@ -230,7 +227,8 @@ def test_of_many_files_some_are_parsed_and_all_are_seen(planned: Planned, tmp_pa
     node = planned(tmp_path / "r")["recordings"][0]["nodes"][1]
     assert node["files"] == 200
     assert node["lines"] == pytest.approx(200 * 3, rel=0.01)
-    assert sum(node["requests_in_sample"].values()) == 100 * 3
+    assert sum(node["requests"].values()) == 100 * 3
+    assert node["is_sample"]
 
 
 def test_a_folder_without_a_manifest_gets_one_that_runs(
