@@ -19,9 +19,10 @@ PARSER = JobParser(
     "It prints first how to switch off again. It does so itself when it ends, fails or is "
     "interrupted; after kill -9, --off does.",
     """  kip-replay record --bootstrap-server broker-11:9092 --bootstrap-controller ctl-1:9093 \\
-      --logs 'ssh:{host}:/var/log/kafka/kafka-request.log' --output prod-monday
+      --logs 'ssh {host} timeout 1h tail -n 0 -F /var/log/kafka/kafka-request.log' --output monday
   kip-replay record --bootstrap-server localhost:9092 --output try --dry-run
-  kip-replay record --bootstrap-server kafka:9092 --logs 'kubectl:kafka/kafka-{id}' --output k8s
+  kip-replay record --bootstrap-server kafka:9092 --output k8s \\
+      --logs 'kubectl logs -f --since=1s -n kafka kafka-{id}'
   kip-replay record --off --bootstrap-server broker-11:9092 --bootstrap-controller ctl-1:9093""",
     has_warehouse=False,
 )
@@ -41,9 +42,9 @@ PARSER.add_argument(
     action="append",
     default=[],
     metavar="[ID=]SOURCE",
-    help="where nodes' logs are: /PATH (file or folder), ssh:[USER@]HOST:/PATH, or "
-    "kubectl:[NAMESPACE/]POD[:CONTAINER]; {id}, {host} and {role} stand for the node's; ID= is for "
-    "one node. Without, prints how to collect by hand",
+    help="where nodes' logs are: with a blank in it, a shell command that prints the log as it "
+    "grows, until it is ended; without, a file or folder on this machine. {id}, {host} and {role} "
+    "stand for the node's; ID= is for one node. Without --logs, prints how to collect by hand",
 )
 for _name, _default, _help in (
     ("--minutes", 5.0, "how long to record"),

@@ -1,7 +1,7 @@
 """Commands whose standard output is a node's log, and what came of them.
 
-Whatever ``--logs`` names, a command follows it: so rotation is followed, and what comes is counted,
-in the same way. Commands end when their standard input does: also where this process is killed.
+A file is followed by a command too, so that all is counted in the same way. Commands end with this
+process, also where it is killed.
 """
 
 import os
@@ -23,13 +23,11 @@ from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
 
 #: As Kafka names it.
 LOG_NAME, _ERRORS = "kafka-request.log", "collect.stderr"
-_KUBECTL = re.compile(r"kubectl:(?:([\w.-]+)/)?([\w.-]+)(?::([\w.-]+))?")
-_SSH = re.compile(r"ssh:([^:/]+):(/.+)")
-#: Reads a little and says so, then follows. All of the process group ends with the standard input.
-_READS = "it reads\n"
-_FOLLOW = (
-    "({} >/dev/null && echo it reads >&2 && {}; echo it ended early >&2) & cat >/dev/null; kill 0"
-)
+_ENDED = "it ended early, with status"
+#: Runs a command until it ends or the standard input does, which ends all of the process group.
+_RUN = f'(sh -c "$1"; echo "{_ENDED} $?" >&2) & cat >/dev/null; kill 0'
+#: Of names and addresses; a cluster states them, and a shell reads them.
+_HOST = re.compile(r"\w[\w.:%-]*")
 _END_S_MAX = 5
 #: In this much of a log there is a request, if it has any.
 _HEAD_BYTES = 1 << 20
@@ -42,41 +40,20 @@ def source_of(node: Node, given: Sequence[str]) -> str | None:
     of_one = f"{node.node_id}="
     own = [text.removeprefix(of_one) for text in given if text.startswith(of_one)]
     texts = own or [text for text in given if not re.match(r"\d+=", text)]
-    try:
-        role = node.role.replace(",", "-")
-        return texts[-1].format(id=node.node_id, host=node.host, role=role) if texts else None
-    except (LookupError, ValueError):
-        raise UserError(
-            f"--logs {texts[-1]}: in braces there may be {{id}}, {{host}} and {{role}}"
-        ) from None
+    if not texts:
+        return None
+    if "{host}" in texts[-1] and not _HOST.fullmatch(node.host):
+        raise UserError(f"{node} calls its host {node.host!r}: name its log by {of_one}SOURCE")
+    names = {"{id}": str(node.node_id), "{host}": node.host, "{role}": node.role.replace(",", "-")}
+    return re.sub(r"\{(id|host|role)\}", lambda match: names[match[0]], texts[-1])
 
 
-def command_of(source: str) -> list[str]:
-    """The command that follows a log until its standard input ends. Raises UserError."""
-    if source.startswith("kubectl:"):
-        if (match := _KUBECTL.fullmatch(source)) is None:
-            raise UserError(f"--logs {source}: write kubectl:[NAMESPACE/]POD[:CONTAINER]")
-        options = zip(("--namespace", "--container"), match.group(1, 3), strict=True)
-        words = [f"{name}={value}" for name, value in options if value]
-        logs, pod = "kubectl logs", shlex.join([*words, match[2]])
-        script = _FOLLOW.format(f"{logs} --tail=1 {pod}", f"{logs} --follow --since=1s {pod}")
-        return ["sh", "-c", script]
-    host, path = None, source
-    if source.startswith("ssh:"):
-        if (match := _SSH.fullmatch(source)) is None:
-            raise UserError(f"--logs {source}: write ssh:[USER@]HOST:/PATH")
-        host, path = match.groups()
-    elif re.match(r"[a-z]+:", source):
-        raise UserError(f"--logs {source}: write /PATH, ssh:[USER@]HOST:/PATH, or kubectl:POD")
-    elif Path(path).is_dir():
-        path = f"{path}/"
-    path = f"{path}{LOG_NAME}" if path.endswith("/") else path
-    path = shlex.quote(path)
-    script = _FOLLOW.format(f"head -c 1 -- {path}", f"tail -n 0 -F -- {path}")
-    if host is not None:
-        remote = shlex.join(["sh", "-c", script])
-        script = shlex.join(["exec", "ssh", "-o", "BatchMode=yes", "--", host, remote])
-    return ["sh", "-c", script]
+def command_of(source: str) -> str:
+    """Returns the shell command whose output is the log; without a blank, ``source`` is a path."""
+    if " " in source:
+        return source
+    path = shlex.quote(f"{source}/{LOG_NAME}" if Path(source).is_dir() else source)
+    return f"head -c 1 -- {path} >/dev/null && exec tail -n 0 -F -- {path}"
 
 
 @dataclass
@@ -100,7 +77,7 @@ class Stream:
         ):
             # In a session of its own, so that Ctrl-C ends this process and not the command.
             self._process = subprocess.Popen(
-                command_of(self.source),
+                ["sh", "-c", _RUN, "sh", command_of(self.source)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=errors,
@@ -120,17 +97,14 @@ class Stream:
 
     @property
     def last_line(self) -> str:
-        """Returns the last line that the command wrote to standard error."""
+        """Returns what the command wrote to standard error last, and with which status it ended."""
         text = (self.folder / _ERRORS).read_text(errors="replace")
-        return "; ".join(text.replace(_READS, "").splitlines()[-2:])
+        return "; ".join(text.splitlines()[-2:])
 
     @property
-    def is_reading(self) -> bool | None:
-        """Returns whether the log can be read, empty or not; None while that is not known."""
-        has_ended = self._process is not None and self._process.poll() is not None
-        if has_ended or "ended early" in self.last_line:
-            return False
-        return _READS in (self.folder / _ERRORS).read_text(errors="replace") or None
+    def has_ended(self) -> bool:
+        """Returns whether the command ended by itself, which it should not."""
+        return _ENDED in self.last_line
 
     def stop(self) -> None:
         """Ends the command, once, and counts what is left of it."""

@@ -13,15 +13,15 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.draft import manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.record.cluster import LOGGER, Cluster, Node, UnreachableError
-from kip_replay.pipelines.record.collect import LOG_NAME, Stream, command_of, source_of
+from kip_replay.pipelines.record.collect import LOG_NAME, Stream, source_of
 from kip_replay.pipelines.record.polls import BROKER_CONFIGS, ON, Polls
 
 #: As Kafka ships it.
 OFF = "WARN"
 #: Lines are on their way for so long after they were written.
 _IN_FLIGHT_S = 2.0
-#: A command that can read its log says so by then.
-_CHECK_S = 30.0
+#: A command that can't read its log ends by then, most often.
+_START_S = 3.0
 #: Over this many seconds a rate counts as sustained; a node that is polled has logged a request.
 _RATE_S = 10
 _FREE_MB_MIN = 500
@@ -72,7 +72,6 @@ class Session:
                 f"{node}: {level}{'' if level in ON else ' -> DEBUG'}, {source or 'no --logs'}"
             )
             if source:
-                command_of(source)
                 self.streams.append(Stream(node, source, self.folder / _folder_of(node)))
         if not any("controller" in node.role for node in self.levels):
             self.say(
@@ -112,18 +111,16 @@ class Session:
     # --- while it records
 
     def collect(self) -> None:
-        """Starts the streams. Raises UserError, and leaves nothing, if a log can't be read."""
+        """Starts the streams. Raises UserError, and leaves nothing, if one ends at once."""
         for stream in self.streams:
             stream.start()
-        until = time.monotonic() + _CHECK_S
-        while any(s.is_reading is None for s in self.streams) and time.monotonic() < until:
-            if self._is_over.wait(0.1):
-                return
-        for stream in self.streams:
-            if not stream.is_reading:
-                why = stream.last_line or f"no response within {_CHECK_S:g} s"
-                self.discard()
-                raise UserError(f"the log of {stream.node} cannot be read: {why}")
+        until = time.monotonic() + _START_S
+        while self.streams and time.monotonic() < until and not self._is_over.wait(0.1):
+            for stream in self.streams:
+                if stream.has_ended:
+                    why = stream.last_line
+                    self.discard()
+                    raise UserError(f"the log of {stream.node} cannot be read: {why}")
 
     def discard(self) -> None:
         """Ends the streams, and deletes what came of them."""

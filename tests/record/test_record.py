@@ -1,7 +1,9 @@
 """Recording: properties of clients, commands that collect, and what a session leaves behind."""
 
 import subprocess
+import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +35,7 @@ JAAS = (
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls and waits that a cluster needs, and what stands in for one does not."""
     waits = {"session._IN_FLIGHT_S": 0.2, "session._UNDO_WAIT_S": 0.1, "polls._VERSIONS_S": 0.2}
+    waits["session._START_S"] = 0.5
     for name, seconds in waits.items():
         monkeypatch.setattr(f"kip_replay.pipelines.record.{name}", seconds)
 
@@ -98,23 +101,23 @@ def test_what_cannot_be_done_is_one_sentence_without_secrets(
 
 
 def test_sources_of_nodes() -> None:
-    given = ["/var/{role}-{id}", "11=ssh:root@{host}:/l"]
-    assert source_of(BROKER, given) == "ssh:root@b11:/l"
+    given = ["/var/{role}-{id}", "11=ssh root@{host} tail -F /l | awk '{print}'"]
+    assert source_of(BROKER, given) == "ssh root@b11 tail -F /l | awk '{print}'"
     assert source_of(BOTH, given) == "/var/broker-controller-2"
     assert source_of(BOTH, ["11=/x"]) is None
-    with pytest.raises(UserError, match="in braces there may be"):
-        source_of(BOTH, ["/{name}"])
 
 
-def test_commands_are_quoted(tmp_path: Path) -> None:
-    assert f"-- {tmp_path}/kafka-request.log;" in command_of(str(tmp_path))[2]
-    assert "'/a b;c'" in command_of("/a b;c")[2]
-    assert "ssh -o BatchMode=yes -- u@-h 'sh -c" in command_of("ssh:u@-h:/var/log/")[2]
-    kubectl = "kubectl logs --follow --since=1s --namespace=k --container=c kafka-1"
-    assert kubectl in command_of("kubectl:k/kafka-1:c")[2]
-    for wrong in ("ssh:host:relative", "kubectl:a/b/c", "sftp:host:/x"):
-        with pytest.raises(UserError, match="write"):
-            command_of(wrong)
+@pytest.mark.parametrize("host", ["b; touch x", "$(x)", "-oProxyCommand=x", ""])
+def test_a_host_that_a_shell_would_run_is_refused(host: str) -> None:
+    with pytest.raises(UserError, match="name its log by 11=SOURCE"):
+        source_of(replace(BROKER, host=host), ["ssh {host} tail -F /l"])
+    assert source_of(replace(BROKER, host=host), ["ssh b{id} tail -F /l"]) == "ssh b11 tail -F /l"
+
+
+def test_without_a_blank_it_is_a_path(tmp_path: Path) -> None:
+    assert command_of("tail -F /x") == "tail -F /x"
+    assert command_of(str(tmp_path)).endswith(f" -F -- {tmp_path}/kafka-request.log")
+    assert command_of("/a;b").endswith(" -F -- '/a;b'")
 
 
 @pytest.mark.parametrize(
@@ -229,12 +232,16 @@ def test_it_stops_at_a_limit(tmp_path: Path) -> None:
     assert set(brokers.levels.values()) == {"WARN"}
 
 
-@pytest.mark.parametrize("source", ["kubectl:no-such/pod", "/nope", "ssh:no-such-host:/x", "/"])
+@pytest.mark.parametrize(
+    "source",
+    ["/nope", "/", "no-such-command -f", "exit 7", "cat '{id}", "echo done"],
+)
 def test_a_log_that_cannot_be_read_changes_nothing(tmp_path: Path, source: str) -> None:
     brokers = Brokers(tmp_path)
     made, _ = session(tmp_path, brokers, source=source)
     for tried in (made.collect, made.record):
-        with pytest.raises(UserError, match=r"log of node 11 \(broker, \S+\) cannot be read: .+"):
+        said = r"log of node 11 \(broker, \S+\) cannot be read: .*it ended early, with status \d"
+        with pytest.raises(UserError, match=said):
             tried()
         made.discard()  # as the command does after any error
     assert set(brokers.levels.values()) == {"WARN"}
@@ -265,18 +272,47 @@ def test_a_broker_that_votes_is_a_controller_too(monkeypatch: pytest.MonkeyPatch
     assert [node.role for node in found] == ["broker,controller", "broker"]
 
 
-def test_commands_end_with_what_started_them(tmp_path: Path) -> None:
-    log = tmp_path / "kafka-request.log"
-    log.touch()
-    process = subprocess.Popen(command_of(str(log)), stdin=-1, stdout=-3, start_new_session=True)
-    time.sleep(0.3)
-    assert process.stdin
-    process.stdin.close()
-    process.wait(5)
-    time.sleep(0.2)
-    assert (
-        str(log) not in subprocess.run(["ps", "-eo", "args"], capture_output=True).stdout.decode()
-    )
+def is_running(text: str) -> bool:
+    processes = subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True).stdout
+    return any(line.startswith("tail") and text in line for line in processes.splitlines())
+
+
+_STARTS = """
+import sys, time
+from pathlib import Path
+from kip_replay.pipelines.record.cluster import Node
+from kip_replay.pipelines.record.collect import Stream
+Stream(Node(11, "broker", "b11", "b11:9092"), sys.argv[1], Path(sys.argv[2])).start()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "source", ["{}", "tail -n 0 -F {}", "cat /dev/null; tail -n 0 -F {} | cat"]
+)
+def test_commands_end_with_what_started_them(tmp_path: Path, source: str) -> None:
+    (log := tmp_path / "a.log").touch()
+    command = [sys.executable, "-c", _STARTS, source.format(log), str(tmp_path / "out")]
+    with subprocess.Popen(command) as process:
+        until = time.monotonic() + 10
+        while not (has_run := is_running(str(log))) and time.monotonic() < until:
+            time.sleep(0.05)
+        process.kill()
+    assert has_run
+    while is_running(str(log)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_running(str(log))
+
+
+def test_a_command_that_ends_early_is_named_and_what_came_stays(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path)
+    source = f"timeout 2 tail -n 0 -F {tmp_path}/{{id}}.log"
+    made, said = session(tmp_path, brokers, source=source, seconds=3.0)
+    assert made.record()
+    ended = [line for line in said if "it ended early, with status 124" in line]
+    assert [line.split()[1] for line in ended] == ["11", "2"]
+    assert (tmp_path / "out" / "broker-11" / "kafka-request.log").stat().st_size
+    assert set(brokers.levels.values()) == {"WARN"}
 
 
 @pytest.mark.parametrize(
