@@ -114,7 +114,7 @@ def _missing(seen: Overview) -> Iterator[str]:
         )
     where = " in the samples" if any(node.is_sample for node in seen.nodes) else ""
     for role, apis in seen.absent.items():
-        yield f"no {role} logged {', '.join(apis)}{where}: what rests on it is unknown"
+        yield f"no {role} logged {', '.join(apis)}{where}"
 
 
 def _node_record(node: NodeOverview) -> Record:
