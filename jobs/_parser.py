@@ -15,8 +15,6 @@ from kip_replay.replay.outcomes import Advice
 
 #: May name the warehouse once for all commands.
 WAREHOUSE_VARIABLE = "KIP_REPLAY_WAREHOUSE"
-#: May hold the key of ``--anonymize`` where there is no file for it.
-KEY_VARIABLE = "REPLAY_ANONYMIZE_KEY"
 #: What ``--fail-on`` takes besides advice. ``MEASURED``: metrics and variants of latency_summary.
 SELF_CHECKS = "self-checks"
 THRESHOLD = re.compile(r"(\w+)_((?:p50|p90|p99|max)_ms) *([<>]=? *\d+(?:\.\d+)?)")
@@ -134,15 +132,6 @@ class JobParser(argparse.ArgumentParser):
         one.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")
         one.add_argument("--kafka-version", metavar="X.Y.Z", help="version that was recorded")
         one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
-
-    def with_anonymize(self) -> None:
-        self.add_argument(
-            "--anonymize",
-            metavar="KEYFILE",
-            help="replace client ids, principals, hosts, topics and all other names by hashes with "
-            "the key in this file (openssl rand -hex 32 makes one), so that the warehouse can be "
-            f"shared; the environment variable {KEY_VARIABLE} can hold the key instead",
-        )
 
     def with_names(self) -> None:
         self.add_argument(

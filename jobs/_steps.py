@@ -1,6 +1,5 @@
 """Runs steps for more than one job: their settings, and how long each took."""
 
-import argparse
 import os
 import sys
 import time
@@ -17,7 +16,7 @@ from msgspec import Meta
 from kip_replay.jobs._cli import Job, say
 from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._estimate import expected_s
-from kip_replay.jobs._parser import KEY_VARIABLE, MEASURED, SELF_CHECKS, THRESHOLD
+from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
@@ -41,7 +40,6 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.tables import TABLES
 
 #: Files that a report follows from, in the report's folder and the rules'.
@@ -118,26 +116,6 @@ def quality_settings(config: Config) -> QualitySettings:
     return QualitySettings(folders, kept_rows, data_docs, minutes)
 
 
-def pseudonyms_of(arguments: argparse.Namespace) -> Pseudonyms | None:
-    """Returns what replaces names, None to leave them. Raises UserError for an unusable key."""
-    file, secret = arguments.anonymize, os.environ.get(KEY_VARIABLE)
-    if file is None and secret is None:
-        return None
-    try:
-        key = Path(file).read_bytes() if file is not None else os.fsencode(secret or "")
-        return Pseudonyms.of_secret(key)
-    except OSError as error:
-        raise UserError(
-            f"the key file {file} cannot be read ({error.strerror}): make one with "
-            f"openssl rand -hex 32 > {file}"
-        ) from None
-    except ValueError as error:
-        raise UserError(
-            f"the key in {file or KEY_VARIABLE} is too short ({error}): make one with "
-            "openssl rand -hex 32"
-        ) from None
-
-
 def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
     """Says which recordings have too many rejected lines; whether there are any."""
     share_max = config["ingest"]["max_rejected_share"]
@@ -151,16 +129,12 @@ def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
 
 
 def read_logs(
-    job: Job,
-    recordings: Sequence[Recording],
-    engine: Engine,
-    files: Sequence[LogFile],
-    pseudonyms: Pseudonyms | None,
+    job: Job, recordings: Sequence[Recording], engine: Engine, files: Sequence[LogFile]
 ) -> list[LinesRead]:
     """Reads files of recordings into the warehouse; of several, those that can be read."""
     values = {k: v for k, v in job.config["ingest"].items() if k != "max_rejected_share"}
     settings = IngestSettings(**values, final=not job.arguments.growing)
-    one = partial(ingest, engine=engine, settings=settings, say=job.tell, pseudonyms=pseudonyms)
+    one = partial(ingest, engine=engine, settings=settings, say=job.tell)
     try:
         read = one(recordings, found=files)
     except UserError:

@@ -13,12 +13,10 @@ PARSER = JobParser(
     """  kip-replay ingest data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay ingest my-recording --warehouse /data/warehouse
   kip-replay ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
-      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
-  kip-replay ingest my-recording --anonymize KEYFILE --warehouse to-be-shared""",
+      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
     JobParser.with_recordings,
     partial(JobParser.with_increments, of_replay=False),
     JobParser.with_engine,
     JobParser.with_progress,
-    JobParser.with_anonymize,
 )
 main = command(PARSER, partial(work, stages=("ingest",)), __name__)

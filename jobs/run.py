@@ -13,7 +13,6 @@ from kip_replay.jobs._steps import (
     expect_stages,
     is_unwelcome,
     kafka_versions_of,
-    pseudonyms_of,
     quality_settings,
     read_logs,
     replay_as_configured,
@@ -39,7 +38,6 @@ from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.steps import recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.log_tables import INGESTED_FILES
 
 PARSER = JobParser(
@@ -54,14 +52,12 @@ PARSER = JobParser(
   kip-replay run data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay run my-recording --growing   # every hour, and once with --final
   kip-replay run --name friday --timezone Europe/Berlin --voters 1,2,3 \\
-      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
-  kip-replay run my-recording --anonymize KEYFILE --warehouse to-be-shared""",
+      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
     JobParser.with_recordings,
     JobParser.with_increments,
     JobParser.with_engine,
     JobParser.with_progress,
     JobParser.with_fail_on,
-    JobParser.with_anonymize,
 )
 
 
@@ -74,9 +70,8 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     watch, is_run = Stopwatch(), stages is _STAGES
     growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
-    pseudonyms = pseudonyms_of(job.arguments) if "ingest" in stages else None
     options, expected = replay_options(job.config), quality_settings(job.config)
-    looked_at = partial(_looked_at, pseudonyms, "replay" in stages)
+    looked_at = partial(_looked_at, "replay" in stages)
     found = job.of_each(looked_at, job.recordings())
     recordings, files = [r for r, _ in found], [file for _, of in found for file in of]
     log_bytes = log_bytes_of(files)
@@ -87,7 +82,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     with warehouse.ends_waiting(growing):
         if "ingest" in stages:
             with watch.phase("ingest"):
-                read = read_logs(job, recordings, engine, files, pseudonyms)
+                read = read_logs(job, recordings, engine, files)
         if is_run:
             logged = _logged(read, warehouse)
             recordings = [recording for recording in recordings if recording.name in logged]
@@ -150,12 +145,10 @@ def _written(
     return [page for name in names for page in pages if page["recording"] == name]
 
 
-def _looked_at(
-    pseudonyms: Pseudonyms | None, is_replayed: bool, recording: Recording
-) -> tuple[Recording, list[LogFile]]:
+def _looked_at(is_replayed: bool, recording: Recording) -> tuple[Recording, list[LogFile]]:
     if is_replayed:
         voters_of(recording)
-    return recording.hidden(pseudonyms), find_log_files(recording)
+    return recording, find_log_files(recording)
 
 
 def _logged(read: Sequence[LinesRead], warehouse: Warehouse) -> set[str]:

@@ -30,8 +30,8 @@ ingested_files: Log files read, a row for each time that they had grown, and wha
 {RECORDING_COLUMN}
 node_id           int*  node whose log holds the line
 source_file       text* the file's name within its recording
-content_hash      text* 32 hex digits of BLAKE2b (keyed under --anonymize) over the uncompressed \
-    bytes, from 0 up to where this reading ended
+content_hash      text* 32 hex digits of BLAKE2b over the uncompressed bytes, from 0 up to where \
+    this reading ended
 bytes_read        long  uncompressed bytes that this reading took
 lines_read        long  lines; one that its carrier has split counts once
 requests          long  lines that became a row of requests
@@ -84,13 +84,13 @@ response_bytes        long on the wire: frame, header, body; null where not know
 REJECTED_LINES = table(f"""
 rejected_lines: Lines that could not be read as a request, each with its reason
 {RECORDING_COLUMN}
-line_id     text* 32 hex digits of BLAKE2b (keyed under --anonymize)
+line_id     text* 32 hex digits of BLAKE2b
 node_id     int!  node whose log holds the line
 source_file text  file that held the copy read first
 line_number long  line in it, from 1, uncompressed
 reason      text  why it could not be read
 detail      text  the stamp or the field that was it, where one was; null elsewhere
-line        text  its first 1,000 bytes, not UTF-8 as U+FFFD; null if anonymized
+line        text  its first 1,000 bytes, not UTF-8 as U+FFFD
 line_bytes  long  its whole length
 """)
 

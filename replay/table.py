@@ -114,8 +114,7 @@ recording text* name of the recording (recording.json: name)
 
 #: What tables begin with whose rows are of one line.
 LINE_COLUMNS = f"""{RECORDING_COLUMN}
-request_id text* 32 hex digits of BLAKE2b (keyed under --anonymize) over node id and line: its \
-    content, once
+request_id text* 32 hex digits of BLAKE2b over node id and line: its content, once
 node_id    int!  node whose log holds the line
 """
 

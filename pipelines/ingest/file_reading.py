@@ -8,7 +8,6 @@ from functools import partial
 
 from kip_replay.pipelines.ingest.log_bytes import LogBytes
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader
 from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
 
@@ -77,16 +76,10 @@ class Contents:
     ``of_part`` says which part of its lines is read: another part is not known by this one's hash.
     """
 
-    def __init__(
-        self, known: Collection[Content], pseudonyms: Pseudonyms | None, of_part: bytes = b""
-    ) -> None:
+    def __init__(self, known: Collection[Content], of_part: bytes = b"") -> None:
         self._known = frozenset(known)
         self._sizes = sorted({content.bytes for content in known})
-        self._digest = (
-            pseudonyms.content_digest()
-            if pseudonyms
-            else hashlib.blake2b(digest_size=CONTENT_HASH_BYTES)
-        )
+        self._digest = hashlib.blake2b(digest_size=CONTENT_HASH_BYTES)
         self._digest.update(of_part)
         self._at_line_start = self._digest.copy()
         self._seen = 0

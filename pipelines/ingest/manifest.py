@@ -10,8 +10,7 @@ import difflib
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
-from ipaddress import ip_network
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -20,7 +19,6 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import stated_by_rules
 from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.data_files import partition_folder
-from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 
 MANIFEST = "recording.json"
 _Entries = TypeVar("_Entries")
@@ -89,8 +87,6 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: A path, where a name becomes a file's: of separators, of dots alone, with a drive.
 _NO_NAME = re.compile(r"[/\\]|^\.+$|^[A-Za-z]:")
 _VERSION = re.compile(r"\d+(\.\d+)+([-.+_][\w.+-]+)?", re.ASCII)
-#: Addresses of a range, such as of a zone's network.
-_RANGE_MAX = 1 << 16
 #: No manifest is as long: a log is, which would be in memory as a whole.
 _MANIFEST_BYTES_MAX = 64 << 20
 
@@ -203,41 +199,6 @@ def rule_facts(manifest: Mapping[str, Any]) -> RuleFacts:
         }
         for rule, keys in RULE_KEYS.items()
     }
-
-
-def hidden_facts(facts: RuleFacts, pseudonyms: Pseudonyms) -> RuleFacts:
-    """Replaces names as those of the logs are, an address range by its addresses.
-
-    So what joins a fact with a log, or a zone with a broker's rack, still does. Raises UserError.
-    """
-    name = Anonymous(pseudonyms).client_id
-    hidden: dict[str, dict[str, Any]] = {}
-    for rule, of_rule in facts.items():
-        hidden[rule] = {**of_rule}
-        for key, value in of_rule.items():
-            if isinstance(value, str):
-                hidden[rule][key] = name(value)
-            elif isinstance(value, dict):
-                names = ((each, text) for names, text in value.items() for each in _members(names))
-                hidden[rule][key] = {name(each): name(text) for each, text in names}
-    return hidden
-
-
-def _members(names: str) -> Iterator[str]:
-    """Yields the addresses of a range, as logs have them; else the name."""
-    try:
-        network = ip_network(names, strict=False) if "/" in names else None
-    except ValueError:
-        network = None
-    if network is None:
-        yield names
-    elif network.num_addresses > _RANGE_MAX:
-        raise UserError(
-            f"{names} in {MANIFEST} has more than {_RANGE_MAX:,} addresses, which --anonymize "
-            "replaces one by one: write smaller ranges, or client ids"
-        )
-    else:
-        yield from map(str, network)
 
 
 def node_entry(entry: Any, number: int) -> NodeEntry:

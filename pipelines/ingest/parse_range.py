@@ -7,7 +7,7 @@ from kip_replay.pipelines.ingest.file_reading import ByteRange
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.survey import Survey
-from kip_replay.replay.kafka.request_log import LineParser, Pseudonyms, Reason, Rows
+from kip_replay.replay.kafka.request_log import LineParser, Reason, Rows
 from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.kafka.request_log.line import Unreadable
@@ -90,11 +90,9 @@ def _follows(part: ParsedRange, before: ParsedRange) -> bool:
 
 
 def parse_together(
-    parts: Sequence[ParsedRange],
-    line_bytes_max: int = LINE_BYTES_MAX,
-    pseudonyms: Pseudonyms | None = None,
+    parts: Sequence[ParsedRange], line_bytes_max: int = LINE_BYTES_MAX
 ) -> Iterator[tuple[Rows, dict[str, Lines]]]:
-    """Rows of what ``together`` gives, without names if ``pseudonyms``, batch by batch.
+    """Rows of what ``together`` gives, batch by batch.
 
     Beside them the lines by source file, for what else they count.
     """
@@ -105,7 +103,6 @@ def parse_together(
         first.timezone,
         clock_offset_ms=first.clock_offset_ms,
         line_bytes_max=line_bytes_max,
-        pseudonyms=pseudonyms,
     )
     read = ((part.file.source_file, of) for part in parts for of in _lines_of(part, line_bytes_max))
     for batch in [[*read]] if len(parts) > 1 else ([of_file] for of_file in read):

@@ -7,12 +7,10 @@ lines. A task drops lines that it has read before; what others have read, ``repe
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -24,7 +22,7 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_t
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
-from kip_replay.replay.kafka.request_log import Pseudonyms, Rows
+from kip_replay.replay.kafka.request_log import Rows
 from kip_replay.replay.kafka.request_log.layouts import Lines
 from kip_replay.replay.log_tables import LINE_TABLES
 
@@ -41,15 +39,13 @@ _EVENTS = (
 class ParseTask:
     """Ranges to be parsed by one task, in the order of files and lines; ``files`` takes the rows.
 
-    With ``pseudonyms``, no name and no line leaves it as it is. ``repeated``: ids of lines that are
-    read elsewhere too, where they stay.
+    ``repeated``: ids of lines that are read elsewhere too, where they stay.
     """
 
     number: int
     files: TableFiles
     ranges: tuple[ParsedRange, ...]
     line_bytes_max: int
-    pseudonyms: Pseudonyms | None = None
     repeated: frozenset[str] = frozenset()
 
 
@@ -77,7 +73,7 @@ class Parsed:
 
 
 class Unread(NamedTuple):
-    """A line that cannot be read: where it is, and what it is; no text where names are hidden."""
+    """A line that cannot be read: where it is, and what it is."""
 
     source_file: str
     line_number: int
@@ -86,12 +82,8 @@ class Unread(NamedTuple):
     line: str | None
 
 
-class ParseError(Exception):
-    """A mistake in this program that a line brought to light, reported without the line."""
-
-
 def parse_task(task: ParseTask) -> Parsed:
-    """Parses the ranges and writes the files. Raises UserError, ParseError."""
+    """Parses the ranges and writes the files. Raises UserError."""
     try:
         return _parsed(task)
     except OSError as error:
@@ -99,11 +91,6 @@ def parse_task(task: ParseTask) -> Parsed:
             f"a log or the warehouse failed while lines were parsed ({error}): correct that and "
             "run this again"
         ) from None
-    except Exception as error:
-        if task.pseudonyms is None:
-            raise
-        # Its message could hold a name, and tracebacks are kept in the warehouse.
-        raise ParseError(f"{type(error).__name__} {_where(error)}") from None
 
 
 def _parsed(task: ParseTask) -> Parsed:
@@ -113,7 +100,7 @@ def _parsed(task: ParseTask) -> Parsed:
     for parts in together(task.ranges, task.line_bytes_max):
         part = parts[0]
         node = (part.file.recording, part.file.node_id)
-        for rows, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
+        for rows, read in parse_together(parts, task.line_bytes_max):
             kept = _without_repeated(rows, seen.setdefault(node, {*task.repeated}))
             note(parsed, part, read, rows, kept)
             for table in LINE_TABLES:
@@ -124,12 +111,6 @@ def _parsed(task: ParseTask) -> Parsed:
                 parsed.spans.setdefault(node, []).append((first, last))
     parsed.files = tables.closed()
     return parsed
-
-
-def _where(error: Exception) -> str:
-    """The places in the code that an error passed, the last first; nothing of what it says."""
-    frames = reversed(traceback.extract_tb(error.__traceback__))
-    return ", ".join(f"in {f.name} ({Path(f.filename).name}:{f.lineno})" for f in frames)
 
 
 def _without_repeated(rows: Rows, seen: set[str]) -> Rows:
@@ -212,7 +193,6 @@ def tasks_of(
     count: int,
     files: TableFiles,
     line_bytes_max: int,
-    pseudonyms: Pseudonyms | None = None,
 ) -> list[ParseTask]:
     """Cuts ranges, in their order, into at most ``count`` tasks of about as many bytes each."""
     total = sum(part.end - part.start for part in ranges)
@@ -228,7 +208,6 @@ def tasks_of(
             replace(files, name=f"{files.name}-{number:05d}"),
             tuple(joined(task)),
             line_bytes_max,
-            pseudonyms,
         )
         for number, task in enumerate(tasks.values())
     ]

@@ -21,7 +21,6 @@ from kip_replay.pipelines.ingest.manifest import (
     Manifest,
     RuleFacts,
     entries_of,
-    hidden_facts,
     is_id,
     node_entry,
     read_manifest,
@@ -30,7 +29,6 @@ from kip_replay.pipelines.ingest.manifest import (
     version,
 )
 from kip_replay.pipelines.storage import Place, place_of
-from kip_replay.replay.kafka.request_log import Pseudonyms
 
 
 @dataclass(frozen=True)
@@ -85,11 +83,6 @@ class Recording:
     @property
     def controller_ids(self) -> tuple[int, ...]:
         return tuple(sorted(node.node_id for node in self.nodes if node.is_controller))
-
-    def hidden(self, pseudonyms: Pseudonyms | None) -> "Recording":
-        if pseudonyms is None:
-            return self
-        return replace(self, facts=hidden_facts(self.facts, pseudonyms))
 
 
 @dataclass(frozen=True)

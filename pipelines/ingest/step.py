@@ -36,7 +36,6 @@ import pyarrow as pa
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest import anonymity
 from kip_replay.pipelines.ingest.checks import (
     notes_of,
     refusals,
@@ -72,7 +71,6 @@ from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Kind, Step, contents_of, readings_of
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
-from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
 
@@ -129,7 +127,6 @@ def ingest(
     engine: Engine,
     settings: IngestSettings = IngestSettings(),
     say: Say = print,
-    pseudonyms: Pseudonyms | None = None,
     found: Sequence[LogFile] = (),
 ) -> list[LinesRead]:
     """Reads the recordings' logs into the warehouse; what it holds of them already stays.
@@ -138,13 +135,12 @@ def ingest(
     cannot be read as one, IngestError where line accounting does not balance, WriteConflictError.
     """
     warehouse = engine.warehouse
-    anonymity.require_key(warehouse, pseudonyms)
     files = {file: on_disk(file) for file in found or find_log_files(*recordings)}
     # Files of epochs after ``done`` are what a killed run has committed.
     names = [recording.name for recording in recordings]
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP.name)
     ingested = rows.to_pylist()
-    return _Ingest(recordings, engine, settings, say, pseudonyms, files, ingested, done).run()
+    return _Ingest(recordings, engine, settings, say, files, ingested, done).run()
 
 
 @dataclass(frozen=True)
@@ -155,7 +151,6 @@ class _Ingest:
     engine: Engine
     settings: IngestSettings
     say: Say
-    pseudonyms: Pseudonyms | None
     files: Mapping[LogFile, OnDisk]
     ingested: Rows
     done: Mapping[str, int]
@@ -214,7 +209,7 @@ class _Ingest:
     def _surveyed(self, files: Sequence[LogFile]) -> list[Survey]:
         """A survey of each file, in their order: on the driver's cores, or on all where large."""
         known = contents_read(self.ingested)
-        one = partial(survey, settings=self.settings, known=known, pseudonyms=self.pseudonyms)
+        one = partial(survey, settings=self.settings, known=known)
         progress.stage("survey")
         total = sum(self.files[file].bytes for file in files)
         progress.done(0, total)
@@ -249,7 +244,6 @@ class _Ingest:
         warehouse = self.engine.warehouse
         done = {name: self.done[name] for name in _names(surveys)}
         writing = warehouse.writing(STEP.name, done, LOG_TABLES)
-        anonymity.mark(warehouse, self.pseudonyms)
         tasks = self._tasks([survey for survey in surveys if not survey.is_known], writing.files())
         progress.stage("read logs")
         progress.done(0, sum(s.bytes_read for s in surveys))
@@ -294,7 +288,7 @@ class _Ingest:
         ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
         wanted = min(cores * _TASKS_PER_CORE, ceil(total / _TASK_BYTES_MIN))
         count = max(1, wanted, ceil(total / settings.task_bytes_max))
-        return tasks_of(ranges, count, files, settings.line_bytes_max, self.pseudonyms)
+        return tasks_of(ranges, count, files, settings.line_bytes_max)
 
 
 def _is_noted_anew(survey: Survey, noted: Collection[tuple[object, ...]]) -> bool:

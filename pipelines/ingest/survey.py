@@ -34,7 +34,6 @@ from kip_replay.pipelines.ingest.log_bytes import Damage, LogBytes, is_compresse
 from kip_replay.pipelines.ingest.log_files import LogFile, readable
 from kip_replay.replay.kafka.request_log import (
     LocalTime,
-    Pseudonyms,
     fold_boundary,
     has_ambiguous_hour,
     stamp_of,
@@ -100,20 +99,18 @@ def survey(
     file: LogFile,
     settings: SurveySettings = SurveySettings(),
     known: Mapping[tuple[str, int], Collection[Content]] | None = None,
-    pseudonyms: Pseudonyms | None = None,
     log: LogBytes | None = None,
 ) -> Survey:
     """Reads the file a chunk at a time: once, or once more where an hour may occur twice in it.
 
-    ``known`` is what has been read of each node. With ``pseudonyms``, contents are hashed with its
-    key: of a short log a guess could be confirmed otherwise. ``log``: what to read instead of all.
-    Raises UserError.
+    ``known`` is what has been read of each node. ``log``: what to read instead of all. Raises
+    UserError.
     """
     of_node = (known or {}).get((file.recording, file.node_id), ())
 
     def read(log: LogBytes) -> FileReading:
         splits = Splits(settings.range_bytes, {content.bytes for content in of_node})
-        return FileReading(file, log, Contents(of_node, pseudonyms, file.part), splits).done()
+        return FileReading(file, log, Contents(of_node, file.part), splits).done()
 
     with readable(file):
         log = log or LogBytes(file.path, ratio_max=settings.gzip_ratio_max)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.manifest import RULE_KEYS, RuleKey, hidden_facts, rule_facts
+from kip_replay.pipelines.ingest.manifest import RULE_KEYS, RuleKey, rule_facts
 from kip_replay.pipelines.ingest.recording import (
     Node,
     RecordingOptions,
@@ -17,7 +17,6 @@ from kip_replay.pipelines.ingest.recording import (
     load_recordings,
     voters_from_text,
 )
-from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 
 NODES = [
     {"node_id": 11, "role": "broker", "log": "b.log"},
@@ -139,23 +138,13 @@ def test_how_a_recording_was_made_is_kept(tmp_path: Path) -> None:
     assert load_recording(folder_with(tmp_path, **made)).extra == made | {"seed": 7}
 
 
-def test_names_of_facts_are_hidden_as_those_of_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a client's zone is found by its address, and is that of the broker's rack."""
+def test_texts_by_name_are_what_a_rule_declares(monkeypatch: pytest.MonkeyPatch) -> None:
     key = {"type": "texts", "says": "whose zone", "missing": "unknown"}
     monkeypatch.setitem(RULE_KEYS, "r", {"zones": msgspec.convert(key, RuleKey)})
     with pytest.raises(UserError, match=r"`int` - at `\$\.zones.*it is whose zone"):
         rule_facts({"zones": {"reader": 1}})
-    zones = {"10.0.1.0/24": "a", "reader": "b", "broker-1-fetcher-0": "c", "no/range": "d"}
-    facts, pseudonyms = rule_facts({"zones": zones}), Pseudonyms.of_secret(b"k" * 16)
-    hidden, anonymous = hidden_facts(facts, pseudonyms)["r"]["zones"], Anonymous(pseudonyms)
-    assert facts["r"]["zones"] == zones
-    connection = anonymous.connection("10.0.0.1:9092-10.0.1.255:5-6")
-    assert hidden[connection.split("-")[1].partition(":")[0]] == anonymous.name("a")
-    assert hidden[anonymous.client_id("reader")] == anonymous.name("b")
-    assert len(hidden) == 256 + 3
-    assert "broker-1-fetcher-0" in hidden
-    with pytest.raises(UserError, match="has more than 65,536 addresses"):
-        hidden_facts({"r": {"zones": {"10.0.0.0/8": "a"}}}, pseudonyms)
+    zones = {"10.0.1.0/24": "a", "reader": "b"}
+    assert rule_facts({"zones": zones})["r"]["zones"] == zones
 
 
 def test_a_log_is_no_recording(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 ``LineParser`` is the way in, ``Rows`` of ``LINE_TABLES`` come out. Pure: no files, no clock.
 """
 
-from .anonymous import Anonymous as Anonymous
 from .arrow_rows import Rows as Rows
 from .line import Reason as Reason
 from .line import stamp_of as stamp_of
@@ -12,4 +11,3 @@ from .local_time import LocalTime as LocalTime
 from .local_time import fold_boundary as fold_boundary
 from .local_time import has_ambiguous_hour as has_ambiguous_hour
 from .parser import LineParser as LineParser
-from .pseudonyms import Pseudonyms as Pseudonyms

@@ -21,7 +21,6 @@ from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 from ..messages import APIS, request_bytes, response_bytes
 from . import cluster_states, groups, metadata_writes
-from .anonymous import Anonymous
 from .arrow_rows import Columns, Positions, Rows, list_of, lists_in
 from .bodies import Row, TypedRows
 from .envelope import envelope_columns, with_times
@@ -30,7 +29,6 @@ from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .line import Reason, Unreadable, stamp_of
 from .local_time import LocalTime
-from .pseudonyms import Pseudonyms
 from .reading import OTHERS, Reading, read_batch
 
 #: How much of a rejected line is kept.
@@ -50,8 +48,6 @@ class LineParser:
     """Parses the logs of one node of a recording.
 
     ``zone`` is the IANA name of the stamps' time zone, ``clock_offset_ms`` is added to them.
-    With ``pseudonyms``, names and lines are replaced by what its key makes of them, and rejected
-    lines not kept.
     """
 
     def __init__(
@@ -62,7 +58,6 @@ class LineParser:
         *,
         clock_offset_ms: int = 0,
         line_bytes_max: int = LINE_BYTES_MAX,
-        pseudonyms: Pseudonyms | None = None,
     ) -> None:
         self.recording = recording
         self.node_id = node_id
@@ -71,9 +66,8 @@ class LineParser:
         own = {cluster_states.API_VERSIONS: cluster_states.api_versions(node_id)}
         self._readers = _READERS | own
         #: The hash of a line's content, primed with its node: the line is still to come.
-        self._digest = pseudonyms.line_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
+        self._digest = hashlib.blake2b(digest_size=16)
         self._digest.update(b"%d\0" % node_id)
-        self._anonymous = Anonymous(pseudonyms) if pseudonyms else None
 
     def parse_batch(
         self, read: Lines, source_files: Sequence[str], fold_changes_at_line: int | None = None
@@ -105,12 +99,11 @@ class LineParser:
             "position": pa.array(np.arange(n)),
         }
         of_lines = pa.RecordBatch.from_pydict(columns)
-        rows = {
+        return {
             "lines": of_lines,
             **_tables(reading, stamps_us, of_lines),
-            REJECTED_LINES.name: _rejected(read, reading, of_lines, self._anonymous is None),
+            REJECTED_LINES.name: _rejected(read, reading, of_lines),
         }
-        return self._anonymous.rows(rows) if self._anonymous else rows
 
     def _line_ids(self, lines: Sequence[bytes]) -> pa.StringArray:
         """Content of a line on a node: 32 hex digits of BLAKE2b over node id, NUL and line."""
@@ -124,14 +117,12 @@ class LineParser:
         return pa.StringArray.from_buffers(len(lines), pa.py_buffer(ends), pa.py_buffer(digits))
 
 
-def _rejected(
-    read: Lines, reading: Reading, lines: pa.RecordBatch, is_kept: bool
-) -> pa.RecordBatch:
+def _rejected(read: Lines, reading: Reading, lines: pa.RecordBatch) -> pa.RecordBatch:
     rows: list[Row] = []
     rejected = sorted(reading.rejected.items())
     for position, why in rejected:
         line = read.lines[position]
-        text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
+        text = line[:_REJECTED_LINE_BYTES].decode(errors="replace")
         rows.append((why.reason.name, why.detail, text, why.line_bytes or len(line)))
     positions = pa.array([position for position, _ in rejected], LONG)
     return _batch(REJECTED_LINES, _fields(_structs(REJECTED_LINES, rows, lines)), lines, positions)
