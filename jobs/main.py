@@ -17,6 +17,7 @@ JOBS = {
     "report": "write the report again, of recordings that were run",
     "compare": "predict one recording from another, side by side",
     "sql": "ask the tables and views of the warehouse",
+    "anonymize": "replace the names in logs, so that they can be sent with a bug report",
     "recordings": "list, show or delete the recordings of the warehouse",
     "ingest": "one step of run: read logs into tables, every line once",
     "replay": "one step of run: replay what is read under every rule",

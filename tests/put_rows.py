@@ -85,6 +85,6 @@ def without_texts(value: object) -> object:
     """A value in which every text is the same."""
     if isinstance(value, dict):
         return {name: without_texts(each) for name, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [without_texts(each) for each in value]
     return "text" if isinstance(value, str) else value

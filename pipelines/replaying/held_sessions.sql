@@ -96,7 +96,7 @@ named AS (
     WHERE o.replica_id >= 0 AND fetcher_of(m.topic, m.partition, o.fetchers) = o.fetcher
 ),
 -- Sessions of several fetchers, if all that they name says which is whose: one that the log does not
--- show, or names of an anonymized log, would soon be refuted.
+-- show would soon be refuted, and so would names that were replaced (kip-replay anonymize).
 fetched AS (
     SELECT s.recording, coalesce(names.name, s.p.topic, s.p.topic_id) AS topic,
         s.p.partition AS partition, fetcher, fetchers
