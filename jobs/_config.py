@@ -46,7 +46,8 @@ def _set(config: Config, section: str, key: str, value: object, source: str) -> 
     if key not in config.get(section, {}):
         known = [f"{name}.{k}" for name, keys in config.items() for k in keys]
         raise UserError(
-            f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
+            f"{source}: there is no setting {section}.{key} (CHANGELOG.md has those that were "
+            f"removed): there are {', '.join(sorted(known))}"
         )
     kind = type(config[section][key])
     config[section][key] = value
