@@ -136,9 +136,7 @@ def test_of_a_role_without_a_log_its_requests_are_missing(planned: Planned, tmp_
     write_recording(tmp_path / "r", {"b.log": BROKER}, {11: "b.log"}, voters=[1, 2, 3])
     missing = planned(tmp_path / "r")["recordings"][0]["missing"]
     absent = [text for text in missing if text.startswith("no ")]
-    assert absent[-1] == (
-        "no controller logged BROKER_HEARTBEAT, FETCH"
-    )
+    assert absent[-1] == ("no controller logged BROKER_HEARTBEAT, FETCH")
 
 
 @pytest.mark.parametrize(
