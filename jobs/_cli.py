@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
@@ -23,6 +24,7 @@ from tqdm import tqdm
 from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._failures import causes, is_disk_full, keep_traceback, known_cause, no_space
 from kip_replay.jobs._parser import JobParser as JobParser
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.errors import IngestError, SparkStartError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import (
@@ -32,7 +34,6 @@ from kip_replay.pipelines.ingest.recording import (
     voters_from_text,
 )
 from kip_replay.pipelines.printable import visible
-from kip_replay.pipelines.progress import Progress
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import Place, is_uri, normal, place_of, reason_of
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
@@ -180,7 +181,8 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         arguments = parser.parse_args(argv)
         warehouse = arguments.warehouse or warehouse
         config = read_config(arguments.conf, arguments.set)
-        with Progress(sys.stderr):
+        is_quiet = getattr(arguments, "quiet", True)
+        with nullcontext() if is_quiet else progress.shown(sys.stderr):
             job = Job(parser.name, arguments, config)
             status = work(job.with_stdin() if "node" in arguments else job)
             return int(Exit.WRONG_USAGE if job.passed_over else status)

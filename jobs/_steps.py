@@ -15,7 +15,6 @@ from msgspec import Meta
 
 from kip_replay.jobs._cli import Job, say
 from kip_replay.jobs._config import Config, checked
-from kip_replay.jobs._estimate import expected_s
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
@@ -184,14 +183,6 @@ def report_fingerprint(
     if None in decided:
         return None
     return fingerprint(REPORT.code(), names, dict(kafka_versions), decided)
-
-
-def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:
-    """Shows from now on how far the job is; ``stages`` of a run as they begin, without any all."""
-    if job.arguments.quiet:
-        return
-    expected = expected_s(log_bytes)
-    progress.expect({n: s for n, s in expected.items() if not stages or n.startswith(stages)})
 
 
 def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: Warehouse) -> bool:

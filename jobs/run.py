@@ -10,7 +10,6 @@ from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import (
     TABLES_OF_STEPS,
     Stopwatch,
-    expect_stages,
     is_unwelcome,
     kafka_versions_of,
     quality_settings,
@@ -63,7 +62,6 @@ PARSER = JobParser(
 
 #: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
 _STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
-_SHOWN = {"ingest": ("survey", "read logs")}
 
 
 def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
@@ -75,7 +73,6 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     found = job.of_each(looked_at, job.recordings())
     recordings, files = [r for r, _ in found], [file for _, of in found for file in of]
     log_bytes = log_bytes_of(files)
-    expect_stages(job, log_bytes, *(() if is_run else _SHOWN.get(stages[0], stages)))
     engine = engine_of(job, log_bytes)
     warehouse, read = engine.warehouse, list[LinesRead]()
     # Without states of replays, a crash would cost more than commits do.

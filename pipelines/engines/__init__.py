@@ -134,6 +134,7 @@ class Engine(Protocol):
 
 def in_turn(engine: Engine, steps: Steps) -> dict[str, Any]:
     """Runs steps one after the other; what each returns, by name."""
+    progress.tasks(len(steps.by_name))
     return {name: _run(engine, name, step) for name, step in steps.by_name.items()}
 
 
@@ -144,6 +145,7 @@ def _run(engine: Engine, name: str, step: Feeding[Out]) -> Out:
         try:
             feed = step.send(results)
         except StopIteration as ended:
+            progress.done()
             returned: Out = ended.value
             return returned
         results = engine.feed(feed)

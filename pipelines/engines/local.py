@@ -81,11 +81,11 @@ class Local:
         if len(parts) <= 1 or self.processes == 1:
             return [work(part) for part in parts]
         tasks = [_pool(self.processes).submit(work, part) for part in parts]
-        progress.watch(lambda: (sum(task.done() for task in tasks), len(tasks)))
+        progress.tasks(len(tasks))
+        for task in tasks:
+            task.add_done_callback(lambda _: progress.done())
         with _ended_on_failure():
-            results = [task.result() for task in tasks]
-        progress.watch(None)
-        return results
+            return [task.result() for task in tasks]
 
     def beside(self, steps: Steps) -> dict[str, Any]:
         if self.processes == 1 or steps.requests < _REQUESTS_MIN:
@@ -182,8 +182,7 @@ class _Beside:
     returned: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> dict[str, Any]:
-        steps = len(self.waiting)
-        progress.watch(lambda: (len(self.returned), steps))
+        progress.tasks(len(self.waiting))
         while self.waiting or self.running:
             ended = [name for name, (_, of) in self.running.items() if all(t.done() for t in of)]
             ready = [(name, *self.running.pop(name)) for name in ended]
@@ -195,7 +194,6 @@ class _Beside:
             self._go_on(ready)
             progress.running(", ".join(self.running))
             wait([t for _, of in self.running.values() for t in of if not t.done()], None, _FIRST)
-        progress.watch(None)
         return self.returned
 
     def _go_on(self, ready: Sequence[tuple[str, Feeding[Any], list[Future[Any]]]]) -> None:
@@ -206,6 +204,7 @@ class _Beside:
                 feeds.append((name, step, step.send([task.result() for task in tasks] or None)))
             except StopIteration as ended:
                 self.returned[name] = ended.value
+                progress.done()
         warehouse, processes = self.engine.warehouse, self.engine.processes
         sizes = {
             name: bytes_of(warehouse, feed.text, feed.recordings, feed.inputs)

@@ -9,13 +9,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import (
     NO_INPUTS,
     Feed,
@@ -69,9 +67,7 @@ class Spark:
     @cached_property
     def session(self) -> SparkSession:
         """The Spark session: starts in seconds, so only used where there is work for it."""
-        session = spark_session("kafka protocol replay", warehouse=self.warehouse.path)
-        progress.watch(lambda: _tasks_of(session.sparkContext))
-        return session
+        return spark_session("kafka protocol replay", warehouse=self.warehouse.path)
 
     @property
     def cores(self) -> int:
@@ -233,15 +229,3 @@ def _tried(work: Callable[[In], Out], part: In) -> Out | UserError:
         return work(part)
     except UserError as error:
         return error
-
-
-def _tasks_of(context: SparkContext) -> tuple[int, int]:
-    """Tasks of the jobs that Spark is at: those done, and all."""
-    try:
-        tracker = context.statusTracker()
-        jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
-        found = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-    except Exception:  # Java has ended, which the command itself reports
-        return 0, 0
-    stages = [each for each in found if each is not None]
-    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)

@@ -210,9 +210,8 @@ class _Ingest:
         """A survey of each file, in their order: on the driver's cores, or on all where large."""
         known = contents_read(self.ingested)
         one = partial(survey, settings=self.settings, known=known)
-        progress.stage("survey")
         total = sum(self.files[file].bytes for file in files)
-        progress.done(0, total)
+        progress.stage("survey", total, "B")
         if total > self.settings.survey_on_driver_bytes_max:
             return self.engine.run(one, files)
         # Hashing, inflating and reading let other threads run.
@@ -220,7 +219,7 @@ class _Ingest:
             surveys = []
             for file, found in zip(files, pool.map(one, files), strict=True):
                 surveys.append(found)
-                progress.done(self.files[file].bytes, total)
+                progress.done(self.files[file].bytes)
             return surveys
 
     def _announce(self, recording: Recording, surveys: Sequence[Survey], known: int) -> None:
@@ -246,7 +245,6 @@ class _Ingest:
         writing = warehouse.writing(STEP.name, done, LOG_TABLES)
         tasks = self._tasks([survey for survey in surveys if not survey.is_known], writing.files())
         progress.stage("read logs")
-        progress.done(0, sum(s.bytes_read for s in surveys))
         parsed = self.engine.run(parse_task, tasks)
         strays = _strays(warehouse, surveys, parsed)
         sounder = rejecting(tasks, strays, _unsound(parsed))
