@@ -99,7 +99,6 @@ class Shown(msgspec.Struct, forbid_unknown_fields=True):
     x_scale: str | None = None
     y_scale: str | None = None
     columns: list[str] = []
-    filters: list[str] = []
     sentences: dict[str, str] = {}
     is_rate: bool = False
 

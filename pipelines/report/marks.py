@@ -2,12 +2,10 @@
 
 A specification is a table of a ``page.toml``: ``mark`` (table or lines), ``name``, ``note`` and a
 ``query`` on the warehouse's tables and views, which are bounded. A table may name the ``columns``
-to show, ``sentences`` (templates of a column, over a row) and ``filters``. A query of lines has
-line, figure, x and y; where ``x`` is UTC, x is when a
-bucket of ``time_buckets`` begins, in seconds since 1970.
+to show, and ``sentences`` (templates of a column, over a row). A query of lines has line, figure,
+x and y; where ``x`` is UTC, x is when a bucket of ``time_buckets`` begins, in seconds since 1970.
 """
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,7 +83,6 @@ def table(spec: Spec, found: Sequence[Row]) -> Block:
     cells = [[_cell(row[name], most[name]) for name in columns] for row in filled]
     return {
         "note": "",
-        "filters": [],
         **spec,
         "columns": columns,
         "is_text": is_text,
@@ -132,9 +129,6 @@ def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | Non
     xs = {x for line in lines for x, _ in line.points}
     if len(xs) < 2:
         return None
-    zero = None
-    if spec.get("x_scale") == "log" and min(xs) <= 0:  # it has its place at the edge
-        zero = 10.0 ** (math.ceil(math.log10(min(x for x in xs if x > 0))) - 1)
     width = f"; a point is {words.seconds(buckets['bucket_s'])}" if buckets else ""
     figures = [
         {"line": line.name, spec["x"]: x, spec["y"]: y} for line in lines for x, y in line.points
@@ -145,7 +139,7 @@ def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | Non
         "note": spec.get("note", "") + width,
         "described": "; ".join(_described(line, spec["y"]) for line in lines) + ".",
         "figures": table({"name": "Figures", "note": spec["name"]}, figures) if is_small else None,
-        "data": {"lines": [_drawn(line, zero) for line in lines], "zero": zero},
+        "data": [_drawn(line) for line in lines],
         "scales": (
             "time" if buckets else spec.get("x_scale", "number"),
             spec.get("y_scale", "number"),
@@ -193,7 +187,7 @@ def _described(line: Line, unit: str) -> str:
     return f"{line.name}: {words.number(min(ys), 1)} to {words.number(max(ys), 1)} {unit}"
 
 
-def _drawn(line: Line, zero: float | None) -> dict[str, Any]:
+def _drawn(line: Line) -> dict[str, Any]:
     """As many digits as a picture shows."""
 
     def short(value: float, digits: int) -> float:
@@ -201,8 +195,5 @@ def _drawn(line: Line, zero: float | None) -> dict[str, Any]:
         return int(value) if value == int(value) else value
 
     # The last of those at one x.
-    points = {
-        zero if zero and x <= 0 else short(x, 6): y if y is None else short(y, 4)
-        for x, y in line.points
-    }
+    points = {short(x, 6): y if y is None else short(y, 4) for x, y in line.points}
     return {"name": line.name, "style": line.style, "x": [*points], "y": [*points.values()]}

@@ -55,35 +55,14 @@
     });
   }
 
-  // Rows by the values of some columns, and by any text.
-  for (const figure of document.querySelectorAll("[data-filters]")) {
-    const rows = [...figure.querySelector("tbody").rows], tests = [];
-    const heads = [...figure.querySelectorAll("th")].map(head => head.textContent);
-    const count = make("p", {className: "small soft", ariaLive: "polite"}), filters = make("div", {className: "filters"});
-    const show = () => {
-      for (const row of rows) row.hidden = !tests.every(test => test(row));
-      const shown = rows.filter(row => !row.hidden).length;
-      count.textContent = shown === rows.length ? `${shown} shown` : `${shown} of ${rows.length} shown`;
-    };
-    const control = (name, element) => {
-      const label = make("label", {textContent: name});
-      label.append(element);
-      filters.append(label);
-      element.addEventListener("input", show);
-    };
-    for (const name of figure.dataset.filters.split(",")) {
-      const of = row => row.cells[heads.indexOf(name)].textContent;
-      const values = [...new Set(rows.map(of))].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
-      if (values.length < 2) continue;
-      const select = make("select");
-      select.append(new Option("all", ""), ...values.map((value, i) => new Option(value.slice(0, 60) || "none", i)));
-      control(name, select);
-      tests.push(row => select.value === "" || of(row) === values[select.value]);
-    }
-    const words = make("input", {type: "search"});
-    control("text", words);
-    tests.push(row => row.textContent.toLowerCase().includes(words.value.toLowerCase()));
-    figure.querySelector(".scroll").before(filters, count);
-    show();
+  // Rows of a long table by any text.
+  for (const table of document.querySelectorAll(".tabled table")) {
+    const rows = [...table.tBodies[0].rows];
+    if (rows.length <= 30) continue;
+    const text = make("input", {type: "search", placeholder: "rows with this text", ariaLabel: "Rows with this text"});
+    text.addEventListener("input", () => {
+      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(text.value.toLowerCase());
+    });
+    table.parentElement.before(text);
   }
 })();

@@ -24,7 +24,7 @@ TITLE = "What a protocol change would do to your Kafka cluster"
 FORMATS = ("html", "json", "markdown", "openmetrics")
 #: What has a meaning in Markdown, at a place where text from logs may be.
 _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
-_SCRIPTS = ("uplot/uPlot.iife.min.js", "axes.js", "charts.js", "page.js")
+_SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "page.js")
 #: Of a page what is only drawn.
 _DRAWN = ("id", "sections", "blocks", "events")
 

@@ -29,7 +29,6 @@ _KEPT |= {
     "scales",
     "x",
     "y",
-    "filters",
     "columns",
     "before",
     "after",
@@ -56,14 +55,14 @@ SPECS = [
         "query": """SELECT 'incremental' AS line, NULL AS figure, x, y
             FROM (VALUES (0, 900.0), (8, 400.0), (16, 90.0), (1000, 90.0)) t(x, y)""",
     },
-    {"mark": "table", "name": "The slowest", "filters": ["node", "client", "topic"]}
+    {"mark": "table", "name": "The slowest"}
     | {
         "columns": ["ms", "node", "client", "topic", "why", "file and line"],
         "sentences": {"why": "Follower {{ node + 1 }} had offset {{ 1000 + 17 * i }} last."},
         "query": """SELECT i, 2400.0 / (i + 1) + i AS ms, i % 3 + 1 AS node,
             'producer-' || i % 4 AS client, ['orders', 'payments', ''][i % 3 + 1] AS topic,
             'broker-' || i % 3 + 1 || '.log:' || 1200 + 31 * i AS "file and line"
-            FROM range(20) t(i)""",
+            FROM range(31) t(i)""",
     },
 ]
 

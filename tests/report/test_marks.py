@@ -33,19 +33,16 @@ def test_lines_are_in_the_order_of_variants() -> None:
     ) AS of(line, figure, x, y)"""
     found = block("lines", query, x="slots", y="ms", x_scale="log")
     assert found
-    assert found["data"] == {
-        "lines": [
-            {
-                "name": "recorded, 99 %",
-                "style": "recorded",
-                "x": [8, 16, 32, 64],
-                "y": [7, 1, None, 0],
-            },
-            {"name": "acks=all, median", "style": "without", "x": [1, 16], "y": [9.5, 3]},
-            {"name": "someday, median", "style": "other", "x": [8], "y": [5]},
-        ],
-        "zero": 1.0,
-    }
+    assert found["data"] == [
+        {
+            "name": "recorded, 99 %",
+            "style": "recorded",
+            "x": [8, 16, 32, 64],
+            "y": [7, 1, None, 0],
+        },
+        {"name": "acks=all, median", "style": "without", "x": [0, 16], "y": [9.5, 3]},
+        {"name": "someday, median", "style": "other", "x": [8], "y": [5]},
+    ]
     texts = ["recorded, 99 %: 0.0 to 7.0 ms", "acks=all, median: 3.0 to 9.5 ms"]
     assert found["described"] == "; ".join([*texts, "someday, median: 5.0 to 5.0 ms."])
     assert found["figures"]["cells"][4] == [("acks=all, median",) * 2, (0, "0"), (9.5, "9.50")]
@@ -131,7 +128,7 @@ def test_latencies_over_time() -> None:
     assert charts({}, "hwm_parking") == []
     assert (chart["scales"], chart["y"]) == (("time", "log"), "ms")
     # Of few values there is no 90th percentile.
-    lines = chart["data"]["lines"]
+    lines = chart["data"]
     names = ["without KIP-1166, median", "without KIP-1166, 90 %", "with KIP-1166, median"]
     assert [(line["name"], points(line)[1]) for line in lines] == [
         *zip(names, (304, 308, 2), strict=True)
@@ -152,7 +149,7 @@ def test_rates_over_time() -> None:
     unknown = {"verdict": "unknown", "request_bytes": None, "response_bytes": None}
     rows = [fetch(1), fetch(1.2, client_kind="consumer"), fetch(3), fetch(3, **unknown)]
     [chart] = charts({FETCH_SESSION_OUTCOMES: rows}, "incremental_fetch")
-    [line] = chart["data"]["lines"]
+    [line] = chart["data"]
     assert len(line["x"]) == 201
     assert [*points(line).values()][:5] == [0, 220, 0, None, 0]
 
