@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -220,3 +220,20 @@ def command(
 def _failed(sentence: str, status: Exit) -> int:
     print(f"error: {visible(sentence)}", file=sys.stderr, flush=True)
     return int(status)
+
+
+def in_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows as lines, each column as wide as its widest text; those in ``right`` end flush."""
+    columns = []
+    for place, texts in enumerate(zip(*rows, strict=True)):
+        width, aligned = max(map(len, texts)), ">" if place in right else "<"
+        columns.append([f"{text:{aligned}{width}}" for text in texts])
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+
+
+def size_text(size_bytes: int) -> str:
+    """Bytes in the largest unit of 1,000 that leaves a number above 1: 12.3 MB."""
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.1f} {unit}"
+    return f"{size_bytes} bytes"

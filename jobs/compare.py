@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
-from kip_replay.jobs._text import in_columns
-from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import accuracy_rows
+from kip_replay.pipelines.analysis.accuracy import Kind, accuracy_rows
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError

@@ -6,9 +6,8 @@ from itertools import chain
 
 from deltalake.exceptions import CommitFailedError
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say, size_text
 from kip_replay.jobs._steps import READ_WHAT_IS_NEW, TABLES_OF_STEPS
-from kip_replay.jobs._text import size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import maintenance
 from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Size, sizes, vacuum

@@ -13,14 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._text import in_columns, size_text
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns, say, size_text
 from kip_replay.pipelines.ingest.checks import some
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions
-from kip_replay.pipelines.replaying.gap_words import gap_sentence
+from kip_replay.pipelines.replaying.words import gap_sentence
 from kip_replay.pipelines.storage import Place, is_uri, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 

@@ -4,9 +4,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command, say, unknown_name
+from kip_replay.jobs._cli import (
+    Exit,
+    Job,
+    JobParser,
+    command,
+    in_columns,
+    say,
+    size_text,
+    unknown_name,
+)
 from kip_replay.jobs._steps import TABLES_OF_STEPS
-from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.rules import RULES

@@ -19,9 +19,9 @@ from kip_replay.jobs._steps import (
     report_fingerprint,
     too_many_rejected,
 )
+from kip_replay.pipelines.analysis.accuracy import accuracy_rows
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
-from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import Recording

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command
-from kip_replay.jobs._text import in_columns
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import as_configured, read_views
 from kip_replay.pipelines.errors import UserError

@@ -45,7 +45,7 @@ def stage(name: str, total: int | None = None, unit: str = " tasks") -> None:
 
 
 def tasks(count: int) -> None:
-    """The stage is at so many tasks now."""
+    """The stage is at a number of tasks now."""
     if _bar is not None:
         _bar.reset(count)
 

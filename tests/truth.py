@@ -19,8 +19,13 @@ import pyarrow as pa
 from constructed import OnTables
 from recorded_logs import REPOSITORY
 
-from kip_replay.pipelines.analysis.accuracy import Judgement, Kind, prediction_accuracy
-from kip_replay.pipelines.analysis.predictions import accuracy_rows, in_order
+from kip_replay.pipelines.analysis.accuracy import (
+    Judgement,
+    Kind,
+    accuracy_rows,
+    in_order,
+    prediction_accuracy,
+)
 from kip_replay.pipelines.analysis.summarize import comparable_pairs
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.pipelines.replaying.phases import steady_phases

@@ -7,13 +7,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import figure, measure_name
+from kip_replay.pipelines.analysis.accuracy import Kind, figure, measure_name
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report.accuracy import KINDS, sentence
 from kip_replay.pipelines.rules import RULES
-from tools.printed import DOCS, fill
+from tools.docs import DOCS, fill
 
 _ERRORS_HEAD = """\
 # The largest errors of predictions by variant and metric, in the metric's unit and relative to what

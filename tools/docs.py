@@ -1,12 +1,28 @@
-"""Prints docs/tables.md from the schema: ``python -m tools.docs > docs/tables.md``."""
+"""Prints docs/tables.md from the schema, and the steps into docs/architecture.md."""
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
+from kip_replay.jobs._steps import STEPS
+from kip_replay.pipelines.engines.text import tables_in
+from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+_END = "<!-- until here -->\n"
+
+
+def fill(page: Path, text: str, by: str = "make docs") -> None:
+    """Prints ``text`` into the page's part of a command. Raises ValueError if it has none."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(f"<!-- printed by {by} -->\n")
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{page} has no part that is printed")
+    page.write_text(f"{before}{begin}{text.rstrip()}\n{end}{after}", encoding="utf-8")
+
 
 _HEAD = """# Tables
 
@@ -41,5 +57,33 @@ def _type_name(data_type: pa.DataType) -> str:
     return names.get(str(data_type), str(data_type))
 
 
+def tables_of(step: Step) -> set[Table]:
+    """Returns the tables that a step reads."""
+    names = {name for file in step.queries for name in tables_in(file.read_text("utf-8"))}
+    return {*step.reads, *(TABLES[name] for name in names & TABLES.keys())}
+
+
+def step_graph(steps: Sequence[Step]) -> str:
+    """Draws steps in Mermaid: an arrow from each to those that read what it wrote last.
+
+    Left out is an arrow where others lead the same way.
+    """
+    needs: dict[str, set[str]] = {}
+    for place, step in enumerate(steps):
+        earlier = steps[:place]
+        read = tables_of(step)
+        direct = {other.name for other in earlier if read & {*other.writes}}
+        needs[step.name] = direct.union(*(needs[name] for name in direct))
+    lines = ["```mermaid", "flowchart TD"]
+    for step in steps:
+        tables = len({*step.writes})
+        wrote = f"{tables} table{'s' if tables != 1 else ''}" if tables else "one page"
+        lines.append(f'    {step.name}["{step.name}<br/>{step.kind}, {wrote}"]')
+        behind = set().union(*(needs[name] for name in needs[step.name]))
+        lines += [f"    {name} --> {step.name}" for name in sorted(needs[step.name] - behind)]
+    return "\n".join([*lines, "```"])
+
+
 if __name__ == "__main__":
-    sys.stdout.write(table_page())
+    (DOCS / "tables.md").write_text(table_page(), "utf-8")
+    fill(DOCS / "architecture.md", step_graph(STEPS))

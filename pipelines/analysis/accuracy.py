@@ -11,9 +11,10 @@ of its own has how far apart two real runs are: the noise, beside which an error
 """
 
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import pyarrow as pa
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import MS, TEXT
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
@@ -164,3 +166,37 @@ def _arrow_table(rows: Collection[Sequence[object]], schema: pa.Schema) -> pa.Ta
     return pa.Table.from_pylist(
         [dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema
     )
+
+
+_ORDER = ("rule", "predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value")
+
+
+def accuracy_rows(
+    warehouse: Warehouse, recordings: Sequence[str], recorded_in: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Rows of prediction_accuracy of some recordings, judged by each other or by ``recorded_in``.
+
+    By rule, then pair. Small by nature.
+    """
+    judges = recordings if recorded_in is None else recorded_in
+    rows = warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
+    return in_order(row for row in rows if row["recorded_in"] in judges)
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sorts rows by rule, then pair."""
+    return sorted(rows, key=itemgetter(*_ORDER))
+
+
+def measure_name(row: Mapping[str, Any]) -> str:
+    """Names what a row of prediction_accuracy measures: metric, group, unit."""
+    group = "" if row["group_value"] == "all" else f" {row['group_value']}"
+    unit = "" if row["unit"] in ("count", "share") else f", {row['unit']}"
+    return f"{row['metric']}{group}{unit}"
+
+
+def figure(value: float | None) -> str:
+    """A number in four digits; none as a dash."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value == int(value) and abs(value) >= 10 else f"{value:.4g}"

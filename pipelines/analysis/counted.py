@@ -18,7 +18,7 @@ from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import Table
 
 Files: TypeAlias = Mapping[Table, Sequence[Mapping[str, Any]]]

@@ -29,8 +29,8 @@ from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_gr
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES
-from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 from kip_replay.replay.outcomes import Advice
+from kip_replay.replay.rule import CLOCKS_DIFFER
 from kip_replay.replay.table import BOOL, INT, TEXT
 from kip_replay.replay.tables import (
     CLOCK_BOUNDS,

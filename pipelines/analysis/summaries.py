@@ -35,7 +35,7 @@ from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import Gaps
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import INT, LONG, TEXT
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,

@@ -30,8 +30,7 @@ from kip_replay.pipelines.engines.text import MACROS, NO_PARTS, Text, bound
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.replaying.phases import STEADY_PHASES
-from kip_replay.replay.kafka.messages.error_names import ERROR_NAMES
-from kip_replay.replay.kafka.messages.served_versions import SERVED_VERSIONS
+from kip_replay.replay.kafka.messages.protocol import ERROR_NAMES, SERVED_VERSIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 

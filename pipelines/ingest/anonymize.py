@@ -37,7 +37,7 @@ _LOG = "kafka-request.log.gz"
 _TEXT = re.compile(rb'"((?:[^"\\]|\\.)*)"(?:\s*(:)\s*(\d+)?)?')
 #: Each byte of a hash as a letter or digit.
 _LETTERS = ((string.ascii_letters + string.digits) * 5).encode()[:256]
-#: So many hashes are tried for a name before it becomes a byte longer.
+#: Hashes that are tried for a name before it becomes a byte longer.
 _TRIES = 1000
 
 #: Configs whose names stay, and their values where these are numbers or truth values.

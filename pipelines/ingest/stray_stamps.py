@@ -2,8 +2,8 @@
 
 Kafka stamps a request when its response has been sent, so stamps rise from line to line, but for
 moments between threads; where clocks are set or files were put together they step once, and stay.
-A line that is alone elsewhere was altered, and would stretch a recording by years. All others are
-believed, among them the first and the last that a run reads of a file, those beside a gap, and
+A line that is alone elsewhere was altered, and would stretch a recording by years. All others
+stay, among them the first and the last that a run reads of a file, those beside a gap, and
 files that do not show which pass of an hour that occurs twice they are of.
 """
 

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.clock_words import Row, is_apart
 from kip_replay.pipelines.replaying.log_gaps import voters_table
 from kip_replay.pipelines.replaying.states import (
     CLOCKS,
@@ -26,6 +25,7 @@ from kip_replay.pipelines.replaying.states import (
     packed,
     write_states,
 )
+from kip_replay.pipelines.replaying.words import Row, is_apart
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (

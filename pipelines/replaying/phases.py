@@ -9,7 +9,7 @@ import pyarrow as pa
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.states import HEARTBEATS, heartbeats_of, kept_of_clocks
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import LONG, TEXT
 
 #: By recording; one without requests has none.

@@ -12,9 +12,7 @@ from kip_replay.pipelines.engines import Engine, Feeding, Out, Steps
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.basis import Basis, Options, Say, voters_of
-from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds
-from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.held import find_what_held
 from kip_replay.pipelines.replaying.increments import (
     Finalized,
@@ -24,6 +22,7 @@ from kip_replay.pipelines.replaying.increments import (
 )
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
+from kip_replay.pipelines.replaying.words import clock_sentences, gap_sentences
 from kip_replay.pipelines.warehouse.steps import Covered, readings_of, requests_in
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
@@ -160,7 +159,7 @@ def look_into(
     find_what_held(engine, voters, round(evidence_s * 1e6))
     bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
     gaps = warehouse.rows(LOG_GAPS, names).to_pylist()
-    for sentence in (*gap_sentences(gaps), *sentences(bounds)):
+    for sentence in (*gap_sentences(gaps), *clock_sentences(bounds)):
         say(f"warning: {sentence}")
 
 

@@ -8,7 +8,7 @@
   const [SHORT, LONG, SHARE] = [{}, {notation: "compact"}, {style: "percent"}]
     .map(form => new Intl.NumberFormat("en", {maximumSignificantDigits: 4, ...form}));
   const number = value => (Math.abs(value) < 1e6 ? SHORT : LONG).format(value);
-  // Labels of ticks that are so many seconds apart; the day is below the first, and where it changes.
+  // Labels of ticks by the seconds between them; the day is below the first, and where it changes.
   const TIMES = [[86400, "{YYYY}-{MM}-{DD}"], [60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"], [0.001, "{HH}:{mm}:{ss}.{fff}"]]
     .map(([step, label]) => [step, label, null, null, step < 86400 ? "\n{YYYY}-{MM}-{DD}" : null, null, null, null, 1]);
   const utc = seconds => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC");

@@ -20,12 +20,11 @@ from kip_replay.pipelines.analysis.decide import STATED_CHECKS
 from kip_replay.pipelines.analysis.views import create_views, in_order, named_in, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import rule_headlines, rule_pages
-from kip_replay.pipelines.replaying.clock_words import sentences
-from kip_replay.pipelines.replaying.gap_words import gap_sentences
+from kip_replay.pipelines.replaying.words import clock_sentences, gap_sentences
 from kip_replay.pipelines.report import accuracy, marks, words
 from kip_replay.pipelines.report.marks import Block, Row
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.kafka.messages.served_versions import NEWEST
+from kip_replay.replay.kafka.messages.protocol import NEWEST
 from kip_replay.replay.outcomes import Advice
 from kip_replay.replay.tables import TABLES
 
@@ -294,7 +293,7 @@ def _of_logs(found: Mapping[str, list[Row]]) -> Iterator[str]:
     if not all(node["is_whole"] for node in found["nodes"]):
         yield "lines read are not the sum of requests, other, rejected and repeated lines"
     yield from gap_sentences(found["gaps"])
-    yield from sentences(found["clocks"])
+    yield from clock_sentences(found["clocks"])
 
 
 def _missed(found: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[str]:

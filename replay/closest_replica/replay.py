@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from ..log_gaps import LogGap, gaps_of, last_begun
 from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_rack, select
-from ..other_clocks import CLOCKS_DIFFER
 from ..outcomes import NOT_SWEPT, Variant
 from ..records import Records, events_of
+from ..rule import CLOCKS_DIFFER
 from .events import Event, Kind
 from .moments import Moments
 from .outcomes import (

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from ..log_gaps import LOG_GAP, LogGap, is_touched
 from ..model.raft import NOT_SENT
-from ..outcomes import NOT_SWEPT, WHAT_IF, Variant, Verdict
-from ..phases import SteadyPhase
+from ..outcomes import NOT_SWEPT, WHAT_IF, SteadyPhase, Variant, Verdict
 from ..records import (
     At,
     Bool,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ..log_gaps import gaps_of
-from ..phases import ALWAYS_STEADY
+from ..outcomes import ALWAYS_STEADY
 from ..rule import Replay, Rule, Settings
 from .metadata_log import INPUT_SCHEMA
 from .outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, variants

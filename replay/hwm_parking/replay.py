@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, LogGap, last_begun
 from ..model.raft import Completion
-from ..outcomes import RECORDED, Variant, Verdict
-from ..phases import ALWAYS_STEADY, SteadyPhase
+from ..outcomes import ALWAYS_STEADY, RECORDED, SteadyPhase, Variant, Verdict
 from ..records import events_of
 from ..simulation import forget
 from .closed_loop import ClosedLoop

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..other_clocks import Comparison
-from ..rule import Replay, Rule, Settings
+from ..rule import Comparison, Replay, Rule, Settings
 from . import state, tables
 from .applying import REPLICA_APPLY_MS
 from .events import INPUT_SCHEMA, ORDER

@@ -5,8 +5,7 @@ from functools import partial
 
 from kip_replay.replay import min_isr_acks
 
-from ..other_clocks import Comparison
-from ..rule import Replay, Rule, Settings
+from ..rule import Comparison, Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
 from .events import Kind
 from .outcomes import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES

@@ -13,8 +13,7 @@ from constructed import Row, engine_on, keyed, rule_steps
 from kip_replay.pipelines.analysis.accuracy import Judgement, Kind, Tolerance, prediction_accuracy
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rules import RULES
-from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import RECORDED, SteadyPhase
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 from tools.accuracy import largest, text
 

@@ -25,7 +25,7 @@ from kip_replay.pipelines.warehouse.maintenance import optimize
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 

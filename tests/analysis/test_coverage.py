@@ -45,7 +45,7 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.tables import BANDWIDTH_SUMMARY
 from tools.accuracy import largest
-from tools.printed import DOCS, fill
+from tools.docs import DOCS, fill
 
 _STEPS = {steps.name: steps for steps in RULES}
 

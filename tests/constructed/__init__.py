@@ -27,8 +27,7 @@ from kip_replay.pipelines.engines.text import NO_PARTS, Text
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import SteadyPhase, Verdict
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import PREDICTION_ACCURACY, TABLES
 

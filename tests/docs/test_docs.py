@@ -16,7 +16,7 @@ from kip_replay.jobs.run import PARSER
 from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES, RULE_KEYS
 from kip_replay.replay.kafka.request_log.line import Reason
 from kip_replay.replay.tables import LINEAGE, TABLES
-from tools.step_graph import step_graph
+from tools.docs import step_graph
 
 DOCS = REPOSITORY / "docs"
 _LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)]*))?\)")

@@ -37,7 +37,7 @@ from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.log_tables import LOG_GAPS, REQUESTS, TYPED_TABLES, UNCERTAINTIES
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES

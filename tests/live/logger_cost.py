@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kip_replay.pipelines.record.cluster import Cluster as Admin
 from live.artifacts import CLIENTS, class_path
 from live.cluster import Cluster
-from tools.printed import DOCS, fill
+from tools.docs import DOCS, fill
 
 VERSION = "4.3.1"
 _NODES = {1: "controller", 11: "broker"}

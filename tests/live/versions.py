@@ -29,7 +29,7 @@ from live.agent import agent_jar
 from live.artifacts import VERSIONS
 from live.cluster import Cluster
 from live.recorded import Work, collected, record, run
-from tools.printed import DOCS, fill
+from tools.docs import DOCS, fill
 
 _SEED = 7
 #: Without a slot no FETCH has a session.

@@ -5,9 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.other_clocks import CLOCKS_DIFFER, Comparison
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.rule import Rule, Settings
+from kip_replay.replay.rule import CLOCKS_DIFFER, Comparison, Rule, Settings
 from kip_replay.replay.rules import RULES
 from kip_replay.replay.table import INT, MS, RECORDING, VERDICT, Column, Table
 

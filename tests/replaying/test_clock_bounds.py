@@ -15,8 +15,8 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
+from kip_replay.pipelines.replaying.words import clock_sentences
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import CLOCK_BOUNDS
 
@@ -83,7 +83,7 @@ def test_clocks_that_agree_are_bounded_around_nothing(bounds: Rows) -> None:
         **dict.fromkeys(BROKERS, "same"),
     }
     assert {row["reference_id"] for row in rows} == {ACTIVE}
-    assert (sentences(rows), nodes_apart(rows)) == ([], {})
+    assert (clock_sentences(rows), nodes_apart(rows)) == ([], {})
     (forwards,) = (row for row in rows if row["forwarded_pairs"])
     assert -100 < forwards["offset_earliest_ms"] <= 0 <= forwards["offset_latest_ms"] < 100
 
@@ -94,7 +94,7 @@ def test_a_broker_whose_clock_is_off_is_named(bounds: Rows, node: int, off_s: in
     assert nodes_apart(bounds[name]) == {name: (node,)}
     (row,) = (row for row in bounds[name] if row["node_id"] == node)
     assert row["offset_earliest_ms"] <= off_s * 1000 <= row["offset_latest_ms"]
-    (sentence,) = sentences(bounds[name])
+    (sentence,) = clock_sentences(bounds[name])
     assert f"the clock of node {node} was " in sentence
     assert f"s {'ahead of' if off_s > 0 else 'behind'} that of node {ACTIVE}." in sentence
 
@@ -102,14 +102,14 @@ def test_a_broker_whose_clock_is_off_is_named(bounds: Rows, node: int, off_s: in
 def test_the_active_controller_whose_clock_is_off_is_named_itself(bounds: Rows) -> None:
     """All brokers are apart from it, and one clock explains that."""
     assert nodes_apart(bounds["active off"]) == {"active off": BROKERS}
-    (sentence,) = sentences(bounds["active off"])
+    (sentence,) = clock_sentences(bounds["active off"])
     assert re.search(r"node 2 was 4\.9\d to 5\.0\d s behind that of nodes 11, 12, 13", sentence)
     assert re.search(r'add (49[5-9]|50[0-4])\d to "clock_offset_ms" .* of node 2 ', sentence)
 
 
 def test_a_clock_that_is_set_meanwhile_is_no_offset(bounds: Rows) -> None:
     assert nodes_apart(bounds["set"]) == {"set": (12,)}
-    (sentence,) = sentences(bounds["set"])
+    (sentence,) = clock_sentences(bounds["set"])
     assert "node 12 was set while it logged" in sentence
 
 

@@ -18,8 +18,8 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, gaps_in, log_gaps
+from kip_replay.pipelines.replaying.words import gap_sentences
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.tables import TABLES

@@ -9,7 +9,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.phases import log_spans, steady_phases
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, INGESTED_FILES
-from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.outcomes import SteadyPhase
 
 TIMES = ("first_received_at", "last_completed_at")
 

@@ -21,7 +21,7 @@ from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.incremental_fetch.streams import Unknown
 from kip_replay.replay.log_gaps import LOG_GAP
-from kip_replay.replay.other_clocks import CLOCKS_DIFFER
+from kip_replay.replay.rule import CLOCKS_DIFFER
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 

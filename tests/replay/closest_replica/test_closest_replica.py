@@ -14,7 +14,7 @@ from kip_replay.replay.closest_replica.outcomes import CLOSEST_HWM_AWARE, LEADER
 from kip_replay.replay.closest_replica.replay import ClosestReplica
 from kip_replay.replay.closest_replica.zones import Zones
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap
-from kip_replay.replay.other_clocks import CLOCKS_DIFFER
+from kip_replay.replay.rule import CLOCKS_DIFFER
 
 #: Record 4 is on all replicas at 20 ms, and the responses of 70 and 80 ms say so.
 COMMITTED = (

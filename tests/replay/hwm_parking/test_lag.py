@@ -7,8 +7,7 @@ from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.hwm_parking.evidence import Evidence
 from kip_replay.replay.hwm_parking.loop import Loop, NoOps
 from kip_replay.replay.hwm_parking.outcomes import NEVER_LEARNED, Emitted, Epoch
-from kip_replay.replay.outcomes import RECORDED, Variant
-from kip_replay.replay.phases import ALWAYS_STEADY
+from kip_replay.replay.outcomes import ALWAYS_STEADY, RECORDED, Variant
 
 
 class Lags:
