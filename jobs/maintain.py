@@ -9,8 +9,13 @@ from deltalake.exceptions import CommitFailedError
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say, size_text
 from kip_replay.jobs._steps import READ_WHAT_IS_NEW, TABLES_OF_STEPS
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.warehouse import maintenance
-from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Size, sizes, vacuum
+from kip_replay.pipelines.warehouse.maintenance import (
+    SAFE_RETENTION_HOURS,
+    optimize,
+    sizes,
+    total,
+    vacuum,
+)
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
@@ -21,8 +26,7 @@ PARSER = JobParser(
     "Keeps a warehouse small and quick; safe beside running jobs, and a second time there is "
     "nothing to do.\n\n"
     "In this order: with --keep-days, drops recordings whose last line is older; puts small files "
-    "together, sorted by what queries filter by; deletes files that no version of the last hours "
-    "needs.\n\n"
+    "together; deletes files that no version of the last hours needs.\n\n"
     "A recording is kept or dropped as a whole: give one that goes on for ever a new name each "
     "month.",
     """  kip-replay maintain
@@ -35,7 +39,7 @@ _keep = "keep the files of all versions of the last H hours (default: %(default)
 _add("--retention-hours", type=int, default=SAFE_RETENTION_HOURS, metavar="H", help=_keep)
 _short = f"let H be less than {SAFE_RETENTION_HOURS}: readers and writers at work may fail"
 _add("--allow-short-retention", action="store_true", help=_short)
-_add("--dry-run", action="store_true", help="only say what would be done")
+_add("--dry-run", action="store_true", help="only say what would be dropped and deleted")
 
 
 def work(job: Job) -> Exit:
@@ -52,7 +56,7 @@ def work(job: Job) -> Exit:
         )
     is_dry = given.dry_run
     warehouse = job.warehouse(writes=not is_dry, is_there=True)
-    before = _whole(warehouse, *TABLES.values())
+    before = _size(warehouse)
     if given.keep_days is not None:
         until = datetime.now(UTC) - timedelta(days=given.keep_days)
         for one in stored_recordings(warehouse):
@@ -61,32 +65,26 @@ def work(job: Job) -> Exit:
                     delete_recording(warehouse, one.name, TABLES_OF_STEPS)
                 why = f"it ended more than {given.keep_days:g} days ago"
                 say(f"would drop {one.name}" if is_dry else f"dropped {one.name}: {why}")
-    _optimize(warehouse, is_dry)
+    if not is_dry:
+        _optimize(warehouse)
     hours = given.retention_hours
     files = sum(len(vacuum(warehouse, t, hours, is_dry)) for t in TABLES.values())
     what = "would delete" if is_dry else "vacuum: deleted"
     say(f"{what} {files} files older than {hours} hours")
-    now = "" if is_dry else f", now {_text(_whole(warehouse, *TABLES.values()))}"
-    say(f"tables: {_text(before)}{now}")
+    say(f"tables: {before}" if is_dry else f"tables: {before}, now {_size(warehouse)}")
     return Exit.DONE
 
 
-def _optimize(warehouse: Warehouse, is_dry: bool) -> None:
-    found = []
-    for table in filter(warehouse.exists, TABLES.values()):
-        is_complete, before = partial(_is_complete, warehouse, table), _whole(warehouse, table)
+def _optimize(warehouse: Warehouse) -> None:
+    before = after = 0
+    for table in TABLES.values():
         try:
-            if not (done := maintenance.optimize(warehouse, table, is_complete, is_dry=is_dry)):
-                continue
-            now = f"{_text(before)}, now {_text(_whole(warehouse, table))}"
-            found.append(f"optimize {table.name}: {', '.join(done) if is_dry else now}")
+            files = optimize(warehouse, table, partial(_is_complete, warehouse, table))
         except CommitFailedError:
-            left = "another job writes to it, left for the next time"
-            found.append(f"optimize {table.name}: {left}")
-    if is_dry:
-        say(*(f"would {text}" for text in found))
-    else:
-        say(*(found or ["optimize: no table has small files to put together"]))
+            say(f"optimize: another job writes to {table.name}, left for the next time")
+        else:
+            before, after = before + files[0], after + files[1]
+    say(f"optimize: {before} small files put together into {after}")
 
 
 def _is_complete(warehouse: Warehouse, table: Table, recording: str) -> bool:
@@ -101,11 +99,8 @@ def _is_complete(warehouse: Warehouse, table: Table, recording: str) -> bool:
     return all(ended[other] >= ended[step] for other in later)
 
 
-def _whole(warehouse: Warehouse, *tables: Table) -> Size:
-    return maintenance.total(chain(*(sizes(warehouse, table).values() for table in tables)))
-
-
-def _text(size: Size) -> str:
+def _size(warehouse: Warehouse) -> str:
+    size = total(chain(*(sizes(warehouse, table).values() for table in TABLES.values())))
     return f"{size.files} files, {size_text(size.bytes)}"
 
 
