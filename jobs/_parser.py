@@ -183,7 +183,7 @@ class JobParser(argparse.ArgumentParser):
             growing.add_argument(
                 "--rebuild",
                 action="store_true",
-                help="replay everything anew from the typed tables, whatever was replayed before",
+                help="delete all that was made of the tables of the logs, and make it anew",
             )
 
     def error(self, message: str) -> NoReturn:

@@ -37,6 +37,7 @@ from kip_replay.pipelines.report.marks import Row
 from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.recordings import delete_derived
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
@@ -165,7 +166,10 @@ def replay_as_configured(
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     section, arguments = job.config["replay"], job.arguments
     late_after_s = section["late_after_s"] if arguments.growing else None
-    how = (job.tell, arguments.rebuild, section["evidence_s"], late_after_s)
+    for recording in recordings if arguments.rebuild else ():
+        derived = {step: tables for step, tables in TABLES_OF_STEPS.items() if step != INGEST.name}
+        delete_derived(engine.warehouse, recording.name, derived)
+    how = (job.tell, section["evidence_s"], late_after_s)
     replay(recordings, engine, RULES, options, *how)
 
 

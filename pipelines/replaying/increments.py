@@ -15,15 +15,14 @@ What makes it safe:
 * States are beside what they cover (``steps.Covered``): the moment, the epochs that they have seen,
   the rule with its settings, and a hash of its ``dependencies``. Whether data came late shows in
   what later ingests state of themselves in ``ingested_files``; no line is read again for it. If
-  anything but the moment is not as it was, or a state is not as it was saved (its checksum), the
-  states of the increment before are taken, and outcomes of later epochs are taken out. Without any,
-  everything is replayed from the typed tables, in place of what was there: slower, never wrong.
+  anything but the moment is not as it was, everything is replayed from the typed tables, in place
+  of what was there: slower, never wrong.
 * A run writes outcomes first and states last. Files that are of a later epoch than the states are
   what a killed run has left; the next commit takes them out (``warehouse.commits``). A replay from
   the beginning drops the states before it touches an outcome.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -43,10 +42,6 @@ from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
 
 _US = 1_000_000
-#: States of this many increments before the last stay: lines of their time may come late.
-_OLDER_STATES = 2
-#: No clock of a machine that writes to a warehouse is as far from another's.
-_CLOCKS_APART_MS = 600_000
 
 
 class Finalized(NamedTuple):
@@ -85,25 +80,15 @@ def finalized(
     return Finalized(until_us, tuple(behind))
 
 
-@dataclass(frozen=True)
-class _Saved:
+class _Saved(NamedTuple):
     """States that can be resumed: what they cover, and in which epoch they were saved.
 
-    ``files``: theirs, and those of states before them. ``is_last``: nothing was replayed since.
-    ``states_epoch``: the last epoch of any states. ``sums``: what the rule's texts are given, of
-    all ingests until now.
+    ``sums``: what the rule's texts are given, of all ingests until now.
     """
 
     covered: Covered
     epoch: int
-    files: Sequence[TableSlice]
-    is_last: bool
-    states_epoch: int
     sums: Inputs
-
-    def paths(self, most: int | None = None) -> list[str]:
-        """Returns paths of the files with the last states of these."""
-        return [file["path"] for states in self.files[:most] for file in states.files]
 
 
 @dataclass(frozen=True)
@@ -115,27 +100,27 @@ class GrowingReplay:
     recording: str
     basis: Basis
 
-    def advance(self, until_us: int, rebuild: bool = False) -> Feeding[bool]:
-        """Replays up to a time and saves the states; whether there was anything to do."""
-        saved = None if rebuild else self._saved()
+    def advance(self, until_us: int) -> Feeding[str | None]:
+        """Replays up to a time and saves the states; returns what it resumed from, in words.
+
+        None: there was nothing to do.
+        """
+        saved = self._saved()
         stated = self.steps.step.covered(self.engine.warehouse, [self.recording])
         before = stated.get(self.recording)
         if saved:
             until_us = max(until_us, saved.covered.until_us)
-        if saved and saved.is_last and saved.covered.until_us == until_us:
-            if before is None:
-                self._complete(saved)
-            return before is None
+            if before is not None and saved.covered.until_us == until_us:
+                return None
         sums = saved.sums if saved else self._sums()
         parts = self.basis.parts(self.steps, [self.recording])
         wanted = self._covered(until_us, sums, saved.covered.replayed_apart if saved else parts)
         # Closed, and nothing is new; or nothing in the log is for this rule, so that there are no
         # states.
-        current = (self.basis.covered(self.steps, self.recording), wanted)
-        if before in current and not (saved or rebuild):
-            return False
+        if not saved and before in (self.basis.covered(self.steps, self.recording), wanted):
+            return None
         yield from self._replay(saved, wanted, sums)
-        return True
+        return " from the beginning" if before and not saved else ""
 
     def close(self, wanted: Covered) -> Feeding[bool]:
         """Replays what is left from saved states on; False where there are none to resume from."""
@@ -146,43 +131,19 @@ class GrowingReplay:
         return True
 
     def _saved(self) -> _Saved | None:
-        """Finds the last states that can be resumed: what comes late leaves those of before it."""
-        warehouse, name = self.engine.warehouse, self.steps.name
+        """Returns the saved states; None where what they follow from has changed since."""
+        warehouse, step = self.engine.warehouse, self.steps.name
         if not warehouse.exists(REPLAY_STATE):
             return None
-        delta = warehouse.open(REPLAY_STATE)
-        last, of_epochs = commits.epoch_in(delta, name, self.recording), defaultdict(list)
-        there = commits.files_of(delta, [self.recording])
-        for file in commits.of_step(there, REPLAY_STATE, name):
-            of_epochs[commits.epoch_in_name(file["path"])].append(file)
-        epochs = sorted(of_epochs, reverse=True)
-        files = [TableSlice(REPLAY_STATE, of_epochs[epoch]) for epoch in epochs]
-        for place, epoch in enumerate(epochs):
-            is_usable = epoch and (place == 0 or not self._is_merged_since(files[place]))
-            if found := is_usable and self._resumable(files[place]):
-                covered, sums = found
-                return _Saved(covered, epoch, files[place:], place == 0, last, sums)
-        return None
-
-    def _is_merged_since(self, states: TableSlice) -> bool:
-        """Returns whether maintenance has put outcomes together that may be of later epochs."""
-        saved_ms = min(file["modification_time"] for file in states.files)
-        return any(
-            not commits.epoch_in_name(file["path"])
-            and file["modification_time"] > saved_ms - _CLOCKS_APART_MS
-            for table in self.steps.outcomes
-            for file in self.engine.warehouse.files(table, [self.recording])
-        )
-
-    def _resumable(self, states: TableSlice) -> tuple[Covered, Inputs] | None:
-        """Returns what states cover, if that is unchanged, and the inputs of the rule's texts."""
-        inputs = {REPLAY_STATE.name: states}
-        kept = Kept.of(self.engine, self.recording, self.steps.name, self.steps.sums, inputs)
-        if kept is None or kept.covered.is_late(self.basis.readings[self.recording]):
+        epoch = commits.epoch_in(warehouse.open(REPLAY_STATE), step, self.recording)
+        kept = Kept.of(self.engine, self.recording, step, self.steps.sums)
+        if kept is None or kept.covered.identity != self.basis.identity(self.steps, self.recording):
+            return None
+        if kept.covered.is_late(self.basis.readings[self.recording]):
             return None
         covered, sums = kept.covered, self._sums(kept)
         now = self._covered(covered.until_us, sums, covered.replayed_apart, covered)
-        return (covered, sums) if now == covered else None
+        return _Saved(covered, epoch, sums) if now == covered else None
 
     def _sums(self, kept: Kept | None = None) -> Inputs:
         """Returns the inputs of the rule's texts: what was kept and what later ingests add."""
@@ -227,15 +188,6 @@ class GrowingReplay:
             replayed_apart=apart,
         )
 
-    def _complete(self, saved: _Saved) -> None:
-        """Repeats the last write of a run that was killed right before it."""
-        since, step = {self.recording: saved.epoch}, self.steps.step
-        writing = self.engine.warehouse.writing(step.name, since, step.writes)
-        writing.begin({REPLAY_STATE: {self.recording: saved.states_epoch}})
-        for table in self.steps.outcomes:
-            writing.append(table, (), since)
-        writing.end({self.recording: str(saved.covered)})
-
     def _replay(self, saved: _Saved | None, wanted: Covered, sums: Inputs) -> Feeding[None]:
         of_recording = {self.recording: wanted}
         yield from write_outcomes(self.steps, self.engine, self.basis, of_recording, saved, sums)
@@ -263,23 +215,21 @@ def write_outcomes(
         apart = tuple(",".join(apart[first::tasks]) for first in range(tasks))
     increment = Increment(saved.covered.until_us if saved else None, growing, apart or ("",))
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
-    inputs = {**sums, REPLAY_STATE.name: saved.files[0]} if saved else sums
-    how = writing.files(), increment, inputs
+    how = writing.files(), increment, sums
     files = yield from replayed(engine.warehouse, steps, basis.settings, wanted, *how)
     if growing and any(file.table == REPLAY_STATE.name for file in files):
         of_sums, (recording,) = writing.files(), wanted
         write_states(of_sums, recording, steps.name, growing, packed(sums))
         files += of_sums.closed()
-    writing.begin({REPLAY_STATE: dict.fromkeys(wanted, saved.states_epoch)} if saved else {})
-    is_anew = saved is None or not saved.is_last
-    if is_anew:
-        writing.replace_states(stay=saved.paths() if saved else ())
+    since = dict.fromkeys(wanted, saved.epoch) if saved else {}
+    writing.begin({REPLAY_STATE: since})
+    if not saved:
+        writing.replace_states()
     for table in steps.outcomes:
         if saved:
-            writing.append(table, files, dict.fromkeys(wanted, saved.epoch))
+            writing.append(table, files, since)
         else:
             writing.replace(table, files)
     if saved or growing:
-        stay = saved.paths(_OLDER_STATES) if saved and growing else ()
-        writing.replace_states(files, is_anew, stay)
+        writing.replace_states(files, again=not saved)
     writing.end({name: str(covered) for name, covered in wanted.items()})

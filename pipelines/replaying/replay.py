@@ -38,23 +38,19 @@ def replay(
     steps_of_rules: Sequence[RuleTexts],
     options: Options,
     say: Say = print,
-    rebuild: bool = False,
     evidence_s: float = EVIDENCE_S,
     late_after_s: float | None = None,
 ) -> None:
     """Replays each rule for the recordings whose outcomes are not today's.
 
-    A recording that grew is resumed from its saved states. ``rebuild``: everything is replayed
-    anew from the typed tables. ``evidence_s``: how long after the beginning of its log a line may
-    still tell what held then. ``late_after_s``: recordings go on growing, and are replayed as far
-    as their logs are complete; so long after an event its line may still be written. None: they
-    are closed, and replayed to the end.
+    A recording that grew is resumed from its saved states. ``evidence_s``: how long after the
+    beginning of its log a line may still tell what held then. ``late_after_s``: recordings go on
+    growing, and are replayed as far as their logs are complete; so long after an event its line may
+    still be written. None: they are closed, and replayed to the end.
     """
     if late_after_s is None:
         look_into(recordings, engine, evidence_s, say)
-        _close(
-            Basis(recordings, engine, steps_of_rules, options), engine, steps_of_rules, say, rebuild
-        )
+        _close(Basis(recordings, engine, steps_of_rules, options), engine, steps_of_rules, say)
         return
     readings = readings_of(engine.warehouse, [recording.name for recording in recordings])
     until = {n: finalized(files, late_after_s, evidence_s) for n, files in readings.items()}
@@ -65,21 +61,19 @@ def replay(
         if name not in complete:
             say(f"replay {name}: nothing was logged yet")
             continue
-        _advance(basis, engine, name, complete[name], steps_of_rules, say, rebuild)
+        _advance(basis, engine, name, complete[name], steps_of_rules, say)
 
 
-def _close(
-    basis: Basis, engine: Engine, rules: Sequence[RuleTexts], say: Say, rebuild: bool
-) -> None:
+def _close(basis: Basis, engine: Engine, rules: Sequence[RuleTexts], say: Say) -> None:
     steps, current = dict[str, Feeding[None]](), []
     for rule in rules:
         wanted = {name: basis.covered(rule, name) for name in basis.readings}
-        due = wanted if rebuild else rule.step.due(engine.warehouse, wanted)
+        due = rule.step.due(engine.warehouse, wanted)
         if not due:
             current.append(rule.name)
             continue
         of_due = {name: wanted[name] for name in due}
-        steps[rule.name] = _closed(rule, engine, basis, of_due, say, rebuild)
+        steps[rule.name] = _closed(rule, engine, basis, of_due, say)
     _beside(engine, basis, steps, rules, is_growing=False)
     if current:
         say(f"replay {', '.join(current)}: outcomes are those of these logs and rules already")
@@ -91,14 +85,13 @@ def _closed(
     basis: Basis,
     wanted: Mapping[str, Covered],
     say: Say,
-    rebuild: bool,
 ) -> Feeding[None]:
     """Replays recordings to the end, from saved states on where there are any."""
     say(f"replay {rule.name}: {', '.join(wanted)}")
     anew = {}
     for name, covered in wanted.items():
         growing = GrowingReplay(rule, engine, name, basis)
-        if rebuild or not (yield from growing.close(covered)):
+        if not (yield from growing.close(covered)):
             anew[name] = covered
     if anew:
         yield from write_outcomes(rule, engine, basis, anew)
@@ -124,15 +117,14 @@ def _advance(
     complete: Finalized,
     rules: Sequence[RuleTexts],
     say: Say,
-    rebuild: bool,
 ) -> None:
     steps = {}
     for rule in rules:
         behind_us = sum(followed.behind_us for followed in basis.followed(rule))
         growing = GrowingReplay(rule, engine, recording, basis)
-        steps[rule.name] = growing.advance(complete.until_us - behind_us, rebuild)
+        steps[rule.name] = growing.advance(complete.until_us - behind_us)
     returned = _beside(engine, basis, steps, rules, is_growing=True)
-    done = [name for name in steps if returned[name]]
+    done = [name + returned[name] for name in steps if returned[name] is not None]
     waits = f", waits for more of node {', '.join(map(str, complete.waits_for))}"
     say(
         f"replay {recording} until {datetime.fromtimestamp(complete.until_us / 1e6, UTC):%F %T} UTC"

@@ -1,17 +1,16 @@
 """Keeps states and sums of a log that grows from run to run, so that a run adds only what is new.
 
 They are rows of ``replay_state``: what a rule carries, by replay key, and tables of sums, each an
-Arrow stream. Only rows that are as they were saved are gone on from.
+Arrow stream.
 """
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
-from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs, TableSlice, tables_of
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, TableSlice, tables_of
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.commits import of_epochs_after
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -29,7 +28,6 @@ _HOW = {
     **dict.fromkeys(("first_us", "unfenced_us", "shut_down_us"), "min"),
     **dict.fromkeys(("created_us", "stated_us"), "min"),
 }
-_CHECKED = ("rule", "state_key", "fingerprint")
 
 
 class Kept(NamedTuple):
@@ -39,21 +37,16 @@ class Kept(NamedTuple):
     sums: Mapping[str, pa.Table]
 
     @classmethod
-    def of(
-        cls,
-        engine: Engine,
-        recording: str,
-        step: str,
-        names: Collection[str],
-        inputs: Inputs = NO_INPUTS,
-    ) -> Self | None:
-        """Returns what a step keeps of a recording; None where its states are not as saved."""
+    def of(cls, engine: Engine, recording: str, step: str, names: Collection[str]) -> Self | None:
+        """Returns what a step keeps of a recording, of its sums those of some names; None: no
+        states."""
         query = f"SELECT * FROM replay_state WHERE rule = {sql_text(step)}"
-        rows = engine.rows(Text(query), [recording], inputs).to_pylist()
-        covered, states = covered_by(rows, step), {row["state_key"]: row["state"] for row in rows}
+        rows = engine.rows(Text(query), [recording]).to_pylist()
+        covered = Covered.stated(rows[0]["fingerprint"]) if rows else None
         if covered is None:
             return None
-        return cls(covered, {name: unpacked(states[name]) for name in names if name in states})
+        sums = {row["state_key"]: row["state"] for row in rows if row["state_key"] in names}
+        return cls(covered, {name: unpacked(state) for name, state in sums.items()})
 
 
 def kept_of_clocks(engine: Engine, recording: str) -> Kept | None:
@@ -64,30 +57,10 @@ def write_states(
     files: TableFiles, recording: str, step: str, covered: Covered, states: Mapping[str, bytes]
 ) -> None:
     """Writes a recording's rows of ``replay_state``, given states by key."""
-    rows = []
-    for key, state in states.items():
-        row = {"rule": step, "state_key": key, "fingerprint": str(covered), "state": state}
-        rows.append(row | {"as_of": covered.until_us, "checksum": checksum(row)})
+    same = {"rule": step, "as_of": covered.until_us, "fingerprint": str(covered)}
+    rows = [{**same, "state_key": key, "state": state} for key, state in states.items()]
     schema = REPLAY_STATE.without("recording")
     files.write(REPLAY_STATE, pa.RecordBatch.from_pylist(rows, schema), recording)
-
-
-def checksum(row: Mapping[str, Any]) -> str:
-    """Hashes a row of ``replay_state``: rule, key, what it covers, and the state."""
-    digest = hashlib.blake2b(row["state"], digest_size=8)
-    digest.update("\0".join(row[name] for name in _CHECKED).encode())
-    return digest.hexdigest()
-
-
-def covered_by(rows: Sequence[Mapping[str, Any]], step: str) -> Covered | None:
-    """Returns what a step's states cover; None without any, or if they were changed."""
-    mine = [row for row in rows if row["rule"] == step]
-    keys = {row["state_key"] for row in mine}
-    texts = {row["fingerprint"] for row in mine}
-    is_as_saved = all(None not in row.values() and checksum(row) == row["checksum"] for row in mine)
-    if len(texts) != 1 or len(keys) != len(mine) or not is_as_saved:
-        return None
-    return Covered.stated(texts.pop())
 
 
 # --- sums -----------------------------------------------------------------------------------------

@@ -124,6 +124,26 @@ def delete_recording(
     back. Raises WriteConflictError where another job writes the same step.
     """
     had = [PREDICTION_ACCURACY] if _delete_judgements(warehouse, recording) else []
+    return [*had, *_delete_rows(warehouse, recording, steps)]
+
+
+def delete_derived(
+    warehouse: Warehouse, recording: str, steps: Mapping[str, Sequence[Table]]
+) -> None:
+    """Deletes what ``steps`` have made of a recording, so that they make it again.
+
+    Judgements stay until they are made again. Raises WriteConflictError.
+    """
+    for _, step in warehouse.lineage([recording]):
+        if step.startswith(_JUDGED_BY):
+            warehouse.writing(step, [recording], [PREDICTION_ACCURACY]).begin()
+    _delete_rows(warehouse, recording, steps)
+
+
+def _delete_rows(
+    warehouse: Warehouse, recording: str, steps: Mapping[str, Sequence[Table]]
+) -> list[Table]:
+    had: list[Table] = []
     for step, tables in steps.items():
         there = [t for t in tables if warehouse.files(t, [recording])]
         if not there and (recording, step) not in warehouse.lineage([recording]):

@@ -10,7 +10,7 @@ would be now. How much of it is made again depends on its kind:
 * *additive sums*: rows of new files are added to the sums that are there, unless something that
   these have counted has changed;
 * *kept until closed*: what a replay carries is saved in ``replay_state`` and the next run resumes
-  from it; a line of the time before it takes it back to an earlier state, or to the beginning.
+  from it; a line of the time before it takes it back to the beginning.
 
 A recording that is closed and has not grown stays closed, also for who takes it for a growing one.
 """

@@ -14,6 +14,7 @@ from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.basis import Options
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.recordings import delete_derived
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 
@@ -88,16 +89,20 @@ def read_in(warehouse: Warehouse, *recordings: Recording) -> None:
 def replay_new(warehouse: Warehouse, recording: Recording, options: Options = OPTIONS) -> str:
     """Replays what is new; what was said."""
     said: list[str] = []
-    how = (said.append, False, EVIDENCE_S, LATE_AFTER_S)
+    how = (said.append, EVIDENCE_S, LATE_AFTER_S)
     replay([recording], Local(warehouse), RULES, options, *how)
     return "\n".join(said)
 
 
-def close(
-    warehouse: Warehouse, recording: Recording, options: Options = OPTIONS, rebuild: bool = False
-) -> None:
-    how = (lambda line: None, rebuild, EVIDENCE_S)
-    replay([recording], Local(warehouse), RULES, options, *how)
+def close(warehouse: Warehouse, recording: Recording, options: Options = OPTIONS) -> None:
+    replay([recording], Local(warehouse), RULES, options, lambda line: None, EVIDENCE_S)
+
+
+def close_anew(warehouse: Warehouse, recording: Recording) -> None:
+    """As ``--rebuild`` does."""
+    steps = {rule.name: rule.step.writes for rule in RULES}
+    delete_derived(warehouse, recording.name, steps)
+    close(warehouse, recording)
 
 
 def rows_of(

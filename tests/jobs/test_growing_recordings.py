@@ -9,7 +9,7 @@ import growing
 import put_rows
 import pytest
 from constructed import at
-from growing import ArrivingLogs, close, read_in, replay_new, rows_of
+from growing import ArrivingLogs, close, close_anew, read_in, replay_new, rows_of
 from put_rows import versions
 
 from kip_replay.jobs import maintain, run
@@ -72,7 +72,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
 
     grown = rows_of(warehouse, OUTCOMES, recording)
     monkeypatch.undo()
-    close(warehouse, recording, rebuild=True)
+    close_anew(warehouse, recording)
     in_one_go = rows_of(warehouse, OUTCOMES, recording)
     for table in OUTCOMES:
         assert grown[table.name] == in_one_go[table.name], table.name

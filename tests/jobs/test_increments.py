@@ -6,12 +6,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import deltalake
 import growing
-import pyarrow as pa
 import pytest
 from constructed import at, row
-from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of
+from growing import OPTIONS, ArrivingLogs, close, close_anew, read_in, replay_new, rows_of
 from killed import Killed, at_commit, killed
 from put_rows import versions
 from small_logs import write_recording
@@ -26,7 +24,6 @@ from kip_replay.pipelines.replaying import replay as replaying
 from kip_replay.pipelines.replaying.increments import GrowingReplay
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.damage import require_whole
 from kip_replay.pipelines.warehouse.steps import Covered, Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
@@ -83,17 +80,29 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
         # So that all that a replay commits is the rule's.
         replaying.look_into([recording], Local(warehouse), 2.0, str)
         other = Warehouse(shutil.copytree(folder / "warehouse", folder / "other"))
-        close(other, recording, rebuild=True)
+        close_anew(other, recording)
     half, whole = outcomes(warehouse, recording), outcomes(other, recording)
     assert all(0 < len(half[name]) < len(whole[name]) for name in half)
     return Grown(folder / "warehouse", recording, half, whole)
 
 
-#: How a replay may be run: an increment, the last one, and anew.
+def as_if_late(run: Callable[[Warehouse, Recording], object]) -> Callable[..., None]:
+    """Runs a replay with a line from before the states."""
+
+    def of(warehouse: Warehouse, recording: Recording) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Covered, "is_late", lambda covered, readings: True)
+            run(warehouse, recording)
+
+    return of
+
+
+#: How a replay may be run: an increment, the last one, and both from the beginning.
 RUNS: dict[str, Callable[[Warehouse, Recording], object]] = {
     "an increment": replay_new,
     "the last increment": close,
-    "a whole replay": lambda warehouse, recording: close(warehouse, recording, rebuild=True),
+    "an increment from the beginning": as_if_late(replay_new),
+    "a whole replay": as_if_late(close),
 }
 
 
@@ -101,7 +110,6 @@ def is_completed(warehouse: Warehouse, recording: Recording) -> None:
     """The next increment finishes what another began, and there is nothing left to do."""
     replay_new(warehouse, recording)
     assert (RECORDING, RULE.name) in warehouse.lineage([RECORDING])
-    require_whole(warehouse.path)
     before = versions(warehouse)
     replay_new(warehouse, recording)
     assert versions(warehouse) == before
@@ -127,13 +135,13 @@ def test_killed_at_any_commit_the_next_run_puts_it_right(
                 assert outcomes(warehouse, grown.recording) == grown.half
         else:
             break
-        if run == "an increment":
+        if run.startswith("an increment"):
             is_completed(warehouse, grown.recording)
         close(warehouse, grown.recording)
         assert outcomes(warehouse, grown.recording) == grown.whole
         assert warehouse.rows(REPLAY_STATE, [RECORDING]).num_rows == 0
-    # Lineage, both tables, states, lineage; those of a replay anew are dropped first.
-    assert number == 5
+    # Lineage, both tables, states, lineage; from the beginning, the states are dropped first.
+    assert number == (6 if run == "an increment from the beginning" else 5)
 
 
 # --- two at once
@@ -168,20 +176,6 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(GrowingReplay, "_replay", watched)
     return found
-
-
-def test_states_that_were_altered_are_not_used(
-    grown: Grown, tmp_path: Path, resumed: list[bool]
-) -> None:
-    """By whatever writes Delta tables: one bit of one of them."""
-    warehouse = grown.copied(tmp_path / "warehouse")
-    states = warehouse.rows(REPLAY_STATE, [RECORDING]).to_pylist()
-    states[0]["state"] = bytes([states[0]["state"][0] ^ 1]) + states[0]["state"][1:]
-    rows = pa.Table.from_pylist(states, schema=REPLAY_STATE.arrow_schema)
-    deltalake.write_deltalake(warehouse.uri_of(REPLAY_STATE), rows, mode="overwrite")
-    close(warehouse, grown.recording)
-    assert resumed == []
-    assert outcomes(warehouse, grown.recording) == grown.whole
 
 
 def other_code(patch: pytest.MonkeyPatch) -> None:
@@ -229,25 +223,10 @@ def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, resumed: list[bool
     logs.pieces[0][12] = early
     recording = logs.arrive(1)
     read_in(warehouse, recording)
-    replay_new(warehouse, recording)
+    assert f"{RULE.name} from the beginning" in replay_new(warehouse, recording)
     assert resumed == [False, False]
     close(warehouse, recording)
     assert outcomes(warehouse, recording) == grown.whole
-
-
-@pytest.mark.parametrize("number", [0, 2, 4])
-def test_lines_of_the_last_increment_leave_the_states_before_it(
-    number: int, grown: Grown, tmp_path: Path, resumed: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the run that goes back to these is killed before a commit."""
-    warehouse = grown.copied(tmp_path / "warehouse")
-    replay_new(warehouse, grown.recording)
-    monkeypatch.setattr(Covered, "is_late", lambda covered, _: covered.ingest_epoch > 1)
-    with pytest.raises(Killed), at_commit(number, killed):
-        close(warehouse, grown.recording)
-    close(warehouse, grown.recording)
-    assert resumed == [True, True, True]
-    assert outcomes(warehouse, grown.recording) == grown.whole
 
 
 def test_lines_of_isr_and_configs_can_come_late_too(tmp_path: Path) -> None:
