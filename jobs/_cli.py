@@ -36,10 +36,8 @@ from kip_replay.pipelines.ingest.recording import (
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import Place, is_uri, normal, place_of, reason_of
-from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
-from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
-from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.pipelines.warehouse.tables import Warehouse, require_named, require_writable
 
 
 def say(*lines: object) -> None:
@@ -142,10 +140,7 @@ class Job:
         return found
 
     def warehouse(self, writes: bool = True, is_there: bool = False) -> Warehouse:
-        """The warehouse; unless ``is_there``, the first write may make it.
-
-        Raises UserError, DamagedTableError.
-        """
+        """The warehouse; unless ``is_there``, the first write may make it. Raises UserError."""
         path = self.warehouse_path
         (require_writable if writes else require_named)(path)
         if is_there and not any(place_of(path).glob("*/_delta_log")):
@@ -153,7 +148,6 @@ class Job:
                 f"there is no warehouse at {path}: name one with --warehouse, or make it with "
                 "`kip-replay run`"
             )
-        require_whole(path)
         return Warehouse(path)
 
 
@@ -190,7 +184,7 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         if is_disk_full(error):  # a task could not say more
             return _failed(no_space(warehouse), Exit.FAILED)
         return _failed(str(error), Exit.WRONG_USAGE)
-    except (IngestError, WriteConflictError, DamagedTableError, SparkStartError) as error:
+    except (IngestError, WriteConflictError, SparkStartError) as error:
         return _failed(str(error), Exit.FAILED)
     except BrokenPipeError:  # as `head` does when it has enough: no mistake, but not done either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.storage import is_uri
-from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_readable
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.tables import Warehouse, made_anew
+from kip_replay.replay.tables import TABLES
 
 #: No space, the user's share of it used up, a file larger than the user may write.
 _ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -56,10 +62,24 @@ def known_cause(error: Exception, warehouse: str) -> str | None:
         return f"{error.filename} cannot be used ({error.strerror}): correct its rights or its name"
     if warehouse == tempfile.gettempdir():  # no warehouse was named
         return None
-    try:
-        require_readable(warehouse)
-    except DamagedTableError as damage:
-        return str(damage)
+    return _damage(warehouse)
+
+
+def _damage(warehouse_path: str) -> str | None:
+    """Reads the tables of a warehouse, those of a store no further than their logs.
+
+    Returns a sentence about the first that cannot be read.
+    """
+    warehouse = Warehouse(warehouse_path)
+    for table in filter(warehouse.exists, TABLES.values()):
+        uri = warehouse.uri_of(table)
+        try:
+            rows = commits.dataset(DeltaTable(uri), uri)
+            for _ in () if is_uri(uri) else rows.to_batches():
+                pass
+        except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            return f"{uri} cannot be read ({reason}): {made_anew(table, uri)}"
     return None
 
 

@@ -11,10 +11,8 @@ from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.damage import require_whole
-from kip_replay.pipelines.warehouse.place import require_named
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
-from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
+from kip_replay.pipelines.warehouse.tables import Warehouse, require_named, sql_text
 from kip_replay.replay.tables import TABLES
 
 #: What rows come as: pandas.DataFrame, pyarrow.Table, pyspark.sql.DataFrame.
@@ -34,7 +32,6 @@ class OpenWarehouse:
 
     def __init__(self, path: str, seconds: int) -> None:
         require_named(path)
-        require_whole(path)
         self._warehouse = Warehouse(path)
         self._catalog = Catalog(self._warehouse.path, read_views(), seconds)
         #: Names of the recordings.

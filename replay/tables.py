@@ -194,7 +194,6 @@ state_key   text* replay key, e.g. the leader's node id
 as_of       at*   built_at of the last request fed
 state       bytes the state, MessagePack
 fingerprint text  rule and configuration it belongs to
-checksum    text  of the other columns: a state that was altered is not resumed
 """)
 
 LINEAGE = table(f"""
@@ -204,9 +203,6 @@ lineage: What the rows of each step follow from; a step that is being written, o
 step         text*    a rule, summaries, accuracy/<recording>, quality, ...
 follows_from text     fingerprint of its code, its settings and what it read
 committed_at at       after the step's last write
-row_counts   []struct rows of the recording in each table that only this step writes, at its last \
-    write; of replay_state those of the step
-  table_name text, rows long
 """)
 
 CLOCK_BOUNDS = table(f"""

@@ -15,7 +15,7 @@ from kip_replay.replay.tables import LINEAGE, TABLES
 
 Row = dict[str, Any]
 #: When something was written, and under which number.
-VOLATILE = ("ingest_epoch", "modified_at", "disk_bytes", "state", "checksum", "fingerprint")
+VOLATILE = ("ingest_epoch", "modified_at", "disk_bytes", "state", "fingerprint")
 
 
 def row(table: Table, recording: str, **values: object) -> Row:

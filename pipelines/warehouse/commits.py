@@ -47,7 +47,6 @@ from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.storage import filesystem_of, is_store, is_uri
 from kip_replay.pipelines.warehouse.data_files import DataFile, stats_columns
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import REPLAY_STATE
 
 #: A reader reads the last checkpoint and as many commits as come between two. Of those before, none
 #: is needed any longer once files of their versions may be gone (``maintenance``).
@@ -222,19 +221,6 @@ def conflict(step: str, recording: str) -> WriteConflictError:
         f"another job has written {step} of recording {recording!r} meanwhile: this one has "
         "stopped, run it again when the other is done"
     )
-
-
-def of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) -> list[Mapping[str, Any]]:
-    """The files that a step has written: all of its own table, its states of ``replay_state``."""
-    if table is not REPLAY_STATE:
-        return [*files]
-    return [file for file in files if file.get("min.rule") == file.get("max.rule") == step]
-
-
-def rows_of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) -> int:
-    """Adds up their rows; -1 where one does not state it."""
-    counts = [file.get("num_records") for file in of_step(files, table, step)]
-    return -1 if None in counts else sum(map(int, filter(None, counts)))
 
 
 def of_epochs_after(files: Iterable[Mapping[str, Any]], epoch: int) -> list[Mapping[str, Any]]:

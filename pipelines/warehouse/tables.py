@@ -4,6 +4,8 @@ What is small is read as Arrow (``rows``) or by DuckDB (``database``); what grow
 engine. All is written through ``Writing``, which is what ``commits`` does to the tables of a step.
 """
 
+import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -12,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import and_
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import duckdb
@@ -27,8 +30,13 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
-from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
 
+#: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
+#: Spark takes one for a pattern.
+_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]|[][{}*?]")
+#: A disk that takes no more takes no file of this size: a block.
+_PROBE_BYTES = 1 << 12
 #: Tables of what was logged or replayed, by arrival.
 _ARRIVALS = ("received_at", "recorded_received_at")
 #: What a request led to is seen from so much later on than requests, or its own would be missing.
@@ -203,7 +211,7 @@ class Warehouse:
             for delta in map(self._current, (*tables, LINEAGE))
             for name in recordings
         ]
-        return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1), tables)
+        return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1))
 
     def replace(
         self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
@@ -253,7 +261,7 @@ class Warehouse:
             for table, of_table in rows.items()
         )
         if stays:
-            Writing(self, step, epochs, rows).end(follows_from)
+            Writing(self, step, epochs).end(follows_from)
         return stays
 
     def _commit_lineage(self, begun: commits.Epochs) -> None:
@@ -276,7 +284,7 @@ class Warehouse:
 
 @dataclass(frozen=True)
 class Writing:
-    """One attempt to write ``tables`` of a step; ``epochs`` by recording (see ``commits``).
+    """One attempt to write the tables of a step; ``epochs`` by recording (see ``commits``).
 
     ``begin`` takes the step's rows out of ``lineage``, ``end`` puts what they now follow from
     there: a crash in between leaves none.
@@ -285,7 +293,6 @@ class Writing:
     warehouse: Warehouse
     step: str
     epochs: Mapping[str, int]
-    tables: Collection[Table]
 
     def files(self) -> TableFiles:
         """Returns the files to write rows to, on the driver or in a task: a plain value."""
@@ -324,13 +331,11 @@ class Writing:
         if change.added or change.removed:
             self._commit(table, delta, change)
 
-    def replace_states(
-        self, added: Sequence[DataFile] = (), again: bool = False, stay: Collection[str] = ()
-    ) -> None:
-        """Replaces a rule's states; without any, it has none. ``stay``: paths of files that do."""
+    def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
+        """Replaces a rule's states; without any, it has none."""
         delta = self.warehouse.open(REPLAY_STATE)
-        there = commits.of_step(commits.files_of(delta, self.epochs), REPLAY_STATE, self.step)
-        removed = [file for file in there if file["path"] not in stay]
+        there = commits.files_of(delta, self.epochs)
+        removed = [file for file in there if file["min.rule"] == file["max.rule"] == self.step]
         self._commit(REPLAY_STATE, delta, commits.Change(_of(REPLAY_STATE, added), removed), again)
 
     def replace_rows(
@@ -347,7 +352,7 @@ class Writing:
         self._commit(table, delta, commits.Change(added, commits.files_of(delta, self.epochs)))
 
     def end(self, follows_from: Mapping[str, str]) -> None:
-        """The last write: what the step's rows follow from, by recording, and how many they are."""
+        """The last write: what the step's rows follow from, by recording."""
         to = self.warehouse
         for name, text in follows_from.items():
             to.written[self.step, name] = self.epochs[name]
@@ -356,20 +361,9 @@ class Writing:
                 "step": self.step,
                 "follows_from": text,
                 "committed_at": datetime.now(UTC),
-                "row_counts": self._rows_in(name),
             }
         if not to._ends_wait:
             to._commit_lineage({})
-
-    def _rows_in(self, recording: str) -> list[dict[str, Any]]:
-        """Rows of a recording in the step's tables, but those that others write too."""
-        found = []
-        for table in self.tables:
-            if table is not PREDICTION_ACCURACY:
-                files = self.warehouse.files(table, [recording])
-                rows = commits.rows_of_step(files, table, self.step)
-                found.append({"table_name": table.name, "rows": rows})
-        return found
 
     def _keyed(self, epochs: Mapping[str, int]) -> commits.Epochs:
         return {(self.step, name): epoch for name, epoch in epochs.items()}
@@ -380,6 +374,48 @@ class Writing:
         mine = self._keyed(self.epochs)
         commits.require_own(self.warehouse._current(LINEAGE), mine)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def require_named(warehouse_path: str) -> None:
+    """Raises UserError for a path or URI that would be read as another one."""
+    place = place_of(warehouse_path)
+    # Links stay.
+    whole = os.path.abspath(place) if isinstance(place, Path) else str(place)  # noqa: PTH100
+    misread = _MISREAD.search(whole)
+    if misread:
+        raise UserError(
+            f"the warehouse {warehouse_path!r} has {misread[0]!r} in its path, which Delta "
+            "Lake or Spark reads as something else: name another folder with --warehouse"
+        )
+
+
+def require_writable(warehouse_path: str) -> None:
+    """Raises UserError unless a local warehouse, which may not be there yet, can be written to."""
+    require_named(warehouse_path)
+    place = place_of(warehouse_path)
+    if not isinstance(place, Path):
+        if not place_of(place.anchor).exists():
+            raise UserError(f"there is no {place.anchor} for the warehouse: correct it, or make it")
+        return
+    try:
+        there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
+        with TemporaryFile(dir=there) as probe:
+            probe.write(bytes(_PROBE_BYTES))
+            probe.flush()
+    except OSError as error:
+        raise UserError(
+            f"the warehouse {warehouse_path} cannot be written to ({error.strerror}): correct its "
+            "rights, or name another folder with --warehouse"
+        ) from error
+    for folder in (place / name / inner for name in TABLES for inner in ("", "_delta_log")):
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+            raise UserError(
+                f"{folder} of the warehouse cannot be written to: correct its rights, or name "
+                "another folder with --warehouse"
+            )
 
 
 def _no(table: Table) -> pa.Table:

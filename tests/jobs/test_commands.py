@@ -25,7 +25,7 @@ from kip_replay.jobs._parser import WAREHOUSE_VARIABLE, JobParser
 from kip_replay.pipelines.engines import session
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.commits import create
-from kip_replay.pipelines.warehouse.place import require_writable
+from kip_replay.pipelines.warehouse.tables import require_writable
 from kip_replay.replay.log_tables import INGESTED_FILES
 
 Capsys = pytest.CaptureFixture[str]
@@ -123,7 +123,7 @@ def test_a_warehouse_that_cannot_be_written_is_refused_before_spark_starts(
     monkeypatch.setattr(session, "_launch_jvm", None)
     if failure:
         temporary = Mock(side_effect=failure)
-        monkeypatch.setattr("kip_replay.pipelines.warehouse.place.TemporaryFile", temporary)
+        monkeypatch.setattr("kip_replay.pipelines.warehouse.tables.TemporaryFile", temporary)
     status = job.main([*arguments.get(job, [recording]), "--warehouse", str(tmp_path / name)])
     assert status == (1 if failure is FULL else 2)
     printed = capsys.readouterr()

@@ -1,9 +1,10 @@
 """Lists versions of requests that releases of Kafka no longer serve (KIP-896), and error codes.
 
 Source of versions: ``validVersions`` of ``common/message/*Request.json`` in kafka-clients 3.9.2,
-4.0.0 to 4.0.2, 4.1.0, 4.1.2, 4.2.0 to 4.2.2, 4.3.0, 4.3.1 and 4.4.0; 3.3 to 3.8 begin where 3.9 does. Not
-responses to API_VERSIONS: brokers of 4.x list PRODUCE from version 0 for librdkafka's sake, and
-refuse 0 to 2 (KAFKA-18659). What only ZooKeeper clusters have, and 4.0 dropped, is left out.
+4.0.0 to 4.0.2, 4.1.0, 4.1.2, 4.2.0 to 4.2.2, 4.3.0, 4.3.1 and 4.4.0; 3.3 to 3.8 begin where 3.9
+does. Not responses to API_VERSIONS: brokers of 4.x list PRODUCE from version 0 for librdkafka's
+sake, and refuse 0 to 2 (KAFKA-18659). What only ZooKeeper clusters have, and 4.0 dropped, is left
+out.
 Of error codes: ``org.apache.kafka.common.protocol.Errors`` of Kafka 4.3.
 """
 
