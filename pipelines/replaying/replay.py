@@ -124,7 +124,7 @@ def _advance(
         growing = GrowingReplay(rule, engine, recording, basis)
         steps[rule.name] = growing.advance(complete.until_us - behind_us)
     returned = _beside(engine, basis, steps, rules, is_growing=True)
-    done = [name + returned[name] for name in steps if returned[name] is not None]
+    done = [name + how for name in steps if (how := returned[name]) is not None]
     waits = f", waits for more of node {', '.join(map(str, complete.waits_for))}"
     say(
         f"replay {recording} until {datetime.fromtimestamp(complete.until_us / 1e6, UTC):%F %T} UTC"
