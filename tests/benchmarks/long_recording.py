@@ -17,14 +17,11 @@ _BEFORE, _AFTER = b"] DEBUG Completed request:", b" (kafka.request.logger)\n"
 
 
 class Recorder:
-    """Writes on what a cluster logs, in the order of completion; its bytes and lines until now.
+    """Writes on what a cluster logs, in the order of completion; its bytes and lines until now."""
 
-    Logs are rotated where they have ``file_bytes``.
-    """
-
-    def __init__(self, load: Load, file_bytes: int = 0) -> None:
-        self.bytes = self.lines = self.until_us = self._files = 0
-        self._file_bytes, self._buffer = file_bytes, list[tuple[int, int, bytes]]()
+    def __init__(self, load: Load) -> None:
+        self.bytes = self.lines = self.until_us = 0
+        self._buffer: list[tuple[int, int, bytes]] = []
         self._cluster = Cluster(load, lambda *line: self._buffer.append(line))
 
     def record(self, folder: Path, more_bytes: int) -> None:
@@ -49,18 +46,11 @@ class Recorder:
         for node, lines in texts.items():
             data = b"".join(lines)
             self.bytes += len(data)
-            while data:
-                name, end = f"node-{node}.log", len(data)
-                if self._file_bytes:
-                    self._files += 1
-                    name = f"{name}.{self._files:06d}"
-                    end = data.find(b"\n", self._file_bytes) + 1 or end
-                with (folder / name).open("ab") as log:
-                    log.write(data[:end])
-                data = data[end:]
+            with (folder / f"node-{node}.log").open("ab") as log:
+                log.write(data)
 
     def _write_manifest(self, folder: Path) -> None:
-        cluster, behind = self._cluster, "*" if self._file_bytes else ""
+        cluster = self._cluster
         roles = dict.fromkeys(cluster.controllers, "controller")
         roles |= dict.fromkeys(cluster.broker_ids, "broker")
         manifest = {
@@ -69,7 +59,7 @@ class Recorder:
             "cluster_id": CLUSTER_ID,
             "timezone": "UTC",
             "nodes": [
-                {"node_id": node, "role": role, "log": f"node-{node}.log{behind}"}
+                {"node_id": node, "role": role, "log": f"node-{node}.log"}
                 for node, role in roles.items()
             ],
             "voters": cluster.controllers,
@@ -84,11 +74,9 @@ def _second(at_s: int) -> bytes:
     return (_BEGIN + timedelta(seconds=at_s)).isoformat(" ")[:19].encode()
 
 
-def write_recording(
-    folder: Path, size_bytes: int, load: Load, files: int = 0
-) -> tuple[int, int, float]:
-    """Writes a recording, rotated into about so many files; its bytes, lines and seconds."""
-    recorder = Recorder(load, size_bytes // files if files else 0)
+def write_recording(folder: Path, size_bytes: int, load: Load) -> tuple[int, int, float]:
+    """Writes a recording; returns its bytes, lines and seconds."""
+    recorder = Recorder(load)
     recorder.record(folder, size_bytes)
     return recorder.bytes, recorder.lines, recorder.until_us / SECOND
 

@@ -1,97 +1,196 @@
-"""Measure whole runs on logs of 21 MB and 4, 16 and 64 times as much, and of other shapes.
+"""Measure whole runs on logs of 21 MB and 4 and 16 times as much, and of other shapes.
 
-    PYTHONPATH=tests python -m benchmarks.scale --out docs
+    PYTHONPATH=tests python -m benchmarks.scale
 
-Logs lie under ``--logs`` and are made once (``--prepare`` does nothing else). What would take
-longer than ``--minutes`` allow is skipped, and says so. Figures go to ``scaling.json`` beside the
-pages, run by run; ``--render`` prints the pages of it. CPU seconds are of all processes together, a
-stage's are those used while it ran.
+Prints docs/performance.md and docs/scaling.md: ``texts/*.md`` have names where figures stand, and
+what was not measured is shown as ``-``. Figures go to ``scaling.json`` beside the pages, run by
+run; ``--render`` prints the pages of it. Logs lie under ``--logs`` and are made once. CPU seconds
+are of all processes together, a stage's are those used while it ran.
 """
 
 import argparse
 import json
+import math
+import os
+import platform
 import re
 import shutil
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import deltalake
+from recorded_logs import REPOSITORY
 
-from . import pages
 from .cluster import Load
 from .long_recording import MB, append, write_hours, write_recording
-from .processes import CORES, Run, empty_loop_s, run
 
+Figures = Mapping[str, Any]
 ONCE_MB = 21
-_INTERVALS = "lowest_acked_offset.broker_heartbeat_interval_ms"
-#: Logs by name: size, load, and into how many files they are rotated. In turns, each size with both
-#: engines, so that what is skipped is what takes longest; then what is unlike three busy brokers.
-LOGS: dict[str, tuple[int, Load, int]] = {
-    **{f"{times}x": (times * ONCE_MB, Load(), 0) for times in (1, 4, 16, 64)},
-    "one partition": (4 * ONCE_MB, Load(partitions=1), 0),
-    "sessions of 100,000": (10 * ONCE_MB, Load(partitions=100_000, leaders=1, busy=20), 0),
-    "500 brokers": (5 * ONCE_MB, Load(brokers=500, partitions=1, producers=0), 0),
-    "20,000 files": (4 * ONCE_MB, Load(), 25_000),
+#: Logs by name: size and load.
+LOGS = {
+    **{f"{times}x": (times * ONCE_MB, Load()) for times in (1, 4, 16)},
+    "one partition": (4 * ONCE_MB, Load(partitions=1)),
+    "sessions of 100,000": (10 * ONCE_MB, Load(partitions=100_000, leaders=1, busy=20)),
+    "500 brokers": (5 * ONCE_MB, Load(brokers=500, partitions=1, producers=0)),
 }
 #: Rules run beside each other where there are processes; in one it shows what each takes.
 ENGINES = {
-    "local": ["local"],
-    "one process": ["local", "--set", "local.processes=1"],
-    "spark": ["spark"],
+    "local": ("--engine", "local"),
+    "one process": ("--engine", "local", "--set", "local.processes=1"),
+    "spark": ("--engine", "spark"),
 }
-#: Those without which the pages say little, and the others.
-FIRST_RUNS = [
-    *((name, engine) for engine in ("local", "spark") for name in ("1x", "4x", "16x")),
-    *((name, "one process") for name in ("4x", "16x")),
-    *((f"500 brokers{swept}", "one process") for swept in ("", " without sweeps", " with one")),
+#: Without sweeps a rule's replay is its widest task.
+NO_SWEEPS = (
+    *("--set", "hwm_parking.max_wait_ms=[]"),
+    *("--set", "lowest_acked_offset.broker_heartbeat_interval_ms=[]"),
+)
+RUNS: list[tuple[str, str, tuple[str, ...]]] = [
+    *((name, engine, ()) for engine in ("local", "spark") for name in ("1x", "4x", "16x")),
+    *((name, "one process", ()) for name in ("4x", "16x")),
+    ("500 brokers", "one process", NO_SWEEPS),
+    *((name, "local", ()) for name in ("one partition", "sessions of 100,000")),
 ]
-RUNS = [
-    *((name, "local") for name in [*LOGS][4:]),
-    ("64x", "spark"),
-]
-#: Values of sweeps by what a run's name ends with.
-_SWEPT = {
-    " without sweeps": ("hwm_parking.max_wait_ms=[]", f"{_INTERVALS}=[]"),
-    " with one": ("hwm_parking.max_wait_ms=[250]", f"{_INTERVALS}=[500]"),
-}
 #: A quiet cluster, so that 4 MB are a minute of its clock: an hour is a step of one minute.
-HOURS, WEEK, HOUR_MB, HOURLY = 24, 168, 4, Load(produce_ms=1500)
-#: What a run is expected to take, on two quiet cores.
-_START_S, _S_PER_MB = 20, 0.15
+HOURS, HOUR_MB, HOURLY = 24, 4, Load(produce_ms=1500)
+#: The machine's cores for all that is measured, and how often processes are looked at.
+_CORES, _EVERY_S = 2, 0.25
 _PHASE = re.compile(r"(\w[\w ]*?) (\d+\.\d+)(?:, |$)")
 _RULE = re.compile(r"replay (\w+): ")
-#: DuckDB reads the same lines into 17 columns, and no bodies.
-_DUCKDB = """
-import duckdb, sys
-header = '{"requestApiKey":"INTEGER","requestApiVersion":"INTEGER","correlationId":"INTEGER",' \
-    '"requestApiKeyName":"VARCHAR","clientId":"VARCHAR"}'
-times = ",".join(f'"{n}TimeMs":"DOUBLE"' for n in ("total", "requestQueue", "local", "remote",
-    "throttle", "responseQueue", "send"))
-names = '"isForwarded":"BOOLEAN","connection":"VARCHAR","listener":"VARCHAR","principal":"VARCHAR"'
-duckdb.connect(config={"threads": 2, "preserve_insertion_order": False}).execute(f'''
-    COPY (SELECT strptime(line[2:24], '%Y-%m-%d %H:%M:%S,%g') AS completed_at,
-        unnest(json_transform(line[instr(line, '{{') : -24],
-            '{{"requestHeader":{header},{names},{times}}}'), recursive := true)
-    FROM read_csv('{sys.argv[1]}/*.log', columns = {{'line': 'VARCHAR'}}, delim = '\\x01',
-        quote = '', escape = '', header = false, auto_detect = false, max_line_size = 100000000))
-    TO '{sys.argv[2]}' (FORMAT parquet)''')
-"""
+#: Linux tells each process's share of a page (PSS); the shares add up to what is really taken.
+_PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
+
+_PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "msgspec", "duckdb")
+_TEXTS = Path(__file__).with_name("texts")
+#: The fleet: 1,000 brokers log 10 TB a day; each FETCHes the metadata log four times a second and
+#: sends a heartbeat every two seconds.
+_BROKERS, _DAY_MB = 1_000, 10_000_000
+_HOUR_MB = _DAY_MB / 24
+_CONTROLLER_LINES = 3600 * (4 * (_BROKERS + 2) + _BROKERS / 2)
+#: Until all brokers of a generated log run.
+_START_S = 4
+#: US dollars: a core for an hour, of a general-purpose machine; a GB in a bucket for a month.
+_CORE_HOUR, _GB_MONTH = 0.048, 0.023
+
+
+class Sample(NamedTuple):
+    """What a run's processes have used and hold, ``at_s`` after its begin."""
+
+    at_s: float
+    cpu_s: float
+    bytes: int = 0
+    largest_bytes: int = 0
+
+
+class Run(NamedTuple):
+    """One run: its status, what it printed and after how many seconds, and what it took."""
+
+    status: int
+    printed: list[tuple[float, str]]
+    wall_s: float
+    cpu_s: float
+    samples: list[Sample]
+
+    def cpu_until(self, at_s: float) -> float:
+        """CPU seconds used until then, between samples in proportion to time."""
+        after = bisect_left(self.samples, at_s, key=lambda sample: sample.at_s)
+        if after == len(self.samples):
+            return self.cpu_s
+        before, later = self.samples[max(after - 1, 0)], self.samples[after]
+        share = (at_s - before.at_s) / max(later.at_s - before.at_s, 1e-6)
+        return before.cpu_s + min(max(share, 0.0), 1.0) * (later.cpu_s - before.cpu_s)
+
+    def stages(self) -> dict[str, float]:
+        """CPU seconds of each stage, by when the job's last line says that its phases began.
+
+        A rule's replay is from the line that begins it to the next; ``rest`` is what comes before
+        the first phase (imports, the engine) and after the last.
+        """
+        at_s, line = self.printed[-1] if self.printed else (0.0, "")
+        if not line.startswith("seconds: "):
+            return {}
+        seconds = {name: float(text) for name, text in _PHASE.findall(line.partition(": ")[2])}
+        at_s -= seconds.pop("in all")
+        cpu = {"rest": self.cpu_until(at_s)}
+        rules = [(m[0].rstrip(": "), at) for at, text in self.printed if (m := _RULE.match(text))]
+        is_beside = any(re.match(r"processes: (?!1\b)", text) for _, text in self.printed)
+        for name, length_s in seconds.items():
+            parts = [(name, at_s)]
+            if name == "replay" and rules and not is_beside:
+                # What the phase does before its first rule counts as that rule's.
+                parts = [(rules[0][0], at_s), *rules[1:]]
+            ends = [*(at for _, at in parts[1:]), at_s + length_s]
+            for (part, begin_s), end_s in zip(parts, ends, strict=True):
+                cpu[part] = self.cpu_until(end_s) - self.cpu_until(begin_s)
+            at_s += length_s
+        cpu["rest"] += self.cpu_s - self.cpu_until(at_s)
+        return cpu
+
+
+def run(options: Sequence[str], events: Path) -> Run:
+    """Runs ``kip-replay`` in a process of its own; Spark's event log goes into a folder."""
+    begin = time.perf_counter()
+    settings = "--conf spark.eventLog.enabled=true --conf spark.eventLog.compress=false"
+    settings += f" --conf spark.eventLog.dir=file://{events}"
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "kip_replay.jobs.main", *options],
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=REPOSITORY,
+        preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES]),
+        start_new_session=True,  # by which its children are known
+    )
+    samples, is_over = [Sample(0.0, 0.0)], threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_EVERY_S):
+            used = [*_processes(process.pid)]
+            if used:
+                cpu_s, held = sum(cpu for cpu, _ in used), [pss for _, pss in used]
+                at_s = time.perf_counter() - begin
+                samples.append(Sample(at_s, max(cpu_s, samples[-1].cpu_s), sum(held), max(held)))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    assert process.stdout is not None
+    printed = [(time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout]
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    is_over.set()
+    thread.join()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    cpu_s = max(used.ru_utime + used.ru_stime, samples[-1].cpu_s)
+    return Run(process.returncode, printed, seconds, cpu_s, samples)
+
+
+def _processes(session: int) -> Iterator[tuple[float, int]]:
+    """CPU seconds of a session's processes, with their ended children, and bytes that they hold."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            if os.getsid(int(process.name)) == session:
+                times = (process / "stat").read_text().rpartition(")")[2].split()[11:15]
+                found = _PSS.search((process / "smaps_rollup").read_text())
+                cpu_s = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+                yield cpu_s, int(found[1]) * 1024 if found else 0
 
 
 class Benchmark:
-    """Where logs and figures are, which code runs, and how long all may take."""
+    """Where logs and figures are, and what was measured."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.logs, self.only, self.out = given.logs, re.compile(given.only), given.out
-        self.path = [str(given.code)] if given.code else []
-        self.deadline = time.monotonic() + 60 * given.minutes
-        self.figures: dict[str, Any] = {"machine": pages.machine()}
-        self.figures |= {of: [] for of in ("runs", "beside", "growing", "tables", "skipped")}
+    def __init__(self, logs: Path, out: Path) -> None:
+        self.logs, self.out = logs, out
+        self.figures: dict[str, Any] = {"machine": machine(), "runs": [], "growing": []}
+        self.figures["tables"] = []
 
     def log(self, name: str) -> tuple[Path, dict[str, float]]:
         """The folder of a log, its MB, lines and seconds; written where it is not there."""
@@ -99,146 +198,73 @@ class Benchmark:
         done = folder.with_suffix(".json")
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            mb, load, files = LOGS[name]
-            done.write_text(json.dumps(write_recording(folder, mb * MB, load, files)))
+            mb, load = LOGS[name]
+            done.write_text(json.dumps(write_recording(folder, mb * MB, load)))
         size, lines, seconds = json.loads(done.read_text())
         return folder, {"mb": size / MB, "lines": lines, "clock_s": seconds}
 
-    def hours(self) -> Path:
-        """A folder for each hour of a week, and of one hour more."""
-        folder = self.logs / "hours"
-        done = folder.with_suffix(".json")
-        if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            done.write_text(json.dumps(write_hours(folder, WEEK + 1, HOUR_MB * MB, HOURLY)))
-        return folder
-
-    def measure(self) -> None:
-        """Measures everything, what the pages need most first."""
-        for name, engine in FIRST_RUNS:
-            self.run(name, engine)
-        self.beside()
-        self.day()
-        for name, engine in RUNS:
-            self.run(name, engine)
-        self.week()
-
-    def run(self, name: str, engine: str) -> None:
-        swept = next((ending for ending in _SWEPT if name.endswith(ending)), "")
-        log = name.removesuffix(swept)
-        mb = LOGS[log][0]
-        if not self.is_wanted(f"{engine} {name}", _START_S + mb * _S_PER_MB):
-            return
-        recording, size = self.log(log)
+    def run(self, name: str, engine: str, settings: Sequence[str]) -> None:
+        recording, size = self.log(name)
         with TemporaryDirectory(dir=self.logs) as folder:
             warehouse = Path(folder) / "warehouse"
-            options = [str(recording), "--warehouse", str(warehouse), "--engine"]
-            options += ENGINES[engine]
-            for setting in _SWEPT.get(swept, ()):
-                options += ["--set", setting]
-            figures = self.job(f"{engine} {name}", "run", options)
+            options = [str(recording), "--warehouse", str(warehouse), *ENGINES[engine], *settings]
+            figures = self.job(f"{engine} {name}", options)
             kept = sum(file.stat().st_size for file in warehouse.rglob("*.parquet"))
         figures |= {"name": name, "engine": engine, "warehouse_mb": kept / MB}
         self.figures["runs"].append(figures | size)
         self.save()
 
-    def beside(self) -> None:
-        """Reads the same lines with DuckDB and with ``kip-replay ingest``."""
-        if not self.is_wanted("beside DuckDB", 60):
-            return
-        recording, size = self.log("16x")
-        with TemporaryDirectory(dir=self.logs) as folder:
-            duckdb = self.job("DuckDB", "", ["-c", _DUCKDB, str(recording), f"{folder}/out"])
-            options = [str(recording), "--warehouse", f"{folder}/w", "--engine", "local"]
-            ours = self.job("ingest", "ingest", options)
-        named = {"DuckDB, 17 columns": duckdb, "`kip-replay ingest`, all tables": ours}
-        self.figures["beside"] = [{"name": n, **size, **f} for n, f in named.items()]
-        self.save()
-
     def day(self) -> None:
         """Runs after each hour of a day."""
-        if self.is_wanted("growing day", HOURS * 6):
-            with TemporaryDirectory(dir=self.logs) as folder:
-                for hour in range(1, HOURS + 1):
-                    append(self.hours() / f"hour-{hour:03d}", Path(folder) / "growing")
-                    self.grow(Path(folder), f"hour {hour}")
-                self.figures["tables"] = tables(Path(folder) / "warehouse")
-            self.save()
-
-    def week(self) -> None:
-        """Runs on a week in bulk, and then on one hour more."""
-        if self.is_wanted("growing week", _START_S + WEEK * HOUR_MB * _S_PER_MB):
-            with TemporaryDirectory(dir=self.logs) as folder:
-                for hour in range(1, WEEK + 1):
-                    append(self.hours() / f"hour-{hour:03d}", Path(folder) / "growing")
-                self.grow(Path(folder), "a week in bulk")
-                append(self.hours() / f"hour-{WEEK + 1:03d}", Path(folder) / "growing")
-                self.grow(Path(folder), "one hour more")
-
-    def grow(self, folder: Path, name: str) -> None:
-        options = ["--warehouse", str(folder / "warehouse"), "--engine", "local", "--growing"]
-        options += ["--set", "replay.recent_minutes=1.2"]  # as long as what is an hour here
-        figures = self.job(name, "run", [str(folder / "growing"), *options])
-        self.figures["growing"].append({"name": name, **figures})
+        hours = self.logs / "hours"
+        if not (done := hours.with_suffix(".json")).exists():
+            shutil.rmtree(hours, ignore_errors=True)
+            done.write_text(json.dumps(write_hours(hours, HOURS, HOUR_MB * MB, HOURLY)))
+        with TemporaryDirectory(dir=self.logs) as folder:
+            recording, warehouse = Path(folder) / "growing", Path(folder) / "warehouse"
+            options = [str(recording), "--warehouse", str(warehouse), "--engine", "local"]
+            options += [
+                "--growing",
+                "--set",
+                "replay.recent_minutes=1.2",
+            ]  # as long as an hour here
+            for hour in range(1, HOURS + 1):
+                append(hours / f"hour-{hour:03d}", recording)
+                name = f"hour {hour}"
+                self.figures["growing"].append({"name": name, **self.job(name, options)})
+                self.save()
+            self.figures["tables"] = tables(warehouse)
         self.save()
 
-    def is_wanted(self, name: str, expected_s: float) -> bool:
-        left_s = self.deadline - time.monotonic()
-        if not self.only.search(name):
-            return False
-        if left_s < expected_s:
-            say(f"skipped: {name} takes about {expected_s:.0f} s, {max(left_s, 0):.0f} s are left")
-            self.figures["skipped"].append(name)
-        return left_s >= expected_s
-
-    def job(self, name: str, command: str, options: Sequence[str]) -> dict[str, Any]:
-        of_main = ["-m", "kip_replay.jobs.main", command] if command else []
-        loop_s, left_s = empty_loop_s(), self.deadline - time.monotonic()
+    def job(self, name: str, options: Sequence[str]) -> dict[str, Any]:
         with TemporaryDirectory(dir=self.logs) as events:
-            done = run([*of_main, *options], CORES, self.path, left_s, events)
+            done = run(["run", *options], Path(events))
             shuffled = shuffled_bytes(Path(events))
         # 3: a check fell short, and took its time all the same.
-        is_done = done.status in (0, 3)
-        if not is_done:
-            say(
-                f"{name} ended with status {done.status}: {[text for _, text in done.printed[-8:]]}"
-            )
-        memory = f"{done.peak_bytes / MB:,.0f} MB"
-        say(f"{name}: {done.process_s:.1f} s, {done.cpu_s:.1f} CPU s, {memory}")
-        figures = {"is_done": is_done, "wall_s": done.process_s, "cpu_s": done.cpu_s}
-        figures |= {"peak_mb": done.peak_bytes / MB, "largest_mb": done.largest_bytes / MB}
-        figures |= {"shuffled_mb": shuffled / MB, "loop_s": loop_s}
-        return figures | {"stages": stages(done) if is_done else {}}
+        if done.status not in (0, 3):
+            sys.exit(f"{name} ended with status {done.status}: {done.printed[-8:]}")
+        peak, largest = (max(column) for column in list(zip(*done.samples, strict=True))[2:])
+        memory = f"{peak / MB:,.0f} MB"
+        print(f"{name}: {done.wall_s:.1f} s, {done.cpu_s:.1f} CPU s, {memory}", flush=True)
+        figures = {"wall_s": done.wall_s, "cpu_s": done.cpu_s, "stages": done.stages()}
+        figures |= {"peak_mb": peak / MB, "largest_mb": largest / MB}
+        return figures | {"shuffled_mb": shuffled / MB}
 
     def save(self) -> None:
-        (self.out / "scaling.json").write_text(json.dumps(self.figures, indent=1) + "\n")
+        (self.out / "scaling.json").write_text(json.dumps(self.figures) + "\n")
 
 
-def stages(done: Run) -> dict[str, float]:
-    """CPU seconds of each stage, by when the job's last line says that its phases began.
-
-    A rule's replay is from the line that begins it to the next; ``rest`` is what comes before the
-    first phase (imports, the engine) and after the last.
-    """
-    at_s, line = done.printed[-1] if done.printed else (0.0, "")
-    if not line.startswith("seconds: "):
-        return {}
-    seconds = {name: float(text) for name, text in _PHASE.findall(line.partition(": ")[2])}
-    at_s -= seconds.pop("in all")
-    cpu = {"rest": done.cpu_until(at_s)}
-    rules = [(m[0].rstrip(": "), at) for at, text in done.printed if (m := _RULE.match(text))]
-    is_beside = any(text.startswith("processes: ") and text[11] != "1" for _, text in done.printed)
-    for name, length_s in seconds.items():
-        parts = [(name, at_s)]
-        if name == "replay" and rules and not is_beside:
-            # What the phase does before its first rule counts as that rule's.
-            parts = [(rules[0][0], at_s), *rules[1:]]
-        ends = [*(at for _, at in parts[1:]), at_s + length_s]
-        for (part, begin_s), end_s in zip(parts, ends, strict=True):
-            cpu[part] = done.cpu_until(end_s) - done.cpu_until(begin_s)
-        at_s += length_s
-    cpu["rest"] += done.cpu_s - done.cpu_until(at_s)
-    return cpu
+def machine() -> str:
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    printed = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    java = re.search(r'version "([^"]+)"', printed.stderr)
+    versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return (
+        f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB of "
+        f"memory, {platform.system()}; Python {platform.python_version()}, "
+        f"Java {java[1] if java else '-'}; {versions}"
+    )
 
 
 def shuffled_bytes(events: Path) -> int:
@@ -255,6 +281,7 @@ def shuffled_bytes(events: Path) -> int:
 
 
 def tables(warehouse: Path) -> list[tuple[str, int, int, int]]:
+    """Each table with its files, files on disk and commits."""
     found = []
     for log in sorted(warehouse.glob("*/_delta_log")):
         table = deltalake.DeltaTable(log.parent)
@@ -264,36 +291,158 @@ def tables(warehouse: Path) -> list[tuple[str, int, int, int]]:
     return found
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def pages(figures: Figures) -> dict[str, str]:
+    """The pages of figures, by name."""
+    runs = figures["runs"]
+    fields = {
+        "machine": figures["machine"],
+        "runs": "\n\n".join(_runs(runs, engine) for engine in ENGINES),
+        "further": _further(runs),
+        "growing": _growing(figures["growing"]),
+        "tables": _tables(figures["tables"]),
+        **_fleet(runs),
+    }
+    return {text.name: text.read_text().format_map(fields) for text in _TEXTS.glob("*.md")}
 
 
-def main() -> int:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table whose first column is text; figures are shown as short as they are known."""
+    lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *([*map(_shown, row)] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _shown(value: Any) -> str:
+    if value is None or value != value:
+        return "-"
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else value
+    return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}"
+
+
+def _stages(runs: Sequence[Figures]) -> list[str]:
+    return list(dict.fromkeys(name for each in runs for name in each["stages"]))
+
+
+def _measured(of: Sequence[Figures], heads: Mapping[str, str]) -> str:
+    """A table with a row for each run; ``heads``: of its figures, by their names in it."""
+    names = _stages(of)
+    rows = ([*(each[n] for n in heads), *(each["stages"].get(n) for n in names)] for each in of)
+    return _table([*heads.values(), *(name.replace("replay ", "") for name in names)], rows)
+
+
+def _runs(runs: Sequence[Figures], engine: str) -> str:
+    heads = {"name": "log", "mb": "MB", "lines": "lines", "wall_s": "s", "cpu_s": "CPU s"}
+    heads |= {"peak_mb": "all MB", "largest_mb": "largest"}
+    of = [each for each in runs if each["engine"] == engine]
+    return f"`{' '.join(ENGINES[engine])}`:\n\n{_measured(of, heads)}"
+
+
+def _growing(growing: Sequence[Figures]) -> str:
+    heads = {"name": "after", "wall_s": "s", "cpu_s": "CPU s", "peak_mb": "all MB"}
+    shown = ("hour 1", "hour 2", "hour 8", "hour 24")
+    return _measured([each for each in growing if each["name"] in shown], heads)
+
+
+def _tables(tables: Sequence[Sequence[Any]]) -> str:
+    every = ["all", *(sum(column) for column in [*zip(*tables, strict=True)][1:])]
+    most = sorted(tables, key=lambda row: -row[2])[:12]
+    return _table(("table", "files", "files on disk", "commits kept"), [every, *most])
+
+
+def _slope(runs: Sequence[Figures], engine: str, name: str) -> float:
+    """What a further MB takes, from 4x to 16x: of a figure, else of the stage of that name."""
+    sizes = {each["name"]: each for each in runs if each["engine"] == engine}
+    if not {"4x", "16x"} <= sizes.keys():
+        return math.nan
+    small, large = sizes["4x"], sizes["16x"]
+    less, more = (each.get(name, each["stages"].get(name, 0.0)) for each in (small, large))
+    return float((more - less) / (large["mb"] - small["mb"]))
+
+
+def _further(runs: Sequence[Figures]) -> str:
+    """CPU seconds of a further GB."""
+    stages = _stages(runs)
+    rows = (
+        [engine, *(1000 * _slope(runs, engine, name) for name in ("cpu_s", *stages))]
+        for engine in ENGINES
+    )
+    return _table(["engine", "all", *(name.replace("replay ", "") for name in stages)], rows)
+
+
+def _controller_minutes(runs: Sequence[Figures]) -> dict[str, float]:
+    """An hour of the active controller, by rule: FETCHes are counted, heartbeats timed."""
+    of = next((each for each in runs if each["name"] == "500 brokers"), None)
+    if of is None:
+        return {"hwm_parking": math.nan, "lowest_acked_offset": math.nan}
+    hour_of = {
+        "hwm_parking": _CONTROLLER_LINES / of["lines"],
+        "lowest_acked_offset": _BROKERS / 500 * 3600 / (of["clock_s"] - _START_S),
+    }
+    return {rule: of["stages"][f"replay {rule}"] * times / 60 for rule, times in hour_of.items()}
+
+
+def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
+    """What the fleet takes; the controller's tasks are those of the log of 500 brokers."""
+    cpu_s, shuffled, kept = (
+        _slope(runs, "spark", name) for name in ("cpu_s", "shuffled_mb", "warehouse_mb")
+    )
+    fetch_s, acks_s = (
+        _slope(runs, "one process", f"replay {rule}") * _HOUR_MB / _BROKERS
+        for rule in ("incremental_fetch", "min_isr_acks")
+    )
+    minutes = _controller_minutes(runs)
+    widest, core_hours = max(minutes.values()), cpu_s * _DAY_MB / 3600
+    kept_gb = kept * _DAY_MB / 1000
+    peaks = {each["engine"]: each["largest_mb"] / 1000 for each in runs if each["name"] == "16x"}
+    values = {
+        "cpu_s_per_mb": cpu_s,
+        "core_hours": core_hours,
+        "cores": core_hours / 24,
+        "cores_busy": core_hours / 24 * 2,
+        "hour_minutes_64": cpu_s * _HOUR_MB / 64 / 60,
+        "shuffle_gb": shuffled * _HOUR_MB / 1000,
+        "shuffled": shuffled,
+        "kept": kept,
+        "kept_gb": kept_gb,
+        "compute_dollars": core_hours * _CORE_HOUR,
+        "storage_dollars": kept_gb * _GB_MONTH,
+        "controller_lines": _CONTROLLER_LINES / 1e6,
+        "hwm_minutes": minutes["hwm_parking"],
+        "lowest_minutes": minutes["lowest_acked_offset"],
+        "widest_minutes": widest,
+        "widest_hours_10": widest * 10 / 60,
+        "fetch_seconds": fetch_s,
+        "acks_seconds": acks_s,
+        "fetch_seconds_10": fetch_s * 10,
+        "acks_seconds_10": acks_s * 10,
+        "largest_local_gb": peaks.get("local"),
+        "largest_spark_gb": peaks.get("spark"),
+    }
+    prices = {"core_hour": f"{_CORE_HOUR}", "gb_month": f"{_GB_MONTH}"}
+    return prices | {name: _shown(value) for name, value in values.items()}
+
+
+def main() -> None:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("scale", description=__doc__, formatter_class=form)
     parser.add_argument("--out", type=Path, default=Path("docs"), help="where pages and figures go")
     parser.add_argument("--logs", type=Path, default=Path("/tmp/kafka-bench"))
-    parser.add_argument("--minutes", type=float, default=25)
     parser.add_argument("--only", default="", help="what is named so, such as 'local 4x|day'")
-    parser.add_argument("--code", type=Path, help="the folder of another kip_replay to measure")
-    parser.add_argument("--prepare", action="store_true", help="write the logs, and nothing else")
     parser.add_argument("--render", action="store_true", help="print the pages of figures only")
     given = parser.parse_args()
-    given.out, given.logs = given.out.resolve(), given.logs.resolve()
-    given.out.mkdir(parents=True, exist_ok=True)
-    given.logs.mkdir(parents=True, exist_ok=True)
-    benchmark = Benchmark(given)
-    if given.prepare:
-        for name in LOGS:
-            benchmark.log(name)
-        benchmark.hours()
-        return 0
+    logs, out = given.logs.resolve(), given.out.resolve()
+    for folder in (logs, out):
+        folder.mkdir(parents=True, exist_ok=True)
     if not given.render:
-        benchmark.measure()
-    for page, text in pages.written(json.loads((given.out / "scaling.json").read_text())).items():
-        (given.out / page).write_text(text, encoding="utf-8")
-    return 0
+        benchmark = Benchmark(logs, out)
+        for name, engine, settings in RUNS:
+            if re.search(given.only, f"{engine} {name}"):
+                benchmark.run(name, engine, settings)
+        if re.search(given.only, "day"):
+            benchmark.day()
+    for page, text in pages(json.loads((out / "scaling.json").read_text())).items():
+        (out / page).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -19,7 +19,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 import truth
-from benchmarks.pages import machine
+from benchmarks.scale import machine
 
 from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
