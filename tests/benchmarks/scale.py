@@ -223,11 +223,8 @@ class Benchmark:
         with TemporaryDirectory(dir=self.logs) as folder:
             recording, warehouse = Path(folder) / "growing", Path(folder) / "warehouse"
             options = [str(recording), "--warehouse", str(warehouse), "--engine", "local"]
-            options += [
-                "--growing",
-                "--set",
-                "replay.recent_minutes=1.2",
-            ]  # as long as an hour here
+            # What is recent is as long as an hour here.
+            options += ["--growing", "--set", "replay.recent_minutes=1.2"]
             for hour in range(1, HOURS + 1):
                 append(hours / f"hour-{hour:03d}", recording)
                 name = f"hour {hour}"
