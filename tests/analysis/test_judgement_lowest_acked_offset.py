@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from constructed import Row, accuracy, at, row
-from constructed.writes import STEPS
+from constructed import Row, accuracy, at, row, rule_steps
 
 from kip_replay.replay.log_tables import (
     METADATA_WRITES,
@@ -24,6 +23,7 @@ from kip_replay.replay.table import Table
 
 #: A request, and what it returned on a topic.
 Line = tuple[Row, Row]
+STEPS = rule_steps(LOWEST_ACKED_OFFSET.name)
 HEARTBEAT, FETCHED, API_VERSIONS = "heartbeat", "fetch_high_watermark", "api_versions"
 
 

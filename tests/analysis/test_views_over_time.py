@@ -1,29 +1,17 @@
-"""Views over time: buckets cover a recording, and what is in them is what was reviewed."""
+"""Views over time: buckets cover a recording, and hold what falls in them."""
 
-import random
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-import pytest
-from constructed import Row, assert_reviewed, at, row, sessions, viewed, writes
-from constructed.produces import REACTION_ROWS
-from constructed.produces import ROWS as PRODUCES
+from constructed import Row, at, row, viewed
 
 from kip_replay.pipelines.analysis.views import in_order, read_views
-from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.outcomes import (
     FETCH_SESSION_EVICTIONS,
-    FETCH_SESSION_OUTCOMES,
 )
 from kip_replay.replay.log_tables import CONFIGS, FETCHES, REQUESTS
 from kip_replay.replay.log_tables import PRODUCES as PRODUCE_LINES
-from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
-from kip_replay.replay.min_isr_acks.outcomes import (
-    PRODUCE_ACK_OUTCOMES,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
-)
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -37,10 +25,6 @@ def rows_of(tables: Mapping[Table, Sequence[Row]], query: str) -> list[Row]:
     with viewed(tables) as session:
         found: list[Row] = session.sql(query).to_arrow_table().to_pylist()
         return found
-
-
-def spans(rows: Sequence[Row], span_s: float) -> list[Row]:
-    return [logged(name, span_s) for name in sorted({r["recording"] for r in rows})]
 
 
 # --- buckets --------------------------------------------------------------------------------------
@@ -73,39 +57,6 @@ def test_the_least_width_that_240_buckets_are_enough_for() -> None:
 
 
 # --- what is in them ------------------------------------------------------------------------------
-
-
-def lags() -> list[Row]:
-    draw, rows = random.Random(1166), []
-    for number in range(600):
-        of: Row = {"rule": "hwm_parking", "recording": draw.choice(["r", "s"])}
-        of["variant"] = draw.choice(["recorded", "with_kip_1166"])
-        of["parameter"] = draw.choice(["none", "none", "none", "max_wait_ms"])
-        of |= {"leader_id": 1, "leader_epoch": 1, "replica_id": 11, "high_watermark": number}
-        of |= {"is_voter": draw.random() < 0.3, "leader_at": at(draw.randrange(120_000) / 1000)}
-        of["lag_ms"] = draw.choice([None, *(n / 8 for n in range(4000))])
-        of["phase"] = draw.choice(["starting", "steady"])
-        of["verdict"] = draw.choice(["replayed", "unknown", "not_applicable"])
-        rows.append(row(HIGH_WATERMARK_LAG, **of))
-    return rows
-
-
-@pytest.mark.parametrize(
-    ("view", "tables"),
-    [
-        ("lag_over_time", {HIGH_WATERMARK_LAG: lags()}),
-        (
-            "produce_latency_over_time",
-            {PRODUCE_ACK_OUTCOMES: PRODUCES, PRODUCE_CLOSED_LOOP_OUTCOMES: REACTION_ROWS},
-        ),
-        ("stale_window_over_time", {METADATA_WRITE_OUTCOMES: writes.WRITES}),
-        ("fetch_bytes_over_time", {FETCH_SESSION_OUTCOMES: sessions.ROWS}),
-    ],
-)
-def test_view_is_the_reviewed_one(tmp_path: Path, view: str, tables: Any) -> None:
-    requests = spans([r for rows in tables.values() for r in rows], 2400)
-    found = rows_of({**tables, REQUESTS: requests}, f"FROM {view} ORDER BY ALL")
-    assert_reviewed(found, "views", view, tmp_path)
 
 
 def request(second: float, **values: Any) -> Row:

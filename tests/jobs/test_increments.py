@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import growing
 import pytest
-from constructed import at, row
+from constructed import at, engine_on, row
 from growing import OPTIONS, ArrivingLogs, close, close_anew, read_in, replay_new, rows_of
 from killed import Killed, at_commit, killed
 from put_rows import versions
 from small_logs import write_recording
-from small_tables import engine_on
 
 from kip_replay.pipelines.engines import Feeding
 from kip_replay.pipelines.engines.local import Local
