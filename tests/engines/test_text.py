@@ -6,13 +6,9 @@ from datetime import UTC, datetime
 import duckdb
 import pytest
 
-from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.engines.text import _MACRO, Text, bound, tables_in
 from kip_replay.pipelines.engines.translation import spark_sql
-from kip_replay.pipelines.folders import ROOT, conf_dir
-from kip_replay.pipelines.replaying.seam import Increment
-from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.steps import Covered
+from kip_replay.pipelines.folders import ROOT
 
 #: Names of tables in a query's syntax tree, and those of its WITH.
 NAMES = """
@@ -115,12 +111,3 @@ def test_means_the_same_in_spark(query: str, translated: str) -> None:
 def test_what_spark_takes_for_something_else_is_refused(query: str, refused: str) -> None:
     with pytest.raises(ValueError, match=refused):
         spark_sql(Text(query))
-
-
-@pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
-def test_every_text_of_a_rule_can_be_translated(steps) -> None:  # type: ignore[no-untyped-def]
-    limits = read_config(None, [])[steps.name]
-    views = {file.stem for file in (conf_dir() / "views").glob("*.sql")}
-    for file in (each for each in steps.folder.glob("*.sql") if each.stem not in views):
-        values = {**Increment(1, Covered(identity="", until_us=2)).values, **limits, "until_us": 2}
-        assert spark_sql(steps.text(file.stem, **values))

@@ -156,23 +156,32 @@ SERVER = b"".join(
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "said", "growing"),
     [
-        (SERVER, r"holds lines of other loggers (kafka.server.KafkaServer (99)) and none of kafka"),
+        (
+            SERVER,
+            r"holds lines of other loggers (kafka.server.KafkaServer (99)) and none of kafka",
+            [],
+        ),
         (
             b"".join(r.text.replace(r.text[20:24], b"") + b"\n" for r in RECORDS[2][:50]),
             r"(stamp_without_milliseconds): Its time has no milliseconds: the pattern of log4j "
             r"needs SSS. (2026-11-20 20:35:59) It begins: [2026-11-20 20:35:59] DEBUG Completed",
+            ["--growing"],
         ),
         (
             WRAPPERS["logcli-jsonl"].of(RECORDS[2][:50], limit=300),
             r"node-2.log line 1 (truncated): It ends within its JSON",
+            ["--growing"],
         ),
-        (LOGS[2][:300] + b"\n" + LOGS[2][:200] + b"\n", "of 2 lines of recording 'r' none can be"),
-        (b"\x1b[31m Completed request:{\n", r"It begins: \x1b[31m Completed request:{"),
+        (
+            LOGS[2][:300] + b"\n" + LOGS[2][:200] + b"\n",
+            "of 2 lines of recording 'r' none can be",
+            [],
+        ),
+        (b"\x1b[31m Completed request:{\n", r"It begins: \x1b[31m Completed request:{", []),
     ],
 )
-@pytest.mark.parametrize("growing", [[], ["--growing"]])
 def test_a_log_without_a_readable_request_is_said_to_be_what_it_is(
     tmp_path: Path, capsys: Capsys, log: bytes, said: str, growing: list[str]
 ) -> None:

@@ -3,9 +3,11 @@
 import gzip
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import parsed_lines
 import pytest
@@ -26,8 +28,10 @@ LINES = [*parsed_lines.LINES, *SESSIONS.splitlines()[300:380]]
 EVENTS = [event(line, ZONE) for line in LINES]
 #: When a carrier read each.
 STAMPS_US = [e.millis * 1000 + 3456 for e in EVENTS]
+CARRIED = ("kafka", "json-compact", "highlight")
 SPLITTING = [name for name, wrapper in WRAPPERS.items() if wrapper.long == "splits"]
 SPLITTING.remove("journald-json")  # leaves long lines out
+RANGED = ["kubectl-prefix", *SPLITTING, "gcloud", "cloudwatch-filter"]
 
 
 @cache
@@ -69,29 +73,24 @@ def test_what_log4j_writes_is_read_or_refused(name: str) -> None:
     assert not found.others
 
 
-@pytest.mark.parametrize("name", WRAPPERS)
-@pytest.mark.parametrize(
-    "layout",
-    ["kafka", *(pytest.param(of, marks=pytest.mark.slow) for of in ("json-compact", "highlight"))],
-)
+def in_turn(names: Iterable[str], values: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Each name with one of the values."""
+    return [*zip(names, cycle(values), strict=False)]
+
+
+@pytest.mark.parametrize(("name", "layout"), in_turn(WRAPPERS, CARRIED))
 def test_what_carries_lines_changes_nothing(name: str, layout: str) -> None:
-    step = 1 if layout == "kafka" else 4
-    wrapper, lines, whole = WRAPPERS[name], logs()[layout].splitlines()[::step], LINES[::step]
-    found = read(wrapper.wrapped(lines, STAMPS_US[::step]))
+    wrapper, lines = WRAPPERS[name], logs()[layout].splitlines()
+    found = read(wrapper.wrapped(lines, STAMPS_US))
     limit = wrapper.limit if wrapper.long == "cuts" else 4088 if name == "journald-json" else None
     kept = [i for i, line in enumerate(lines) if len(line) <= (limit or 1 << 30)]
-    if name.startswith("syslog") and layout == "highlight":
-        kept = []  # rsyslog writes #033 for an escape, so that the stamp is 33m2026-...
-        assert len(found.lines) == len(whole)
-        return
-    assert sorted(found.requests()) == sorted(whole[i] for i in kept)
+    assert sorted(found.requests()) == sorted(LINES[i] for i in kept)
     assert reasons(found) <= {"truncated"}
-    assert len(found.lines) == len(whole)
+    assert len(found.lines) == len(LINES)
     assert found.others.total() <= ("csv" in name or "insights" in name)
 
 
-@pytest.mark.parametrize("name", WRAPPERS)
-@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize(("name", "newest_first"), in_turn(WRAPPERS, (False, True)))
 def test_lines_of_others_are_others(name: str, newest_first: bool) -> None:
     wrapper, lines = WRAPPERS[name], zip(LINES[::2], STAMPS_US[::2], strict=True)
     short = [(line, us) for line, us in lines if len(line) < 4000]
@@ -131,9 +130,9 @@ def ids(found: Survey) -> Iterator[tuple[str, bool]]:
             yield from ((id, False) for id in rows["rejected_lines"].column("line_id").to_pylist())
 
 
-@pytest.mark.parametrize("name", ["kubectl-prefix", *SPLITTING, "gcloud", "cloudwatch-filter"])
-@pytest.mark.parametrize(("range_bytes", "step"), [(1, 20), (20_000, 4)])
-def test_ranges_change_nothing(tmp_path: Path, name: str, range_bytes: int, step: int) -> None:
+@pytest.mark.parametrize(("name", "range_bytes"), in_turn(RANGED, (1, 20_000)))
+def test_ranges_change_nothing(tmp_path: Path, name: str, range_bytes: int) -> None:
+    step = 20 if range_bytes == 1 else 4
     lines = LINES[::step]
     whole = [*ids(surveyed(tmp_path, b"\n".join(lines), 1 << 30))]
     found = surveyed(tmp_path, WRAPPERS[name].wrapped(lines, STAMPS_US[::step]), range_bytes)
