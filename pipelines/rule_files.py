@@ -125,8 +125,6 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     metrics: dict[str, str]
     method: list[str]
     accuracy: str
-    #: Metrics of ``prediction_accuracy`` that are shown beside the others.
-    beside: list[str] = []
     #: Figures that ``--fail-on`` may name: metric and variant.
     thresholds: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]] = {}
     words: dict[str, str] = {}

@@ -17,7 +17,6 @@ import string
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -255,29 +254,10 @@ def _manifest(
 
 
 def _fact(value: Any, names: Names) -> Any:
-    """What a rule reads; of texts by name, a range of addresses becomes those that logs have."""
+    """What a rule reads; of texts by name, ranges of addresses go: no new address is in one."""
     if isinstance(value, str):
         return names.of(value)
     if not isinstance(value, dict):
         return value
-    ranges = {name: network for name in value if (network := _range(name)) is not None}
-    replaced: dict[str, str] = {}
-    for name in sorted(ranges, key=lambda name: ranges[name].prefixlen):  # the narrowest wins
-        hosts = [host for host in names.replaced if _is_within(host, ranges[name])]
-        replaced |= {names.of(host): names.of(value[name]) for host in hosts}
-    plain = {name: text for name, text in value.items() if name not in ranges}
-    return replaced | {names.in_field("clientId", n): names.of(text) for n, text in plain.items()}
-
-
-def _range(name: str) -> IPv4Network | IPv6Network | None:
-    try:
-        return ip_network(name, strict=False) if "/" in name else None
-    except ValueError:
-        return None
-
-
-def _is_within(host: str, network: IPv4Network | IPv6Network) -> bool:
-    try:
-        return ip_address(host) in network
-    except ValueError:
-        return False
+    kept = ((name, text) for name, text in value.items() if "/" not in name)
+    return {names.in_field("clientId", name): names.of(text) for name, text in kept}

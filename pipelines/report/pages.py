@@ -345,7 +345,6 @@ def _drawn(
         ]
         values = {"rule": rule, "curves": curves, "metrics": [*own["metrics"]]}
         values["variants"] = [variant for _, variant in sides] or [*own["variants"], "recorded"]
-        values["beside"] = own.get("beside", [])
         specs = [*(shared["before"] if curves else ()), *own.get("show", ()), *shared["behind"]]
         rules[rule] = blocks(specs, **values)
     events = [event(row) for row in marks.rows(database, EVENTS, recording=name)]
