@@ -63,7 +63,7 @@ from kip_replay.pipelines.ingest.repeated_lines import (
     span_of,
     without_repeated,
 )
-from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
+from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps, stray_warnings
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.whose_log import wrong_logs
 from kip_replay.pipelines.storage import filesystem_of
@@ -246,7 +246,9 @@ class _Ingest:
         tasks = self._tasks([survey for survey in surveys if not survey.is_known], writing.files())
         progress.stage("read logs")
         parsed = self.engine.run(parse_task, tasks)
-        strays = _strays(warehouse, surveys, parsed)
+        undecided = {file_of(s.file) for s in surveys if not s.fold_is_known}
+        stepping = {file for file, of in _times(parsed).items() if of.is_stepping} - undecided
+        strays = stray_stamps(self.engine, [f for of in parsed for f in of.files], stepping)
         sounder = rejecting(tasks, strays, _unsound(parsed))
         again = {of.task: of for of in self.engine.run(parse_task, sounder)}
         parsed = [again.get(of.task, of) for of in parsed]
@@ -307,12 +309,6 @@ def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
     for file, line in (item for of in parsed for item in of.unsound.items()):
         lines[file] = min(line, lines.get(file, line))
     return lines
-
-
-def _strays(warehouse: Warehouse, surveys: Sequence[Survey], parsed: Sequence[Parsed]) -> Strays:
-    undecided = {file_of(s.file) for s in surveys if not s.fold_is_known}
-    stepping = {file for file, times in _times(parsed).items() if times.is_stepping} - undecided
-    return stray_stamps(warehouse.path, [f for of in parsed for f in of.files], stepping)
 
 
 def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:

@@ -10,56 +10,47 @@ files that do not show which pass of an hour that occurs twice they are of.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import duckdb
-import pyarrow as pa
-import pyarrow.dataset as ds
-
+from kip_replay.pipelines.engines import Engine, ParquetFiles
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.line_accounting import FileKey, file_of
 from kip_replay.pipelines.ingest.parse_task import ParseTask
-from kip_replay.pipelines.scratch import run_folder
-from kip_replay.pipelines.storage import filesystem_of
-from kip_replay.pipelines.warehouse.data_files import DataFile
+from kip_replay.pipelines.warehouse.data_files import DataFile, moment
 from kip_replay.replay.log_tables import REQUESTS
 
-#: Not where one line of JSON holds many: they have no order there.
-_STRAYS = """
-SELECT node_id, source_file, line_number,
-  strftime(make_timestamp(at_us), '%Y-%m-%d %H:%M:%S') || ' is between '
-    || strftime(make_timestamp(before_us), '%Y-%m-%d %H:%M:%S') || ' and '
-    || strftime(make_timestamp(after_us), '%Y-%m-%d %H:%M:%S') || ' UTC'
-FROM (
-  SELECT node_id, source_file, line_number, epoch_us(completed_at) AS at_us,
-    lag(at_us) OVER of_file AS before_us, lead(at_us) OVER of_file AS after_us
-  FROM requests
-  WHERE (node_id, source_file) NOT IN (
-    SELECT (node_id, source_file) FROM requests
-    GROUP BY node_id, source_file HAVING count(DISTINCT line_number) < count(*))
-  WINDOW of_file AS (PARTITION BY node_id, source_file ORDER BY line_number))
-WHERE abs(after_us - before_us) <= 60000000
-  AND abs(at_us - before_us) > 60000000 AND abs(at_us - after_us) > 60000000
-ORDER BY node_id, source_file, line_number
-"""
+_STRAYS = Text("""
+WITH lines AS (
+    SELECT node_id, source_file, line_number, unix_micros(completed_at) AS at_us,
+        lag(unix_micros(completed_at)) OVER of_file AS before_us,
+        lead(unix_micros(completed_at)) OVER of_file AS after_us
+    FROM requests
+    WINDOW of_file AS (PARTITION BY node_id, source_file ORDER BY line_number, completed_at)
+)
+SELECT * FROM lines WHERE abs(after_us - before_us) <= 60000000
+    AND abs(at_us - before_us) > 60000000 AND abs(at_us - after_us) > 60000000
+""")
 #: By file: numbers of lines, and what is wrong with their stamps.
 Strays = Mapping[FileKey, Mapping[int, str]]
 
 
-def stray_stamps(root: str, written: Sequence[DataFile], stepping: Collection[FileKey]) -> Strays:
-    """Looks into files whose stamps step. ``written``: the Parquet files of the run in ``root``."""
+def stray_stamps(
+    engine: Engine, written: Sequence[DataFile], stepping: Collection[FileKey]
+) -> Strays:
+    """Looks into files whose stamps step. ``written``: the Parquet files of the run."""
     found: dict[FileKey, dict[int, str]] = {}
+    schema = REQUESTS.without(*REQUESTS.partitioned_by)
     for recording in sorted({recording for recording, _, _ in stepping}):
-        places = [
-            filesystem_of(f"{root}/{REQUESTS.name}/{file.path}")
-            for file in written
-            if (file.table, file.recording) == (REQUESTS.name, recording)
-        ]
-        mine = [(node_id, name) for of, node_id, name in stepping if of == recording]
-        rows = ds.dataset([place for _, place in places], filesystem=places[0][0])
-        chosen = ds.field("source_file").isin(pa.array([name for _, name in mine]))
-        with duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")}) as database:
-            database.register("requests", rows.filter(chosen))
-            for node_id, name, line, why in database.sql(_STRAYS).fetchall():
-                if (node_id, name) in mine:
-                    found.setdefault((recording, node_id, name), {})[line] = why
+        mine = [f for f in written if (f.table, f.recording) == (REQUESTS.name, recording)]
+        paths = [f"{engine.warehouse.uri_of(REQUESTS)}/{file.path}" for file in mine]
+        files = ParquetFiles(paths, schema, sum(file.size_bytes for file in mine))
+        rows = engine.rows(_STRAYS, [], {REQUESTS.name: files})
+        for row in rows.sort_by([("line_number", "ascending")]).to_pylist():
+            file = recording, row["node_id"], row["source_file"]
+            at, before, after = (
+                f"{moment(row[name]):%F %T}" for name in ("at_us", "before_us", "after_us")
+            )
+            if file in stepping:
+                why = f"{at} is between {before} and {after} UTC"
+                found.setdefault(file, {})[row["line_number"]] = why
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 from parsed_lines import line_of
 from small_logs import BROKER, CONTROLLER, lines_of, moved
 
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.line_accounting import Times
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
@@ -16,6 +17,7 @@ from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
 from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps, stray_warnings
 from kip_replay.pipelines.ingest.survey import SurveySettings, survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 LINES = lines_of(BROKER)
 START = datetime(2026, 11, 20, 20, 30)  # noqa: DTZ001 - local times
@@ -46,7 +48,8 @@ def found(
     for of in parsed:
         times = times.with_other(of.times["r", 1, "a.log"])
     stepping = [("r", 1, "a.log")] if times.is_stepping and of_file.fold_is_known else []
-    strays = stray_stamps(files.root, [file for of in parsed for file in of.files], stepping)
+    engine = Local(Warehouse(files.root))
+    strays = stray_stamps(engine, [file for of in parsed for file in of.files], stepping)
     again = [parse_task(task) for task in rejecting(todo, strays, {})]
     rejected = sum(of.counts["r", 1, "a.log"].rejected for of in again)
     assert rejected == sum(map(len, strays.values()))
