@@ -4,11 +4,11 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+from benchmarks.cluster import Load
+from benchmarks.long_recording import append, write_hours, write_recording
 from golden.recorded import ENGINE, quiet
 from parsed_lines import parsed
 
-from benchmarks.cluster import Load
-from benchmarks.long_recording import append, write_hours, write_recording
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.log_gaps import gaps_in

@@ -1,12 +1,15 @@
 """What commands say before they work: help, names of recordings. Without Spark."""
 
+import errno
 import os
 import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 from ran import ran
 from small_logs import plain, write_recording
 
@@ -21,6 +24,7 @@ from kip_replay.jobs import (
     run,
 )
 from kip_replay.jobs._cli import unknown_name
+from kip_replay.jobs._failures import is_disk_full, is_memory_full
 from kip_replay.jobs._parser import WAREHOUSE_VARIABLE, JobParser
 from kip_replay.pipelines.engines import session
 from kip_replay.pipelines.errors import UserError
@@ -178,3 +182,29 @@ def test_any_other_path_is_a_warehouse(tmp_path: Path, name: str) -> None:
     uri = str(tmp_path / name / INGESTED_FILES.name)
     create(uri, INGESTED_FILES)
     assert (tmp_path / name / INGESTED_FILES.name / "_delta_log").is_dir()
+
+
+DISK = [
+    OSError(errno.ENOSPC, "written"),
+    OSError(errno.EFBIG, "written"),
+    RuntimeError("java.io.IOException: No space left on device"),
+]
+MEMORY = [
+    MemoryError(),
+    pa.ArrowMemoryError("malloc of size 64 failed"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    OSError("ZSTD_DCtx create failed"),
+    RuntimeError("java.lang.OutOfMemoryError: Java heap space"),
+    ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+    Py4JNetworkError("Answer from Java side is empty"),
+    Py4JError("An error occurred while calling o49.sc"),
+    RuntimeError("SparkException: Python worker exited unexpectedly (crashed)"),
+]
+
+
+@pytest.mark.parametrize("error", [*DISK, *MEMORY], ids=str)
+def test_what_led_to_an_error_is_found(error: Exception) -> None:
+    with pytest.raises(ValueError, match="the replay failed") as raised:
+        raise ValueError("the replay failed") from error
+    assert is_disk_full(raised.value) == (error in DISK)
+    assert is_memory_full(raised.value) == (error in MEMORY)

@@ -10,8 +10,8 @@ import growing
 import pytest
 from constructed import at, engine_on, row
 from growing import OPTIONS, ArrivingLogs, close, close_anew, read_in, replay_new, rows_of
-from killed import Killed, at_commit, killed
 from put_rows import versions
+from ran import Killed, at_commit, killed
 from small_logs import write_recording
 
 from kip_replay.pipelines.engines import Feeding

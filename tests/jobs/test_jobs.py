@@ -2,15 +2,27 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from put_rows import versions
+from ran import ran
 from recorded_logs import folder_of
 from small_logs import BROKER, CONTROLLER, write_recording
 
+import kip_replay as kr
+from kip_replay.jobs import check as check_job
 from kip_replay.jobs import compare, ingest, report, run
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import REQUESTS
+from kip_replay.replay.tables import QUALITY_FAILURES
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -158,3 +170,85 @@ def test_reasons_of_rejected_lines_are_counted(tmp_path: Path, capsys: Capsys) -
     ]
     ingest.main(arguments)  # reads nothing
     assert "rejected of" not in capsys.readouterr().out
+
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "notebook.ipynb"
+
+
+def test_a_first_look_needs_neither_java_nor_spark_and_a_notebook_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        "import sys, webbrowser; from kip_replay.jobs import demo\n"
+        "webbrowser.open = lambda page: print('opened', page)\n"
+        "status = demo.main(['--warehouse', 'demo'])\n"
+        "heavy = {'pyspark', 'py4j', 'great_expectations', 'sqlalchemy'}\n"
+        "sys.exit(status or bool(heavy & {*sys.modules}))"
+    )
+    nowhere = {"PATH": "", "JAVA_HOME": str(tmp_path)}
+    done = ran(sys.executable, "-c", program, cwd=tmp_path, **nowhere)
+    assert done.returncode == 0, done.stderr
+    assert f"\nopened {(tmp_path / 'demo' / 'report.html').as_uri()}\n" in done.stdout
+    assert "no browser was found" in done.stdout  # print returns None
+
+    monkeypatch.chdir(tmp_path)
+    cells = [c for c in json.loads(NOTEBOOK.read_text())["cells"] if c["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] for cell in cells)
+    names: dict[str, Any] = {}
+    for cell in cells:
+        exec("".join(cell["source"]), names)
+    assert {*names["fetches"].variant} == {*names["lag"].variant}
+    assert str(names["fetches"].fetch_offset.dtype) == "Int64"  # exact where some are missing
+    assert len(names["slowest"]) == 5
+
+    w = kr.open("demo")
+    sweeps = w.outcomes("hwm_parking", ["metadata-4.0"], where="true", as_="arrow")
+    assert sweeps.num_rows > len(names["fetches"])
+    assert "topic name" in [*w.columns("topic_names").comment]
+    for mistake, sentence in (
+        (lambda: w.table("requestz"), "is requests or request_errors meant?"),
+        (lambda: w.table("requests", "friday"), "there are: metadata-4.0"),
+        (lambda: w.outcomes("parking"), "there are: closest_replica, hwm_parking"),
+        (lambda: w.sql("SELECT 1", as_="polars"), "write pandas, arrow or spark"),
+        (lambda: kr.open("nowhere"), "there are no tables in the warehouse"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            mistake()
+
+
+BOTH = ("failover-4.0", "freeze-4.1")
+
+
+@pytest.mark.slow
+def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
+    finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(finished.path, tmp_path / "copy")
+    warehouse = Warehouse(copy)
+    requests = DeltaTable(warehouse.uri_of(REQUESTS))
+    sound = requests.version()
+    rows = requests.to_pyarrow_table()
+    is_wrong = (pc.field("recording") == "freeze-4.1") & (pc.field("line_number") == 7)
+    wrong = rows.filter(is_wrong)
+    late = pc.add(wrong["total_ms"], 1.0)
+    wrong = wrong.set_column(rows.schema.get_field_index("total_ms"), "total_ms", late)
+    parts = [rows.filter(~is_wrong), wrong.cast(rows.schema)]
+    write_deltalake(requests, pa.concat_tables(parts), mode="overwrite")
+    arguments = [str(FAILOVER), str(FREEZE), "--warehouse", str(copy)]
+    assert check_job.main(arguments) == 3
+    printed = capsys.readouterr().out
+    assert "critical in freeze-4.1: requests, time_parts_sum_to_total" in printed
+    assert "line_number 7" in printed
+    page = copy / "gx/uncommitted/data_docs/local_site/index.html"
+    assert f"data docs: {page}" in printed
+    text = page.read_text()
+    assert ", ".join(BOTH) in text
+    assert {each.suite for each in load_suites() if each.suite not in text} == set()
+    kept = warehouse.rows(QUALITY_FAILURES, BOTH).to_pylist()
+    failed = {r["recording"] for r in kept if r["expectation"] == "time_parts_sum_to_total"}
+    assert failed == {"freeze-4.1"}
+    before = versions(warehouse)
+    assert check_job.main(arguments) == 3
+    assert versions(warehouse) == before
+    DeltaTable(warehouse.uri_of(REQUESTS)).restore(sound)
+    assert check_job.main(arguments) == 0

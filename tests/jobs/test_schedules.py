@@ -4,9 +4,22 @@ import importlib
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
+from growing import ArrivingLogs
+from ran import ran
+from recorded_logs import REPOSITORY
+
+from kip_replay.jobs import run
 from kip_replay.jobs.main import JOBS
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS, TABLES
 
 SCHEDULES = Path(__file__).resolve().parents[2] / "conf" / "schedules"
 
@@ -47,3 +60,59 @@ def test_databricks_job() -> None:
         assert (task["package_name"], task["entry_point"]) == ("kip-replay", "kip-replay")
         require_taken(task["parameters"][0], task["parameters"][1:])
     assert len(tasks) == 3
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+NAME = "sessions-on"
+#: Longer than the longest request of the recording (3.2 s).
+SETTINGS = (
+    *("--set", "replay.late_after_s=4", "--set", "replay.evidence_s=2"),
+    *("--set", "quality.data_docs=false"),
+)
+
+
+def submitted(*arguments: str) -> str:
+    """What ``spark-submit jobs/run.py`` prints."""
+    command = Path(sys.executable).with_name("spark-submit"), "jobs/run.py", *arguments
+    conf = {"SPARK_CONF_DIR": "conf", "PYSPARK_PYTHON": sys.executable}
+    done = ran(*command, cwd=REPOSITORY, **conf)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def rows(warehouse: Warehouse, table: Table) -> list[str]:
+    """All rows, without what tells in which order they were read."""
+    found = warehouse.rows(table, [NAME]).to_pylist()
+    return sorted(repr({**row, "source_file": None, "line_number": None}) for row in found)
+
+
+@pytest.mark.slow
+def test_two_increments_and_the_end_give_the_tables_of_one_run(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    logs = ArrivingLogs(NAME, tmp_path, [0.15, 0.2, 0.25])
+    logs.pieces[0][11] = b"no request\n" + logs.pieces[0][11]
+    growing, whole = (Warehouse(tmp_path / name) for name in ("growing", "whole"))
+    to_growing = (str(logs.folder), "--warehouse", growing.path, *SETTINGS)
+
+    for number in (0, 1):
+        logs.arrive(number)
+        for node, coming in logs.pieces[number + 1].items():
+            with (logs.folder / f"node-{node}.log").open("ab") as log:
+                log.write(coming[:100])  # half of a line that is still being written
+        printed = submitted(*to_growing, "--growing")
+        [said] = re.findall(f"replay {NAME} until 2026-11-20 20:4(.*)", printed)
+        assert all(rule.name in said for rule in RULES)
+    logs.arrive(2)
+    printed = submitted(*to_growing, "--final")
+    assert "engine: spark (under spark-submit" in printed
+
+    assert run.main([str(logs.folder), "--warehouse", whole.path, *SETTINGS]) == 0
+    left_out = {INGESTED_FILES, LINEAGE, QUALITY_RESULTS, QUALITY_FAILURES}
+    for table in TABLES.values():
+        if table not in left_out:
+            assert rows(growing, table) == rows(whole, table), table.name
+    assert rows(growing, QUALITY_RESULTS)

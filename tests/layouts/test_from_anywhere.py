@@ -12,13 +12,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from layouts.log4j import event
+from layouts.wrappers import WRAPPERS, Record, mixed, noise
 from recorded_logs import folder_of
 from small_logs import write_recording
 
 from kip_replay.jobs import ingest, plan
-
-from .log4j import event
-from .wrappers import WRAPPERS, Record, mixed, noise
 
 Capsys = pytest.CaptureFixture[str]
 

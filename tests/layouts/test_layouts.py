@@ -11,6 +11,8 @@ from typing import Any
 
 import parsed_lines
 import pytest
+from layouts.log4j import LAYOUTS, event, written
+from layouts.wrappers import WRAPPERS, Record, mixed, noise, parts
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.ingest.log_files import LogFile
@@ -18,9 +20,6 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader, Lines, LongLine
 from kip_replay.replay.kafka.request_log.layouts.labels import labels
-
-from .log4j import LAYOUTS, event, written
-from .wrappers import WRAPPERS, Record, mixed, noise, parts
 
 ZONE = "Europe/Berlin"
 SESSIONS = gzip.decompress((folder_of("sessions-on") / "broker-11.log.gz").read_bytes())

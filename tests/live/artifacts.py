@@ -11,6 +11,8 @@ CLIENTS = "4.3.1"
 _HERE = Path(__file__).resolve().parent
 #: What a fresh environment has to fetch again goes with it.
 _CACHE = _HERE.parents[1] / ".venv" / "kafka"
+#: Java that puts what is in no release into released brokers: see Agent.java.
+_AGENT = _HERE / "agent"
 
 
 @cache
@@ -29,3 +31,16 @@ def class_path(version: str, artifact: str = "kafka_2.13") -> str:
     # Kafka 3 logs by log4j 1, and slf4j takes the first of several.
     other = "log4j-slf4j-impl" if version.startswith("3.") else "reload4j"
     return ":".join(jar for jar in kept.read_text().split(":") if other not in jar)
+
+
+def agent_jar(version: str) -> Path:
+    """The agent, compiled against a version of Kafka, in which classes it uses may have moved."""
+    jar, classes = _CACHE / f"agent-{version}.jar", _CACHE / f"agent-{version}"
+    sources = sorted(_AGENT.rglob("*.java"))
+    newest = max(file.stat().st_mtime for file in sources)
+    if not jar.exists() or jar.stat().st_mtime < newest:
+        compiled = ["javac", "--release", "17", "-proc:none", "-cp", class_path(version)]
+        subprocess.run([*compiled, "-d", classes, *sources], check=True)
+        packed = ["jar", "--create", "--file", jar, "--manifest", _AGENT / "MANIFEST.MF"]
+        subprocess.run([*packed, "-C", classes, "."], check=True)
+    return jar

@@ -12,7 +12,7 @@ from kip_replay.pipelines.api import OpenWarehouse
 from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from live import workload
-from live.agent import agent_jar
+from live.artifacts import agent_jar
 from live.cluster import Cluster
 from live.recorded import frames, record, run
 from live.versions import NOTES

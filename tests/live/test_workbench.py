@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from toy_rule import NAME, install, python
 
-from live.agent import agent_jar
+from live.artifacts import agent_jar
 from live.cluster import Cluster
 from live.recorded import record
 from live.workload import prepare

@@ -25,8 +25,7 @@ from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 from live import workload
-from live.agent import agent_jar
-from live.artifacts import VERSIONS
+from live.artifacts import VERSIONS, agent_jar
 from live.cluster import Cluster
 from live.recorded import Work, collected, record, run
 from tools.docs import DOCS, fill

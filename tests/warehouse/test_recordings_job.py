@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from killed import is_killed
 from put_rows import put, row, rows_of
+from ran import is_killed
 from small_logs import BROKER, CONTROLLER, lines_of, plain
 
 from kip_replay.jobs import ingest

@@ -12,7 +12,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from deltalake.transaction import CommitProperties
-from killed import at_commit
+from ran import at_commit
 
 from kip_replay.pipelines.errors import UserError, WriteConflictError
 from kip_replay.pipelines.warehouse import commits
