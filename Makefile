@@ -75,7 +75,8 @@ lint: setup ## check format, types, words and the borders between the packages
 docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy --engine local
 	@PYTHONPATH=tests $(BIN)/python -m same_rows $(WAREHOUSE) $(WAREHOUSE)-accuracy $(SAMPLES)
-	@$(BIN)/python -m tools.docs
+	@$(BIN)/python -m tools.docs > docs/tables.md
+	@$(BIN)/python -m tools.docs steps
 	@PYTHONPATH=tests:. $(BIN)/python -m truth $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@PYTHONPATH=tests:. $(BIN)/python -m analysis.test_coverage $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md

@@ -1,5 +1,6 @@
-"""Prints docs/tables.md from the schema, and the steps into docs/architecture.md."""
+"""Prints docs/tables.md from the schema, and with ``steps`` those into docs/architecture.md."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -85,5 +86,7 @@ def step_graph(steps: Sequence[Step]) -> str:
 
 
 if __name__ == "__main__":
-    (DOCS / "tables.md").write_text(table_page(), "utf-8")
-    fill(DOCS / "architecture.md", step_graph(STEPS))
+    if sys.argv[1:] == ["steps"]:
+        fill(DOCS / "architecture.md", step_graph(STEPS))
+    else:
+        sys.stdout.write(table_page())
