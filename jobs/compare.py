@@ -11,7 +11,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import rule_headlines, rule_pages
 from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.accuracy import sentence
+from kip_replay.pipelines.report.pages import accuracy_sentence
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import PREDICTION_ACCURACY
@@ -65,7 +65,7 @@ def work(job: Job) -> Exit:
 
 def _compare(warehouse: Warehouse, before: str, after: str, is_all: bool) -> None:
     rows = accuracy_rows(warehouse, [before], [after])
-    say(f"{after} predicted from {before}: {sentence(rows)}")
+    say(f"{after} predicted from {before}: {accuracy_sentence(rows)}")
     most = None if is_all else _FIGURES_OF_RULE
     lines = [line for steps in RULES for line in _figures(steps.name, rows, most)]
     note = "" if is_all else f"(of {len(rows)} figures, --all has the others)"

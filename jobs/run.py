@@ -28,9 +28,8 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import LinesRead
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.basis import voters_of
-from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
-from kip_replay.pipelines.report.pages import read_pages
+from kip_replay.pipelines.report.pages import accuracy_sentence, read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
@@ -111,7 +110,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     if growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
             keep_bounded(warehouse, TABLES_OF_STEPS)
-    say("", *render(pages, "text").splitlines(), f"predictions: {sentence(held)}")
+    say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {path}")
     job.tell(str(watch))
     is_critical = quality is not None and quality.is_critical

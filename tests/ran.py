@@ -1,4 +1,4 @@
-"""A command as a process, to its end; and work that ends between two commits."""
+"""A command as a process; work that ends between two commits; folders that all workers read."""
 
 import os
 import subprocess
@@ -9,8 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from kip_replay.pipelines.warehouse import commits
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Returns a folder of this run of pytest, which the first that asks for it fills."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    made = folder.with_suffix(".made")
+    with FileLock(folder.with_suffix(".lock")):
+        if not made.exists():
+            make(folder)
+            made.touch()
+    return folder
 
 
 def ran(

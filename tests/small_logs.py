@@ -1,4 +1,4 @@
-"""Recordings made of the small logs in tests/data/ingest, each with something the matter."""
+"""Where recordings are; and some made of the small logs in tests/data/ingest, each with a flaw."""
 
 import gzip
 import json
@@ -7,6 +7,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PLACES = (REPOSITORY / "data" / "samples", REPOSITORY / "tests" / "recordings")
+
+
+def folder_of(recording: str) -> Path:
+    """The folder of a recording, whichever of the two places it is in."""
+    return next(place / recording for place in PLACES if (place / recording).is_dir())
+
 
 DATA = Path(__file__).resolve().parent / "data" / "ingest"
 CONTROLLER = (DATA / "controller-2.log").read_bytes()

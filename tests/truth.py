@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from constructed import OnTables
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 from kip_replay.pipelines.analysis.accuracy import (
     Judgement,

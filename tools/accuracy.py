@@ -10,7 +10,7 @@ from typing import Any
 from kip_replay.pipelines.analysis.accuracy import Kind, figure, measure_name
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import rule_pages
-from kip_replay.pipelines.report.accuracy import KINDS, sentence
+from kip_replay.pipelines.report.pages import KINDS, accuracy_sentence
 from kip_replay.pipelines.rules import RULES
 from tools.docs import DOCS, fill
 
@@ -73,10 +73,10 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             noise[_MEASURE(row)] = max(noise[_MEASURE(row)], abs(row["error"]))
     about = rule_pages().items()
     rules = "\n".join(f"* {rule}: {of.get('accuracy', '')}" for rule, of in about)
-    lines = [f"{sentence(rows)}\n", f"{rules}\n"]
+    lines = [f"{accuracy_sentence(rows)}\n", f"{rules}\n"]
     for kind, (title, _) in KINDS.items():
         found = [row for row in judged if row["kind"] == kind]
-        lines += [f"## {title}\n", f"{sentence(found)}\n"]
+        lines += [f"## {title}\n", f"{accuracy_sentence(found)}\n"]
         by = itemgetter("rule", "predicted_from", "recorded_in", "variant")
         for pair, of_pair in groupby(found, by):
             lines += _section(pair, list(of_pair), noise)
@@ -122,6 +122,6 @@ def print_pages(rows: Sequence[Mapping[str, Any]]) -> None:
     fill(DOCS.parent / "README.md", "\n".join(totals(rows)))
     for steps in RULES:
         mine = [row for row in rows if row["rule"] == steps.name]
-        fill(DOCS / "rules" / f"{steps.name}.md", sentence(mine))
+        fill(DOCS / "rules" / f"{steps.name}.md", accuracy_sentence(mine))
         errors = DOCS.parent / "pipelines" / "rules" / steps.name / "errors.toml"
         errors.write_text(text(largest(rows, steps)), "utf-8")

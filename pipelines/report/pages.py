@@ -6,7 +6,7 @@ shown of a rule from its ``page.toml``.
 
 import hashlib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from operator import itemgetter
@@ -16,18 +16,32 @@ from typing import Any
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.decide import STATED_CHECKS
 from kip_replay.pipelines.analysis.views import create_views, in_order, named_in, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import rule_headlines, rule_pages
 from kip_replay.pipelines.replaying.words import clock_sentences, gap_sentences
-from kip_replay.pipelines.report import accuracy, marks, words
+from kip_replay.pipelines.report import marks, words
 from kip_replay.pipelines.report.marks import Block, Row
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.messages.protocol import NEWEST
 from kip_replay.replay.outcomes import Advice
 from kip_replay.replay.tables import TABLES
 
+#: Kinds of predictions: a title, and one and many of them.
+KINDS = {
+    Kind.OTHER_CLUSTER: (
+        "Predictions from other clusters",
+        ("prediction of another cluster", "predictions of other clusters"),
+    ),
+    Kind.SELF_CHECK: ("Self-checks", ("self-check", "self-checks")),
+    Kind.BOUND: ("Hard bounds", ("hard bound", "hard bounds")),
+    Kind.DRAFT: (
+        "Against nodes that run the draft",
+        ("figure of nodes that run the draft", "figures of nodes that run the draft"),
+    ),
+}
 #: Sentences on problems in the logs of a recording, at most.
 MOST_ALERTS = 20
 #: Views that have rows for each partition of each request: too many to hold.
@@ -132,7 +146,7 @@ def _page(
             "at_risk": clients["at_risk"] if clients else 0,
             "says": stated()["reasons"][upgrade].format(newest=NEWEST, **(clients or {})),
         },
-        "accuracy": accuracy.sentence(found["checks"]),
+        "accuracy": accuracy_sentence(found["checks"]),
         "rules": {rule.pop("rule"): rule for rule in rules},
     }
 
@@ -214,7 +228,7 @@ def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[s
         "paste": decision["paste"],
         "rests_on": decision["rests_on"],
         "facts": counted,
-        "accuracy": accuracy.sentence(checks),
+        "accuracy": accuracy_sentence(checks),
     }
 
 
@@ -369,3 +383,20 @@ def event(row: Row) -> tuple[float, str, str]:
     shown = nodes if len(nodes) <= 6 else [*nodes[:6], f"{len(nodes) - 6} more"]
     text = text.format(**{**row, "nodes": words.joined(shown or ["none"])})
     return row["x"], symbol, words.visible(words.shortened(text, 120))
+
+
+def accuracy_sentence(rows: Iterable[Row]) -> str:
+    """Counts those of each kind that pass: kinds are never added up."""
+    judged = [row for row in rows if row["tolerance"] is not None]
+    counts = []
+    for kind, (_, names) in KINDS.items():
+        passed = [bool(row["passed"]) for row in judged if row["kind"] == kind]
+        if passed:
+            text = f"{words.number(sum(passed))} of {words.count(len(passed), *names)}"
+            is_one = 1 in (sum(passed), len(passed))
+            lies = f"{'lies' if is_one else 'lie'} within tolerance"
+            holds = f"hold{'s' if is_one else ''}"
+            counts.append(f"{text} {holds if kind is Kind.BOUND else lies}")
+    if not counts:
+        return "No prediction was checked against a recording."
+    return f"{'; '.join(counts)}."

@@ -21,8 +21,7 @@ from .outcomes import (
     RecordedRead,
     Unknown,
 )
-from .partition import ReadPartition, Response
-from .zones import Zones, count_zones
+from .partition import ReadPartition, Response, Zones, count_zones
 
 #: A read is decided so long after its response: by then its followers have got a response.
 DECIDED_AFTER_US = 10_000_000

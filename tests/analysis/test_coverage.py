@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 from truth import all_judged
 
 from kip_replay.jobs import run

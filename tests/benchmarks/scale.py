@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import deltalake
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 from .cluster import Load
 from .long_recording import MB, append, write_hours, write_recording

@@ -14,7 +14,7 @@ from typing import TypeGuard
 import pytest
 from deltalake import write_deltalake
 from markdown_it import MarkdownIt
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 from kip_replay.jobs import sql
 from kip_replay.jobs._cli import Exit

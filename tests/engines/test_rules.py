@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.engines import Steps

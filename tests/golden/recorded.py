@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from emitted import rows_of
 from filelock import FileLock
-from recorded_logs import REPOSITORY, folder_of
+from small_logs import REPOSITORY, folder_of
 
 from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.analysis.summarize import SummedRule

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from recorded_logs import PLACES, folder_of
+from small_logs import PLACES, folder_of
 
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsed_lines import LINES, parsed
 from put_rows import without_texts
-from recorded_logs import folder_of
-from small_logs import BROKER, CONTROLLER, write_recording
+from small_logs import BROKER, CONTROLLER, folder_of, write_recording
 
 from kip_replay.jobs import anonymize, run
 from kip_replay.pipelines.ingest.anonymize import KEPT_WORDS, Names

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from recorded_logs import folder_of
-from small_logs import BROKER, CONTROLLER, lines_of
+from small_logs import BROKER, CONTROLLER, folder_of, lines_of
 
 from kip_replay.pipelines.ingest.line_accounting import Counts
 from kip_replay.pipelines.ingest.log_files import LogFile

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recorded_logs import folder_of
-from small_logs import lines_of, write_recording
+from small_logs import folder_of, lines_of, write_recording
 
 from kip_replay.jobs import ingest as job
 from kip_replay.jobs import plan

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from recorded_logs import folder_of
-from shared_folders import made_once
+from ran import made_once
+from small_logs import folder_of
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -6,7 +6,7 @@ import lzma
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import Recording, load_recording

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from markupsafe import escape
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.jobs import report, run
 

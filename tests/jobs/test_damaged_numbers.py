@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ran import ran
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES

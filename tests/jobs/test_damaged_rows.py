@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from golden.test_gaps import KEYS, compared
 from ran import ran
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -9,8 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from deltalake import DeltaTable
-from recorded_logs import REPOSITORY
-from small_logs import plain
+from small_logs import REPOSITORY, plain
 from toy_rule import NAME, install, python
 
 from kip_replay.pipelines.errors import UserError

@@ -12,8 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from put_rows import versions
 from ran import ran
-from recorded_logs import folder_of
-from small_logs import BROKER, CONTROLLER, write_recording
+from small_logs import BROKER, CONTROLLER, folder_of, write_recording
 
 import kip_replay as kr
 from kip_replay.jobs import check as check_job

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 import pyarrow as pa
 import pytest
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.analysis.catalog import Catalog

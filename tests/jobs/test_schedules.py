@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from growing import ArrivingLogs
 from ran import ran
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 from kip_replay.jobs import run
 from kip_replay.jobs.main import JOBS

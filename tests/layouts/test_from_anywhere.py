@@ -14,8 +14,7 @@ import pytest
 from deltalake import DeltaTable
 from layouts.log4j import event
 from layouts.wrappers import WRAPPERS, Record, mixed, noise
-from recorded_logs import folder_of
-from small_logs import write_recording
+from small_logs import folder_of, write_recording
 
 from kip_replay.jobs import ingest, plan
 

@@ -13,7 +13,7 @@ import parsed_lines
 import pytest
 from layouts.log4j import LAYOUTS, event, written
 from layouts.wrappers import WRAPPERS, Record, mixed, noise, parts
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_logs import folder_of
-from small_logs import lines_of, moved
+from small_logs import folder_of, lines_of, moved
 
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError

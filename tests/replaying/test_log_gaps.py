@@ -10,8 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from recorded_logs import folder_of
-from small_logs import write_recording
+from small_logs import folder_of, write_recording
 
 from kip_replay.pipelines.engines import Inputs
 from kip_replay.pipelines.engines.local import Local

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from browser import NAMES, Browser, chromium
-from recorded_logs import REPOSITORY
-from shared_folders import made_once
+from ran import made_once
+from small_logs import REPOSITORY
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -9,7 +9,7 @@ from typing import Any
 import made_page
 import pytest
 from browser import Browser
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.report.pages import read_pages

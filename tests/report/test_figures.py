@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.folders import rule_pages

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pyarrow as pa
 import pytest
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 from kip_replay.jobs import report
 from kip_replay.pipelines.errors import UserError

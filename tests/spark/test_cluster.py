@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from object_store import SECRET, assert_no_secret, job, served, uploaded
 from put_rows import assert_same
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from tools import cluster
 

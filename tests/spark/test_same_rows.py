@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from recorded_logs import folder_of
 from same_rows import differing
+from small_logs import folder_of
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.replaying import basis

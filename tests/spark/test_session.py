@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ran import ran
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 from kip_replay.jobs import ingest
 from kip_replay.pipelines.engines.local import Local

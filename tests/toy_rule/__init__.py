@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 NAME = "sooner_fetches"
 _TOY = Path(__file__).resolve().parent

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from put_rows import assert_same, contents, put, row
-from recorded_logs import folder_of
-from shared_folders import made_once
+from ran import made_once
+from small_logs import folder_of
 
 from kip_replay.jobs import run
 from kip_replay.jobs._failures import known_cause

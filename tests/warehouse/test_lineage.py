@@ -6,7 +6,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
-from recorded_logs import REPOSITORY
+from small_logs import REPOSITORY
 
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import lineage

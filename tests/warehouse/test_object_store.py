@@ -21,7 +21,7 @@ from urllib.request import Request, urlopen
 import pytest
 from object_store import SECRET, assert_no_secret, job, served, uploaded
 from put_rows import assert_same
-from recorded_logs import folder_of
+from small_logs import folder_of
 
 import kip_replay as kr
 from kip_replay.pipelines.storage import place_of

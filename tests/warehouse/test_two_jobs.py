@@ -10,8 +10,7 @@ from typing import TypeAlias
 import pytest
 from put_rows import assert_same, contents
 from ran import ran
-from recorded_logs import folder_of
-from small_logs import BROKER, CONTROLLER, lines_of, plain, write_recording
+from small_logs import BROKER, CONTROLLER, folder_of, lines_of, plain, write_recording
 
 from kip_replay.jobs import ingest
 

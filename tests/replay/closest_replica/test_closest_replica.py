@@ -11,8 +11,8 @@ from notation.reads import Reads, at
 
 from kip_replay.replay.closest_replica.events import Kind
 from kip_replay.replay.closest_replica.outcomes import CLOSEST_HWM_AWARE, LEADER, Unknown, variants
+from kip_replay.replay.closest_replica.partition import Zones
 from kip_replay.replay.closest_replica.replay import ClosestReplica
-from kip_replay.replay.closest_replica.zones import Zones
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap
 from kip_replay.replay.model.read_replica import ReplicaView, is_same_rack, select
 from kip_replay.replay.rule import CLOCKS_DIFFER
