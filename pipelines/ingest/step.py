@@ -63,7 +63,7 @@ from kip_replay.pipelines.ingest.repeated_lines import (
     span_of,
     without_repeated,
 )
-from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps, stray_warnings
+from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.whose_log import wrong_logs
 from kip_replay.pipelines.storage import filesystem_of
@@ -274,11 +274,8 @@ class _Ingest:
             counts = balanced(surveys, [of.counts for of in parsed])
         added = _ingested_files(writing, surveys, self.files, counts, _times(parsed))
         _commit(writing, [file for of in parsed for file in of.files], added, done)
-        warnings = [text for name in done for text in stray_warnings(strays, name)]
         if newer := sum((of.newer_versions for of in parsed), Counter()):
-            warnings.append(newer_versions_warning(newer))
-        for warning in warnings:
-            self.say(f"warning: {warning}")
+            self.say(f"warning: {newer_versions_warning(newer)}")
         return counts, parsed
 
     def _tasks(self, surveys: Sequence[Survey], files: TableFiles) -> list[ParseTask]:

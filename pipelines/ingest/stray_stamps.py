@@ -69,13 +69,3 @@ def rejecting(
             # What the task has written is not written again.
             again.append(replace(task, ranges=ranges, files=replace(task.files)))
     return again
-
-
-def stray_warnings(strays: Strays, recording: str) -> list[str]:
-    return [
-        f"{name} of recording {recording!r} has stamps more than a minute from those before "
-        f"and after, in {len(lines):,} of its lines, first in line {min(lines):,} "
-        f"({lines[min(lines)]}): they are rejected"
-        for (of, _, name), lines in sorted(strays.items())
-        if of == recording
-    ]
