@@ -1,7 +1,6 @@
 """Plans a run on some logs: who logged what and when, what is missing, and how long it takes."""
 
 import json
-import os
 import shlex
 import shutil
 import sys
@@ -47,9 +46,6 @@ _add("--write-manifest", action="store_true", help=f"write the draft, if there i
 _RUN_S, _MB_S = 5.2, 0.168
 #: Of the tables on disk, for each byte of uncompressed log: no recording has needed more.
 _TABLE_BYTES = 0.5
-#: The same machine parses a byte of a line in this many seconds.
-_BYTE_S = 2.3e-8
-_TIMED_BYTES_MIN = 4 << 20
 #: APIs shown of each node, the most frequent ones.
 _APIS = 8
 
@@ -144,14 +140,13 @@ def _node_record(node: NodeOverview) -> Record:
 def _expected(looks: Sequence[Overview], job: Job) -> Record:
     """Estimates one run on all of them."""
     log_bytes = sum(seen.log_bytes for seen in looks)
-    scale = _machine_scale(sum(s.sample_bytes for s in looks), sum(s.parse_s for s in looks))
     free = None
     if not is_uri(job.warehouse_path):
         place = Path(job.warehouse_path).absolute()
         there = next(folder for folder in (place, *place.parents) if folder.exists())
         free = shutil.disk_usage(there).free
     return {
-        "seconds": round(scale * (_RUN_S + _MB_S * log_bytes / 1e6)),
+        "seconds": round(_RUN_S + _MB_S * log_bytes / 1e6),
         "warehouse_bytes": int(_TABLE_BYTES * log_bytes),
         "free_bytes": free,
     }
@@ -217,7 +212,7 @@ def _seconds(first: str, last: str) -> float:
 
 def _ending(whole: Record, job: Job) -> Iterator[str]:
     yield (
-        f"a run takes about {_duration(whole['seconds'])} here ({os.cpu_count() or 1} cores), and "
+        f"a run takes about {_duration(whole['seconds'])} on two cores of a server, and "
         f"up to {size_text(whole['warehouse_bytes'])} in {job.warehouse_path}"
     )
     free = whole["free_bytes"]
@@ -263,16 +258,6 @@ def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{max(5 * round(seconds / 5), 5)} s"
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
-
-
-def _machine_scale(size: int, seconds: float) -> float:
-    """Measures how much longer this machine takes than that of ``_RUN_S``, by parsed bytes.
-
-    1 where so little was parsed that it tells nothing.
-    """
-    if size < _TIMED_BYTES_MIN:
-        return 1.0
-    return min(max(seconds / (_BYTE_S * size), 0.5), 4.0)
 
 
 main = command(PARSER, work, __name__)

@@ -5,7 +5,6 @@ requests, and which nodes they name.
 """
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -99,7 +98,7 @@ class Overview:
     ``refused`` are sentences that a run would stop with, ``problems`` those it would work with.
     ``without_log``: nodes that others or the manifest name, and how ``log_gaps`` says it.
     ``absent``: of a role, APIs that none of its nodes logged. ``kafka_versions``: of brokers and
-    controllers that sent requests. ``parse_s``: CPU seconds that ``sample_bytes`` took to parse.
+    controllers that sent requests.
     """
 
     recording: Recording
@@ -111,8 +110,6 @@ class Overview:
     kafka_versions: set[str] = field(default_factory=set)
     brokers_seen: set[int] = field(default_factory=set)
     metadata_replicas_seen: set[int] = field(default_factory=set)
-    sample_bytes: int = 0
-    parse_s: float = 0.0
 
     @property
     def log_bytes(self) -> int:
@@ -192,10 +189,7 @@ def _parse(seen: Overview, node: NodeOverview, parsed: Parsed) -> None:
     for survey, excerpts in node.looks:
         file, text = survey.file, b"".join(excerpts.parts)[: survey.end]
         lines = LineReader(file.timezone, survey.framing).read(text.splitlines(), 1)
-        begin = time.thread_time()
         rows = parser.parse_batch(lines, [file.source_file] * len(lines.lines))
-        seen.parse_s += time.thread_time() - begin
-        seen.sample_bytes += sum(map(len, lines.lines))
         note(parsed, ParsedRange(file, 0, 0, 1, None), {file.source_file: lines}, rows, rows)
         _look_at_rows(seen, node, rows)
 
