@@ -101,13 +101,11 @@ class Judgement:
     * ``shown``: the rows of ``side_by_side`` that are kept, with another baseline or is_judged, and
       ``scale``: what a relative tolerance is relative to, null for |recorded|.
 
-    Metrics without a tolerance are shown and not judged. ``of_controllers``: they are, and neither
-    producers nor delays between brokers change them.
+    Metrics without a tolerance are shown and not judged.
     """
 
     texts: Mapping[str, Text]
     tolerances: Sequence[Tolerance]
-    of_controllers: bool = False
 
     @classmethod
     def read(cls, constants: Mapping[str, object], *folders: Path) -> "Judgement":
@@ -120,7 +118,7 @@ class Judgement:
         values = {**constants, "samples_min": SAMPLES_MIN}
         texts = {name: Text.read(file, parts, **values) for name, file in files.items()}
         stated = tomllib.loads((folders[-1] / "judgement.toml").read_text(encoding="utf-8"))
-        return cls(texts, [*_tolerances(stated)], stated.get("of_controllers", False))
+        return cls(texts, [*_tolerances(stated)])
 
 
 def _tolerances(stated: Mapping[str, Any]) -> Iterator[Tolerance]:
