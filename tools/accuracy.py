@@ -123,5 +123,5 @@ def print_pages(rows: Sequence[Mapping[str, Any]]) -> None:
     for steps in RULES:
         mine = [row for row in rows if row["rule"] == steps.name]
         fill(DOCS / "rules" / f"{steps.name}.md", accuracy_sentence(mine))
-        errors = DOCS.parent / "pipelines" / "rules" / steps.name / "errors.toml"
-        errors.write_text(text(largest(rows, steps)), "utf-8")
+        if errors := largest(rows, steps):
+            (steps.folder / "errors.toml").write_text(text(errors), "utf-8")
