@@ -115,11 +115,6 @@ def coverage(
             blocks = used & (np.cumsum(used) <= used.sum() // 2)
             later_blocks = used & ~blocks
         elif own in before and RECORDED in after:
-            error = error_of(errors[name.rule], own, name.metric)
-            runs = ran[name.rule, one.name, one.name]
-            how, spans = "one workload", _recorded(before, after, runs, own, error)
-        elif name.rule in _OF_CONTROLLERS and _kind(one) == _kind(other):
-            how, spans = "one kind", (_whole(before), _whole(after))
             how = "one workload"
             pairs = [(before[own], after[RECORDED], error_of(errors[rule], own, metric))]
             # What it saves, where these brokers ran another.

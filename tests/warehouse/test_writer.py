@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pytest
-from deltalake.transaction import CommitProperties
 from ran import at_commit
 
 from kip_replay.pipelines.errors import UserError, WriteConflictError
@@ -20,7 +17,7 @@ from kip_replay.pipelines.warehouse.data_files import SchemaError, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, TABLES
 
 AT = datetime(2026, 11, 20, 20, 0, 0, 1500, UTC)
 
@@ -209,42 +206,6 @@ def test_every_commit_carries_the_epoch_of_its_step_and_recordings(warehouse: Wa
     assert names_in(warehouse, "r", "s") == "1122"
 
 
-def test_other_recordings_and_rows_stay(warehouse: Warehouse) -> None:
-    for name in "rs":
-        replaced(warehouse, name, "ab")
-    replaced(warehouse, "r", "c")
-    assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("c", "ab")
-    attempt = begun(warehouse, "r")
-    attempt.append(INGESTED_FILES, write(attempt, "d"), attempt.epochs)
-    attempt = begun(warehouse, "r")
-    some = pa.Table.from_batches([files_of("r", "xy", lines=7)])
-    attempt.replace_rows(INGESTED_FILES, some, {"source_file": ["c", "x"]})
-    assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("dxy", "ab")
-    attempt = begun(warehouse, "r")
-    attempt.replace(INGESTED_FILES, ())
-    assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("", "ab")
-
-
-def test_states_of_other_rules_stay(warehouse: Warehouse) -> None:
-    def rules() -> list[str]:
-        return sorted(warehouse.rows(REPLAY_STATE, ["r"]).column("rule").to_pylist())
-
-    for step in ("one", "two", "one"):
-        attempt = warehouse.writing(step, ["r"], [REPLAY_STATE])
-        attempt.begin()
-        state = {"recording": "r", "rule": step, "state_key": "1", "as_of": AT}
-        files = attempt.files()
-        batch = pa.RecordBatch.from_pylist([state], schema=REPLAY_STATE.arrow_schema)
-        files.write(REPLAY_STATE, batch)
-        attempt.replace_states(files.closed())
-        attempt.end({"r": step})
-    assert rules() == ["one", "two"]
-    attempt = warehouse.writing("one", ["r"], [REPLAY_STATE])
-    attempt.begin()
-    attempt.replace_states()
-    assert rules() == ["two"]
-
-
 def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> None:
     def committed() -> dict[str, str]:
         """By step, as who comes after a kill finds it."""
@@ -285,18 +246,6 @@ def test_rows_that_stay_are_not_written(warehouse: Warehouse) -> None:
     assert replace("4", "bc") == 3
     stops(lambda: replace("5", "bc"), lambda: begun(warehouse, "r"))
     assert warehouse.lineage(["r"]) == {}
-
-
-def test_what_a_killed_attempt_left_is_taken_out_by_the_next(warehouse: Warehouse) -> None:
-    replaced(warehouse, "r", "a")
-    killed = begun(warehouse, "r")
-    killed.append(INGESTED_FILES, write(killed, "b"), {"r": 1})
-    assert names_in(warehouse, "r") == "ab"
-    attempt = begun(warehouse, "r")
-    attempt.append(INGESTED_FILES, write(attempt, "c"), {"r": 1})
-    assert names_in(warehouse, "r") == "ac"
-    attempt.append(INGESTED_FILES, [], attempt.epochs)  # nothing to do: no commit
-    assert len(log_of(warehouse, INGESTED_FILES)) == 4
 
 
 # --- several at once ------------------------------------------------------------------------------
@@ -371,21 +320,3 @@ def test_an_optimize_that_slips_in_is_seen(warehouse: Warehouse) -> None:
     late = write(attempt, "c")
     stops(lambda: attempt.replace(INGESTED_FILES, late), table.optimize.compact)
     assert names_in(warehouse, "r") == "ab"
-
-
-def test_of_two_that_begin_at_once_one_stops(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both have opened the table, and looked up the epoch, before either commits."""
-    warehouse.create_missing([INGESTED_FILES, LINEAGE])
-    looked_up = Barrier(2)
-
-    def properties(**given: Any) -> CommitProperties:
-        looked_up.wait()
-        return CommitProperties(**given)
-
-    monkeypatch.setattr(commits, "CommitProperties", properties)
-    attempts = [writing(Warehouse(warehouse.path), "r") for _ in range(2)]
-    with ThreadPoolExecutor(2) as pool:
-        errors = [begun.exception() for begun in [pool.submit(of.begin) for of in attempts]]
-    assert {type(error) for error in errors} == {type(None), WriteConflictError}
