@@ -61,17 +61,6 @@ def test_texts_are_of_the_rules_that_read_them() -> None:
     assert read("min_isr_acks/dependencies.sql") == {"min_isr_acks"}
 
 
-def test_what_a_module_begins_to_import_is_part_of_it(folder: Path) -> None:
-    before = code("hwm_parking")
-    with (folder / "replay/hwm_parking/loop.py").open("a") as module:
-        module.write("from . import a_new_module\n")
-    (folder / "replay/hwm_parking/a_new_module.py").write_text("LIMIT = 1\n")
-    lineage._imported.cache_clear()
-    assert (first := code("hwm_parking")) != before
-    (folder / "replay/hwm_parking/a_new_module.py").write_text("LIMIT = 2\n")
-    assert code("hwm_parking") != first
-
-
 def test_imports_are_those_of_the_parser_of_python() -> None:
     for path in (each for top in TOPS for each in REPOSITORY.glob(f"{top}/**/*.py")):
         package, found = ".".join(("kip_replay", *path.parent.relative_to(REPOSITORY).parts)), set()
