@@ -175,22 +175,3 @@ def test_a_rate_that_falls_in_no_block_is_not_taken_to_fall() -> None:
     assert (low, (few.less(more) or (0, 9.0))[1]) == (0.0, 0.0)
     low, high = mixed.less(few) or (9.0, 9.0)
     assert low < 0 < high
-
-
-def test_nine_in_ten_spans_of_a_steady_source_lie_within() -> None:
-    """Values whose blocks differ: some are slow as a whole, at random."""
-    draw = np.random.default_rng(1)
-    slowness = draw.integers(0, 3, (401, 16)) * 40
-    spans = [
-        [list(map(int, pace + draw.exponential(100, 12))) for pace in of_span]
-        for of_span in slowness
-    ]
-    medians = [at_rank([value for block in span for value in block], 500) for span in spans]
-    found = [interval([*span]) for span in spans]
-    held = [
-        one.low <= after <= one.high
-        for one, after in zip(found[:-1], medians[1:], strict=True)
-        if one and after is not None
-    ]
-    assert len(held) == 400
-    assert 0.88 < np.mean(held) < 0.99
