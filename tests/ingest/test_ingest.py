@@ -165,19 +165,6 @@ def test_the_same_lines_give_the_same_rows_however_they_are_packed(
     assert ingested.contents(variant) == ingested.contents("plain")
 
 
-def test_lines_read_are_the_sum_of_what_they_became_in_every_file(ingested: Ingested) -> None:
-    assert set(ingested.recordings) == set(ingested.read)
-    for name, lines in ingested.read.items():
-        mine = ingested.rows(INGESTED_FILES, name)
-        for row in mine:
-            became = ("requests", "other", "rejected", "repeated")
-            assert row["lines_read"] == sum(row[name] for name in became), row
-        assert lines.lines == sum(row["lines_read"] for row in mine)
-        tables = ingested.contents(name)
-        assert lines.requests == len(tables["requests"])
-        assert lines.rejected == len(tables["rejected_lines"])
-
-
 def test_of_repeated_lines_the_least_file_and_line_number_stay(ingested: Ingested) -> None:
     brokers = len(lines_of(BROKER))
     rows = [row for row in ingested.rows(REQUESTS, "repeated") if row["node_id"] == 11]

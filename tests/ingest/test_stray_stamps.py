@@ -1,6 +1,5 @@
 """Stamps that cannot be where they are: found wherever they are, and nothing else is."""
 
-import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -110,16 +109,6 @@ CLOCKS: dict[str, Callable[[int], float]] = {
 @pytest.mark.parametrize("count", [2, 12, 21, 40])
 def test_what_clocks_and_pauses_do_is_no_stray(tmp_path: Path, clock: str, count: int) -> None:
     assert found(tmp_path, log(*map(CLOCKS[clock], range(count)))) == {}
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_files_put_together_in_any_order(tmp_path: Path, seed: int) -> None:
-    drawn, parts, t = random.Random(seed), [], 0
-    for _ in range(5):
-        t += drawn.choice([30, 100, 5000, 100_000])
-        parts.append(log(*range(t, t + drawn.randrange(6, 30))))
-    drawn.shuffle(parts)
-    assert found(tmp_path, [text for part in parts for text in part]) == {}
 
 
 @pytest.mark.parametrize("minutes", [1, 25, 100])
