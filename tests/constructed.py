@@ -1,11 +1,11 @@
-"""Small outcome tables made by hand, prediction_accuracy of them, and plain arithmetic.
+"""Small tables made by hand, what replays are fed and emit, prediction_accuracy, plain arithmetic.
 
 The arithmetic here shares nothing with that of queries: lists are sorted, ranks counted, sums
 added.
 """
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -189,3 +189,37 @@ def assert_reviewed(rows: Sequence[Row], of: str, name: str, folder: Path) -> No
     found, reviewed = folder / f"{name}.csv", REVIEWED / of / f"{name}.csv"
     csv.write_csv(pa.Table.from_pylist([*rows]), found)
     assert found.read_text() == reviewed.read_text(), f"review {found}, then copy it to {reviewed}"
+
+
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows by hand as the batch that a replay is fed."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows with times as integers: exact, and in the unit of the input."""
+    columns = [
+        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+
+
+def fed(
+    start: Callable[..., Any], increments: Iterable[pa.RecordBatch], *, resumed: bool = False
+) -> Iterator[Any]:
+    """Yields what a replay emits for each increment, and at its end.
+
+    ``resumed``: after each it is saved, and another one resumes; what it does later changes nothing
+    of what it saved.
+    """
+    replay = start()
+    for increment in increments:
+        yield replay.feed(increment)
+        if resumed:
+            saved = replay.saved()
+            assert replay.saved() == saved
+            replay = start(saved=saved)
+    yield replay.finish()

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from emitted import rows_of
+from constructed import rows_of
 from filelock import FileLock
 from small_logs import REPOSITORY, folder_of
 

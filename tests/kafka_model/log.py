@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from emitted import fed, rows_of
+from constructed import fed, rows_of
 
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes

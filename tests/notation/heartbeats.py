@@ -21,7 +21,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import emitted
+import constructed
 
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, Settings, events
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
@@ -209,7 +209,7 @@ def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: 
     return [beat(broker, first_ms + 2004 * n, offset, **others) for n in range(count)]
 
 
-batch_of = partial(emitted.batch_of, schema=INPUT_SCHEMA)
+batch_of = partial(constructed.batch_of, schema=INPUT_SCHEMA)
 
 
 Row = dict[str, Any]
@@ -244,7 +244,7 @@ def replayed(
     start = partial(LowestAckedOffset, Settings(VOTERS, **settings))
     rows, places = Replayed([], [], [], [], []), [0, *sorted(cuts), len(events)]
     increments = (batch_of(events[begin:end]) for begin, end in pairwise(places))
-    for of_increment in emitted.fed(start, increments, resumed=resumed):
+    for of_increment in constructed.fed(start, increments, resumed=resumed):
         for gathered, batch in zip(rows, of_increment, strict=True):
-            gathered += emitted.rows_of(batch)
+            gathered += constructed.rows_of(batch)
     return rows

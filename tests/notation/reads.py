@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
-from emitted import rows_of
+from constructed import rows_of
 
 from kip_replay.replay.closest_replica.events import INPUT_SCHEMA, Event, Kind
 from kip_replay.replay.closest_replica.outcomes import variants

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
-import emitted
+import constructed
 
 from kip_replay.replay.hwm_parking import (
     INPUT_SCHEMA,
@@ -45,7 +45,7 @@ def in_order(rows: Iterable[RecordedFetch]) -> list[RecordedFetch]:
     return sorted(rows, key=lambda row: (row.built_us, row.request_id))
 
 
-batch_of = partial(emitted.batch_of, schema=INPUT_SCHEMA)
+batch_of = partial(constructed.batch_of, schema=INPUT_SCHEMA)
 
 
 class Replayed(NamedTuple):
@@ -69,7 +69,7 @@ def replay_of(
 ) -> Replayed:
     """Feeds a log increment by increment and gathers every row."""
     rows, start = Replayed([], []), partial(HwmParking, node_id, voters, rules, gaps=gaps)
-    for outcomes in emitted.fed(start, map(batch_of, increments), resumed=resumed):
+    for outcomes in constructed.fed(start, map(batch_of, increments), resumed=resumed):
         for gathered, batch in zip(rows, outcomes, strict=True):
-            gathered += emitted.rows_of(batch)
+            gathered += constructed.rows_of(batch)
     return rows

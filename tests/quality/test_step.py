@@ -1,5 +1,7 @@
 """The check as a step: what a run checks of a log that grows, and what it leaves out."""
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,7 +10,9 @@ from put_rows import put, row
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.quality import QualitySettings, check, step, summary
+from kip_replay.pipelines.quality import QualitySettings, check, step
+from kip_replay.pipelines.quality.results import Outcome, Result, summary
+from kip_replay.pipelines.rule_files import Severity
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -63,3 +67,24 @@ def test_without_great_expectations_a_check_says_what_it_leaves_out(
     last = summary(check(engine, ["r"], QualitySettings(), anew=True))[-1]
     assert last == "  left out: data docs: pip install 'kip-replay[quality]'"
     assert "left out" not in " ".join(summary(check(engine, ["r"], QualitySettings())))
+
+
+def failure(severity: Severity, **example: object) -> Result:
+    kept = (json.dumps(example),)
+    return Result("one", "log", "requests", "no_hole", None, severity, False, "", 3, 9,
+                  "no id lacks", kept)  # fmt: skip
+
+
+def outcome(*failures: Result) -> Outcome:
+    """Of two recordings, with one result that is met."""
+    met = replace(failure(Severity.CRITICAL), success=True)
+    return Outcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
+
+
+def test_long_lists_endless_strings_and_terminal_codes_are_harmless() -> None:
+    assert "  and 10 more" in summary(outcome(*[failure(Severity.WARNING)] * 40))
+    hostile = failure(Severity.WARNING, client_id="\x1b[2J" + "x" * 500)
+    printed = "\n".join(summary(outcome(hostile)))
+    assert "\x1b" not in printed
+    assert "\\x1b[2J" in printed
+    assert "x" * 100 not in printed

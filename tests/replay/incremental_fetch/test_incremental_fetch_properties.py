@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from emitted import fed
+from constructed import fed
 from golden.recorded import events_of
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from emitted import fed
+from constructed import fed
 from hypothesis import given
 from hypothesis import strategies as st
 from notation.leader_log import LEADER, History, at, batch_of
