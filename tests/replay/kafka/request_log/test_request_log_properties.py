@@ -4,7 +4,7 @@ from typing import Any
 
 import parsed_lines
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from parsed_lines import LISTS, SINGLE, parsed
 
@@ -106,11 +106,3 @@ def test_interleaved_lines_never_mix(data: st.DataObject) -> None:
     ]
     whole = requests(parse(first, second))
     assert all(request in whole for request in requests(parse(*pieces)))
-
-
-@example(at=1)
-@given(at=st.integers(0, 20))
-def test_same_line_written_into_itself(at: int) -> None:
-    line = LINES[len(LINES) // 2]
-    rows = parse(line[:at] + line + line[at:])
-    assert rows[0]["request"] is None

@@ -78,13 +78,6 @@ def test_rows_of_a_body(case: Case) -> None:
             assert element[name] == shared[name]
 
 
-def test_rows_stay_with_their_lines() -> None:
-    alone = [parse_all(case)[0] for case in CASES]
-    together = parse_all(*CASES)
-    for number, (row, other) in enumerate(zip(together, alone, strict=True), 1):
-        assert row == {**other, "line_number": number, "position": number - 1}
-
-
 @pytest.mark.parametrize("case", WRITES, ids=[case.title for case in WRITES])
 def test_a_write_without_a_body_or_forwarded(case: Case) -> None:
     changes: list[dict[str, Any]] = [{"request": ""}, {"response": ""}, {"is_forwarded": True}]
