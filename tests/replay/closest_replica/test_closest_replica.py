@@ -40,12 +40,6 @@ def test_a_follower_gives_a_record_once_a_response_has_told_it() -> None:
     assert (row["given_at_earliest"], row["given_at"], row["added_ms"]) == (80, 81, 61)
 
 
-def test_a_leader_gives_it_when_the_last_follower_in_sync_has_it() -> None:
-    row = read().row(LEADER)
-    assert (row["replica_id"], row["is_cross_zone"], row["given_at"]) == (11, True, 20)
-    assert (row["added_ms"], row["is_redirected"]) == (0, False)
-
-
 def test_of_several_in_a_zone_the_most_caught_up_is_read_from() -> None:
     """Both have all of it; 14 has fetched last."""
     assert read("b").row()["replica_id"] == 14
@@ -133,10 +127,6 @@ def test_what_was_there_already_comes_no_later() -> None:
     row = committed().read("c", 4, 90, 90).row()
     assert (row["is_awaited"], row["given_at"], row["added_ms"]) == (False, 90, 0)
     assert committed().read("c", 4, 60, 60).row()["added_ms"] == 21
-
-
-def test_a_wait_for_more_bytes_is_none_for_a_follower() -> None:
-    assert committed().read("c", 4, 60, 70).row()["given_at"] == 81
 
 
 def test_leaders_that_respond_when_it_moves_save_the_wait() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from golden.recorded import VOTERS, events_of
-from notation.cluster import Cluster, Member, Silence, every
+from notation.cluster import Cluster, Member, every
 from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
 
 from kip_replay.replay.hwm_parking import (
@@ -18,7 +18,7 @@ from kip_replay.replay.hwm_parking import (
 )
 from kip_replay.replay.hwm_parking.closed_loop import ClosedLoop
 from kip_replay.replay.hwm_parking.evidence import Evidence
-from kip_replay.replay.hwm_parking.outcomes import AWAY, NOT_IN_LOG, NOT_LEADER, Epoch
+from kip_replay.replay.hwm_parking.outcomes import NOT_IN_LOG, NOT_LEADER, Epoch
 from kip_replay.replay.model.raft import UNKNOWN_OFFSET, Replica
 from kip_replay.replay.outcomes import RECORDED, Variant
 
@@ -111,15 +111,6 @@ def test_controller_that_did_not_lead_is_not_replayed() -> None:
     found = [(r["completion"], r["verdict"], r["reason"], r["sequence"]) for r in out.parking]
     assert found == [("error", "not_applicable", NOT_LEADER, i) for i in range(4)]
     assert out.lag == []
-
-
-def test_absent_replicas_lag_is_not_applicable() -> None:
-    members = (*SMALL.members[:2], Member(11, silences=(Silence(2_000, 3_000),)))
-    lags = small_replay(replace(SMALL, members=members)).lag
-    away = [r for r in lags if r["verdict"] == "not_applicable"]
-    assert {(r["replica_id"], r["reason"]) for r in away} == {(11, AWAY)}
-    start = SMALL.epoch_us
-    assert all(start + micros(2_000) < r["leader_at"] < start + micros(5_000) for r in away)
 
 
 def test_leader_that_resigns_rejects_who_is_parked() -> None:

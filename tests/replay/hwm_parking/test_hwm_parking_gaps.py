@@ -46,12 +46,6 @@ def test_replica_that_advanced_in_a_gap_loaded_no_snapshot() -> None:
     assert "snapshot" not in {row["completion"] for row in replayed(log, GAP).parking}
 
 
-def test_what_was_appended_in_a_gap_was_not_appended_before_it() -> None:
-    log = around_a_gap(NINE)
-    assert 90 in {row["high_watermark"] for row in replayed(log).lag}
-    assert 90 not in {row["high_watermark"] for row in replayed(log, GAP).lag}
-
-
 @pytest.mark.parametrize("gap", [gap_of(4_010, 6_020), gap_of(4_010, 4_200), gap_of(-9e9, 5_000)])
 def test_rows_beyond_a_gap_are_those_of_the_whole_log(gap: LogGap) -> None:
     whole, rows = replayed(CLUSTER.log()), replayed(without(gap), gap)

@@ -193,12 +193,6 @@ def test_restarted_client_leaves_its_session_behind() -> None:
     assert column(log.replay().variant(INCREMENTAL), "is_full") == [True, True]
 
 
-def test_session_goes_on_over_another_connection() -> None:
-    log = Log().full(both(FOO_0), both(BAR_0)).incremental(connection="another")
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "equals_recorded") == [None, True]
-
-
 @pytest.mark.parametrize(
     ("epoch", "events"), [(7, ["created", "closed", "created"]), (8, ["created", "created"])]
 )

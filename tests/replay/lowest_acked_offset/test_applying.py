@@ -187,12 +187,6 @@ def test_broker_that_stood_still_shows_old_metadata_once_it_goes_on() -> None:
     assert estimated(*both, beat(12, 16_106, 22, broker_epoch=99))[0] == 3103 + 10_125
 
 
-def test_time_to_create_a_replica_is_a_setting() -> None:
-    events = cluster(*REPORTS, *fetches(12, OF_12), replicas=[3], topics=["t"])
-    assert of_12(events, replica_apply_ms=0)[2] == 5064
-    assert of_12(events, replica_apply_ms=4)[2] == 5070
-
-
 def test_replicas_that_no_request_has_are_those_of_metadata_or_unknown() -> None:
     """A topic with the brokers' default.replication.factor."""
     of_metadata = Event(us(5049), HELD, "t", -1, error_code=0, topics=["t"], replicas=[3])

@@ -100,27 +100,12 @@ def test_what_was_refused_would_be_taken_with_a_smaller_minimum_and_nobody_knows
     assert (swept[1]["verdict"], swept[1]["reason"]) == ("unknown", reasons.REFUSED_AS_RECORDED)
 
 
-def test_what_was_appended_beside_a_small_isr_is_visible_once_the_isr_is_large_enough() -> None:
-    """acks=1 is not refused; follower 12 comes back after more than the time that lines take."""
-    history = History(isr=(11,)).then("12:0@-10 p0/acks=1@0 p1/acks=1@5")
-    row = first(history.then("12:2@8000 isr=11,12@8010-8020 12:3@8600"), 60_000)
-    assert responses(row) == (1, Errors.NOT_ENOUGH_REPLICAS, 1, Errors.NOT_ENOUGH_REPLICAS)
-    assert ms(row["visible_at"]) == 8020
-
-
 @pytest.mark.parametrize(
     ("passed_ms", "error"), [(30, Errors.NONE), (31, Errors.REQUEST_TIMED_OUT)]
 )
 def test_at_the_deadline_itself_it_is_in_time(passed_ms: int, error: int) -> None:
     row = first(History(isr=(11, 12)).then(f"12:0@-10 p0/30ms@0 12:1@{passed_ms}"))
     assert responses(row) == (31, error, 31, error)
-
-
-def test_high_watermark_does_not_pass_under_a_minimum_that_rose() -> None:
-    """So never NOT_ENOUGH_REPLICAS_AFTER_APPEND: who waits times out."""
-    row = first(History(isr=(11, 12)).then("12:0@-10 p0/100ms@0 min=3@2 12:1@4"))
-    assert responses(row)[1::2] == (Errors.REQUEST_TIMED_OUT, Errors.REQUEST_TIMED_OUT)
-    assert row["visible_at"] is None
 
 
 def test_refused_fetch_shows_nothing() -> None:
