@@ -183,13 +183,3 @@ def test_line_that_contradicts_those_around_it_changes_nothing_that_is_known(
         counts = compared("hwm_parking", table, of_whole, found[table])
         assert counts.keys() <= {"equal", "unknown"}
         assert 0 < counts["unknown"] <= 0.2 * counts.total()
-
-
-def test_recording_that_begins_later_is_what_the_whole_one_is_or_unknown() -> None:
-    """Nobody need know of a gap."""
-    case = Case("lowest_acked_offset", "metadata-4.0", None, NODES, 0, 20, 0.6)
-    found = fed(case.rule, events(case, damage(case)[0]))
-    for table, rows in whole(case).items():
-        counts = compared(case.rule, table, rows, found[table])
-        assert counts.keys() <= {"equal", "unknown"}
-        assert counts["equal"] > 0.4 * counts.total()

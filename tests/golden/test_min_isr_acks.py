@@ -7,7 +7,7 @@ ten, where consumers wait for what is produced.
 """
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -17,7 +17,6 @@ from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.replay.min_isr_acks.closed_loop_replay import COLD
 from kip_replay.replay.min_isr_acks.outcomes import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.min_isr_acks.responses import DECIDED, LOG_ENDED, REFUSED_AS_RECORDED
-from kip_replay.replay.model.partition import Errors
 
 from . import some_of
 from .recorded import STEPS, Row, events_by, events_of, fed, found
@@ -75,54 +74,6 @@ def test_acks_all_is_what_kafka_responded(recording: str) -> None:
     assert Counts(*counts) == COUNTS[recording]
     assert abs(error_ms) < 0.5
     assert reasons in (None, [LOG_ENDED])
-
-
-def waited(recording: str, having: str) -> list[tuple[Any, ...]]:
-    columns = "recorded_error, acks_all_error, min_isr_error"
-    query = f"SELECT {columns}, count(*) {WAITED} AND ({having}) GROUP BY ALL ORDER BY ALL"
-    return found(recording, "min_isr_acks", query)
-
-
-def test_each_not_enough_replicas_was_foreseen() -> None:
-    """acks-not-enough: brokers 13 and 12 stop. No ALTER_PARTITION shows it, the heartbeats do."""
-    rows = waited(
-        "acks-not-enough", f"{Errors.NOT_ENOUGH_REPLICAS} IN (recorded_error, acks_all_error)"
-    )
-    assert rows == [(*[Errors.NOT_ENOUGH_REPLICAS] * 3, 119)]
-
-
-def late_ms(recording: str, longer_than_ms: int) -> list[float]:
-    """How much later than replayed the responses were that took so long."""
-    query = f"""
-        SELECT request_recorded_latency_ms - request_acks_all_latency_ms {WAITED}
-        AND request_recorded_latency_ms > {longer_than_ms} AND acks_all_error = {Errors.NONE}"""
-    return [late for (late,) in found(recording, "min_isr_acks", query)]
-
-
-def test_batch_waits_half_a_minute_for_a_second_replica() -> None:
-    """Taken just before the ISR shrank to the leader, completed when broker 12 was back in it."""
-    assert late_ms("acks-not-enough", 24_000) == pytest.approx([0], abs=NEAR_MS)
-
-
-@pytest.mark.slow
-def test_frozen_broker_is_fenced_when_its_session_is_over() -> None:
-    """mixed-4.2: who waits for broker 13 gets its response when it is fenced, nine seconds later.
-
-    The leader has applied the fencing up to 200 ms after it learned of it.
-    """
-    frozen = late_ms("mixed-4.2", 8_000)
-    assert len(frozen) >= 2
-    assert all(-NEAR_MS <= late <= 200 for late in frozen)
-
-
-@pytest.mark.slow
-def test_leader_that_was_frozen_turns_its_producers_away() -> None:
-    rows = waited("mixed-4.2", f"recorded_error = {Errors.NOT_LEADER_OR_FOLLOWER}")
-    assert sum(count for *_, count in rows) == 15
-    assert {(acks_all, early) for _, acks_all, early, _ in rows} <= {
-        (Errors.NOT_LEADER_OR_FOLLOWER, early)
-        for early in (Errors.NOT_LEADER_OR_FOLLOWER, Errors.NONE)
-    }
 
 
 @pytest.mark.slow
