@@ -1,4 +1,4 @@
-"""Outcomes of recordings: the reviewed sums by column, the same when resumed; and what stands out."""
+"""Outcomes of recordings: reviewed sums by column, the same when resumed; and what stands out."""
 
 from pathlib import Path
 
