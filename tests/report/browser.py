@@ -141,9 +141,3 @@ class Browser:
         """Whether pages' own scripts run; ``run`` does in any case, but never waits then."""
         self._has_scripts = on
         self.call("Emulation.setScriptExecutionDisabled", value=not on)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            text = {"text": key} if len(key) == 1 else {}
-            self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-            self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
