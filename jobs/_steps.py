@@ -166,8 +166,8 @@ def replay_as_configured(
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     section, arguments = job.config["replay"], job.arguments
     late_after_s = section["late_after_s"] if arguments.growing else None
+    derived = {step: tables for step, tables in TABLES_OF_STEPS.items() if step != INGEST.name}
     for recording in recordings if arguments.rebuild else ():
-        derived = {step: tables for step, tables in TABLES_OF_STEPS.items() if step != INGEST.name}
         delete_derived(engine.warehouse, recording.name, derived)
     how = (job.tell, section["evidence_s"], late_after_s)
     replay(recordings, engine, RULES, options, *how)

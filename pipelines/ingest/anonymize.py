@@ -190,9 +190,10 @@ def anonymize(recording: Recording, key: str, out: Path) -> Anonymized:
         logs[file.node_id].append(name)
         with gzip.GzipFile(out / name, "wb", compresslevel=6, mtime=0) as written:
             for line in _lines(file):
-                lines += line is not None
-                left_out += line is None
-                if line is not None:
+                if line is None:
+                    left_out += 1
+                else:
+                    lines += 1
                     written.write(names.line(line) + b"\n")
     if recording.path is not None:
         manifest = json.dumps(_manifest(recording, names, logs), indent=1)

@@ -22,8 +22,8 @@ from kip_replay.pipelines.warehouse.data_files import microseconds
 FileKey = tuple[str, int, str]
 Node = tuple[str, int]
 
-#: Further back than this stamps step at stray lines only, or where clocks were set.
-_STEP_BACK_US = 60_000_000
+#: Further apart than this are neighbouring stamps at stray lines, or where clocks were set.
+STEP_US = 60_000_000
 
 
 def file_of(file: LogFile) -> FileKey:
@@ -88,7 +88,7 @@ class Times:
 
 def has_step(times_us: ArrayLike) -> bool:
     """Returns whether times go back by more than a minute."""
-    return bool(np.any(np.diff(times_us) < -_STEP_BACK_US))
+    return bool(np.any(np.diff(times_us) < -STEP_US))
 
 
 def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None:

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kip_replay.pipelines.engines import Engine, ParquetFiles
-from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.ingest.line_accounting import FileKey, file_of
+from kip_replay.pipelines.engines.text import Text, bound
+from kip_replay.pipelines.ingest.line_accounting import STEP_US, FileKey, file_of
 from kip_replay.pipelines.ingest.parse_task import ParseTask
 from kip_replay.pipelines.warehouse.data_files import DataFile, moment
 from kip_replay.replay.log_tables import REQUESTS
 
-_STRAYS = Text("""
+_STRAYS_QUERY = """
 WITH lines AS (
     SELECT node_id, source_file, line_number, unix_micros(completed_at) AS at_us,
         lag(unix_micros(completed_at)) OVER of_file AS before_us,
@@ -25,9 +25,10 @@ WITH lines AS (
     FROM requests
     WINDOW of_file AS (PARTITION BY node_id, source_file ORDER BY line_number, completed_at)
 )
-SELECT * FROM lines WHERE abs(after_us - before_us) <= 60000000
-    AND abs(at_us - before_us) > 60000000 AND abs(at_us - after_us) > 60000000
-""")
+SELECT * FROM lines WHERE abs(after_us - before_us) <= $step_us
+    AND abs(at_us - before_us) > $step_us AND abs(at_us - after_us) > $step_us
+"""
+_STRAYS = Text(bound(_STRAYS_QUERY, {"step_us": STEP_US}))
 #: By file: numbers of lines, and what is wrong with their stamps.
 Strays = Mapping[FileKey, Mapping[int, str]]
 
@@ -45,11 +46,9 @@ def stray_stamps(
         rows = engine.rows(_STRAYS, [], {REQUESTS.name: files})
         for row in rows.sort_by([("line_number", "ascending")]).to_pylist():
             file = recording, row["node_id"], row["source_file"]
-            at, before, after = (
-                f"{moment(row[name]):%F %T}" for name in ("at_us", "before_us", "after_us")
-            )
             if file in stepping:
-                why = f"{at} is between {before} and {after} UTC"
+                of = (moment(row[name]) for name in ("at_us", "before_us", "after_us"))
+                why = "{:%F %T} is between {:%F %T} and {:%F %T} UTC".format(*of)
                 found.setdefault(file, {})[row["line_number"]] = why
     return found
 

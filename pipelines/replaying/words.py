@@ -79,7 +79,7 @@ def _apart(
 _MOST = 3
 
 
-def gap_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def gap_sentences(rows: Iterable[Row]) -> list[str]:
     sentences = []
     ordered = sorted(rows, key=itemgetter("recording", "node_id", "number"))
     for name, of_recording in groupby(ordered, key=itemgetter("recording")):
@@ -91,7 +91,7 @@ def gap_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return sentences
 
 
-def gap_sentence(gap: Mapping[str, Any]) -> str:
+def gap_sentence(gap: Row) -> str:
     of = f"node {gap['node_id']} of recording {gap['recording']!r}"
     if gap["evidence"] == "no_log":
         return f"{of} has no log: what rests on it is unknown"
