@@ -22,7 +22,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test test-hard test-live test-live-short upgrade lint docs picture bench wheel try-wheel cluster-run clean
+.PHONY: help setup run test test-hard test-live test-live-short oracle upgrade lint docs picture bench wheel try-wheel cluster-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-live: setup ## start real clusters of several versions and hold predictions
 
 test-live-short: setup ## the same of one version alone, what is exact
 	@$(BIN)/python -m pytest -p no:cacheprovider -m short -s tests/live
+
+oracle: setup ## let Kafka's own classes answer the histories of tests/kafka_oracle anew: SEED=... (Maven)
+	@PYTHONPATH=tests $(BIN)/python -m kafka_oracle $(or $(SEED),1)
 
 upgrade: setup ## upgrade a live cluster between two recordings: a page with prediction and reality
 	@PYTHONPATH=tests:. $(BIN)/python -m live.upgrade upgrade

@@ -61,9 +61,9 @@ class KnownPartition(msgspec.Struct, array_like=True):
     def isr(self) -> Isr | None:
         return self.partition.isr
 
-    def lead(self) -> None:
+    def lead(self, at_us: int) -> None:
         self.leads = True
-        self.partition.lead()
+        self.partition.lead(at_us)
 
     def _lose(self, at_us: int, loss: Loss) -> None:
         """Ends this node's lead: what waits gets NOT_LEADER_OR_FOLLOWER."""
@@ -74,12 +74,12 @@ class KnownPartition(msgspec.Struct, array_like=True):
         """Takes an append for a sign that this node leads."""
         # It may not have applied everywhere yet that it does not lead any more.
         if self.leads is None or self.lost_us is None or at_us - self.lost_us > APPLY_US_MAX:
-            self.lead()
+            self.lead(at_us)
 
-    def note_epoch(self, epoch: int) -> None:
+    def note_epoch(self, at_us: int, epoch: int) -> None:
         """Takes a FETCH of an epoch for a sign that this node leads."""
         if not self.leads and epoch > self.lost_epoch:
-            self.lead()
+            self.lead(at_us)
         self.leader_epoch = max(self.leader_epoch, epoch)
 
     def take(self, at_us: int, kind: str, state: PartitionState) -> bool:
@@ -124,7 +124,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self.leader_id = state.leader_id
         if state.leader_id == self.partition.leader_id:
             if not self.leads and epoch > self.lost_epoch:
-                self.lead()
+                self.lead(at_us)
         elif self.leads and epoch > self.leader_epoch >= 0:
             self._lose(at_us, Loss.LEADER_BEFORE)
         elif self.leads is None:

@@ -221,7 +221,7 @@ class MinIsrAcks:
             if fetcher != led.fetchers.get(follower, 0):
                 led.fetchers[follower] = fetcher
             leader_epoch, model = rows.leader_epoch[row], led.model
-            led.known.note_epoch(-1 if leader_epoch is None else leader_epoch)
+            led.known.note_epoch(at_us, -1 if leader_epoch is None else leader_epoch)
             before = model.followers.get(follower)
             if before and offset < before.log_end_offset:
                 if at_us - before.fetched_us <= STAMP_US:
@@ -324,11 +324,13 @@ class MinIsrAcks:
             led.marked_us = at_us
             for number in led.batches:
                 state.batches[number].marked_us = at_us
-        for follower in map(model.followers.__getitem__, model.outside):
-            if follower.log_end_offset >= model.log_end_offset:
-                # Its session's FETCHes confirm that, though they don't list the partition again.
-                fetched_us, _ = state.fetched.get(follower.session, (0, None))
-                follower.caught_up_us = max(follower.caught_up_us, fetched_us)
+        for broker_id in model.outside:
+            follower = model.followers[broker_id]
+            # Its session's FETCHes go on from there, though they don't list the partition again.
+            fetched_us, _ = state.fetched.get(follower.session, (0, None))
+            if fetched_us > follower.fetched_us:
+                offset, of_last = follower.log_end_offset, (follower.epoch, follower.session)
+                model.fetch(broker_id, offset, fetched_us, *of_last)
         number, state.batch_count = state.batch_count, state.batch_count + 1
         batch = state.batches[number] = Batch(
             rows.partition[row],

@@ -192,7 +192,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
             if not broker.state.is_fenced:
                 self.tracker.touch(at, broker_id)
 
-    def _register(self, at: int, broker_id: int, epoch: int) -> BrokerHeartbeatState:
+    def register(self, at: int, broker_id: int, epoch: int) -> BrokerHeartbeatState:
         """Registers a broker under a new epoch, fenced."""
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
@@ -212,7 +212,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
             self._fence_stale(at)
         else:
             self.advance(at)
-        broker = self._register(at, broker_id, epoch)
+        broker = self.register(at, broker_id, epoch)
         before = broker.state
         self.tracker.touch(at, broker_id)
         has_applied = self.has_applied.get(broker_id, RESET_OFFSET)

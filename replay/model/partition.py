@@ -10,12 +10,14 @@ several acks and min.insync.replicas at once: what is acknowledged comes back wi
 from collections.abc import Callable, Container
 from enum import IntEnum, StrEnum
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
 #: ``replica.lag.time.max.ms``: who was caught up within it may hold the high watermark.
 REPLICA_LAG_TIME_MAX_US = 30_000_000
+#: What a leader takes for the end of a log that it has not heard of.
+UNKNOWN_OFFSET = -1
 
 Isr = tuple[int, ...]
 #: Whether the controller would let a broker with an epoch (None: not sent) into an ISR.
@@ -47,14 +49,38 @@ class Errors(IntEnum):
 class Replica(msgspec.Struct, array_like=True, gc=False):
     """A follower as the leader knows it: it has all below an offset.
 
-    ``epoch`` (None: not sent) and ``session`` are those of its last FETCH, at ``fetched_us``.
+    ``epoch`` (None: not sent) and ``session`` are those of its last FETCH, at ``fetched_us``, when
+    the leader's log ended at ``leader_log_end``.
     """
 
-    log_end_offset: int
-    fetched_us: int
-    caught_up_us: int
-    epoch: int | None
-    session: int
+    log_end_offset: int = UNKNOWN_OFFSET
+    fetched_us: int = 0
+    caught_up_us: int = 0
+    epoch: int | None = None
+    session: int = -1
+    leader_log_end: int = UNKNOWN_OFFSET
+
+    @classmethod
+    def reset(cls, at_us: int, *, is_in_sync: bool) -> Self:
+        """Knows nothing of a follower at a new leader (``resetReplicaState``)."""
+        return cls(caught_up_us=at_us if is_in_sync else 0)
+
+    def fetch(self, offset: int, at_us: int, leader_log_end: int) -> None:
+        """Notes a FETCH (``updateFetchStateOrThrow``).
+
+        Who fetches from where the leader's log ended at its FETCH before was caught up then.
+        """
+        if offset >= leader_log_end:
+            self.caught_up_us = max(self.caught_up_us, at_us)
+        elif offset >= self.leader_log_end:
+            self.caught_up_us = max(self.caught_up_us, self.fetched_us)
+        self.log_end_offset, self.fetched_us = offset, at_us
+        self.leader_log_end = max(self.leader_log_end, leader_log_end)
+
+    def is_caught_up(self, at_us: int, leader_log_end: int) -> bool:
+        """Tells whether it may hold the high watermark (``isCaughtUp``)."""
+        is_recent = at_us - self.caught_up_us <= REPLICA_LAG_TIME_MAX_US
+        return is_recent or self.log_end_offset >= leader_log_end
 
 
 class Copies(NamedTuple):
@@ -85,7 +111,8 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
     ``isr`` is the committed one, None if it is not known; ``maximal_isr`` has whom the leader has
     requested the controller to add, too, and ``outside`` who fetches besides; all without the
     leader. ``replicas``: how many there are, None if that is not known. The first of the
-    ``requirements`` has the min.insync.replicas in force.
+    ``requirements`` has the min.insync.replicas in force. ``led_us``: when the term began, with
+    ``led_with`` in sync.
     """
 
     leader_id: int
@@ -97,15 +124,18 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
     log_end_offset: int = 0
     followers: dict[int, Replica] = {}
     outside: list[int] = []
+    led_us: int = 0
+    led_with: Isr = ()
 
     def effective_min_isr(self, requirement: Requirement) -> int | None:
         """Returns min.insync.replicas, at most the number of replicas (``effectiveMinIsr``)."""
         min_isr, replicas = requirement.min_isr, self.replicas
         return replicas if min_isr and replicas and replicas < min_isr else min_isr
 
-    def lead(self) -> None:
+    def lead(self, at_us: int) -> None:
         """Begins a term: followers have to show anew what they have (``makeLeader``)."""
         self.followers, self.outside = {}, []
+        self.led_us, self.led_with = at_us, self.in_sync
         self.count_anew()
 
     def fetch(
@@ -114,13 +144,12 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         """Notes that a follower has all below an offset (``updateFollowerFetchState``)."""
         follower = self.followers.get(broker_id)
         if follower is None:
-            follower = self.followers[broker_id] = Replica(offset, at_us, 0, epoch, session)
+            follower = Replica.reset(self.led_us, is_in_sync=broker_id in self.led_with)
+            self.followers[broker_id] = follower
             if broker_id not in self.maximal_isr:
                 self.outside.append(broker_id)
-        follower.log_end_offset, follower.fetched_us = offset, at_us
+        follower.fetch(offset, at_us, self.log_end_offset)
         follower.epoch, follower.session = epoch, session
-        if offset >= self.log_end_offset:
-            follower.caught_up_us = at_us
 
     def append(
         self, number: int, base_offset: int, isr_size: int
@@ -191,8 +220,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         log_ends = self._log_ends(self.maximal_isr)
         for broker_id in self.outside:
             follower = self.followers[broker_id]
-            is_recent = at_us - follower.caught_up_us <= REPLICA_LAG_TIME_MAX_US
-            is_caught_up = is_recent or follower.log_end_offset >= self.log_end_offset
+            is_caught_up = follower.is_caught_up(at_us, self.log_end_offset)
             if is_caught_up and may_join(broker_id, follower.epoch):
                 log_ends.append(follower.log_end_offset)
         return min(log_ends, default=self.log_end_offset)

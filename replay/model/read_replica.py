@@ -20,6 +20,7 @@ class ReplicaView(NamedTuple):
     rack: str | None
     log_end_offset: int
     caught_up_us: int
+    log_start_offset: int = -1
 
 
 def select(
@@ -38,7 +39,8 @@ def select(
         near = [
             replica
             for replica in followers
-            if is_same_rack(rack_id, replica.rack) and replica.log_end_offset >= fetch_offset
+            if is_same_rack(rack_id, replica.rack)
+            and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
         ]
         if near:
             best = max(near, key=lambda of: (of.log_end_offset, of.caught_up_us, of.replica_id))
@@ -47,8 +49,8 @@ def select(
 
 
 def is_same_rack(one: str | None, other: str | None) -> bool:
-    """Compares ``client.rack`` with ``broker.rack``, without case; what is not set is in none."""
-    return bool(one and other) and str(one).casefold() == str(other).casefold()
+    """Compares ``client.rack`` with ``broker.rack``; what is not set is in none."""
+    return bool(one) and one == other
 
 
 class PreferredReadReplica(NamedTuple):

@@ -234,7 +234,7 @@ FOLLOWERS = [
         ("", 11, "client.rack is not set"),
         ("e", 11, "no replica is there"),
         ("a", 11, "the leader is there"),
-        ("B", 12, "the case of a rack does not count"),
+        ("B", 11, "no replica is there: the case of a rack counts"),
         ("c", 14, "as far as 13, and caught up later"),
         ("d", 11, "the only one there does not have the offset"),
     ],
