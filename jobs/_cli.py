@@ -145,8 +145,8 @@ class Job:
         (require_writable if writes else require_named)(path)
         if is_there and not any(place_of(path).glob("*/_delta_log")):
             raise UserError(
-                f"there is no warehouse at {path}: name one with --warehouse, or make it with "
-                "`kip-replay run`"
+                f"No warehouse in {path if is_uri(path) or path.startswith('/') else './' + path}: "
+                "name one with --warehouse, or make it with `kip-replay run`"
             )
         return Warehouse(path)
 

@@ -12,13 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns, say, size_text
 from kip_replay.pipelines.ingest.checks import some
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions
-from kip_replay.pipelines.replaying.words import gap_sentence
+from kip_replay.pipelines.replaying.log_gaps import selection_in
+from kip_replay.pipelines.replaying.words import gap_sentence, selection_sentence
 from kip_replay.pipelines.storage import Place, is_uri, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 
@@ -111,6 +114,10 @@ def _record(seen: Overview, notes: Sequence[str] | None) -> Record:
 
 
 def _missing(seen: Overview) -> Iterator[str]:
+    tables = {name: pa.Table.from_batches(batches) for name, batches in seen.rows.items()}
+    if selection := tables and selection_in(tables):
+        yield selection_sentence(selection)
+        return
     for node_id, evidence in seen.without_log.items():
         yield gap_sentence(
             {"recording": seen.recording.name, "node_id": node_id, "evidence": evidence}

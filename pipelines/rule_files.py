@@ -77,7 +77,8 @@ class Headline(msgspec.Struct, forbid_unknown_fields=True):
     before: str | None = None
     after: str | None = None
     self_check: str | None = None
-    change: str | None = None
+    #: What sentences say that it is of.
+    basis: str | None = None
     values: str | None = None
     is_ratio: bool = False
     #: Of the group with this value, or with the largest figure after the change; else the first.

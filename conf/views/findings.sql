@@ -1,16 +1,25 @@
 -- What stands out in a recording, by the limits of conf/decisions.toml ([findings]), and what to do about it.
 -- rank: 1 is shown first: of each code the largest, then the next ones
--- code: lagging_follower, failing_client, broker_fenced, leader_moved, consumer_lag, no_fetch_session, idle_polling or tiny_batches
+-- code: lagging_follower, failing_client, broker_froze, broker_died, broker_fenced, leader_moved, consumer_lag, new_sessions, no_fetch_session, idle_polling or tiny_batches
 -- subject: follower, client, broker, or what got another leader
 -- detail: API and error of failing_client, topic of consumer_lag
 -- count: how many waits, requests, events, records or bytes it is about
 -- population: of how many
 -- figure: what reaches the threshold: a share, or how many, or FETCHes a second; bytes of tiny_batches
 -- threshold: the limit
--- amount: median ms of the waits, records behind at last, bytes or batches a second; null of others
+-- amount: median ms of the waits, seconds without a line, records behind at last, sessions an hour, bytes or batches a second; null of others
+-- begin_at: the last line of a broker before it was fenced, or the first change of a leader; null of others
+-- event_at: when the broker was fenced; null of others
+-- end_at: its first line after that, or the last change of a leader; null of others
 -- action: what to do
 -- statement: SQL that shows it
-WITH failing AS (
+WITH whole AS (
+  -- what is missing from a selection of requests did not happen
+  SELECT recording, span_s, unix_micros(first_at) AS first_us FROM time_buckets
+  WHERE recording NOT IN (
+    SELECT recording FROM log_gaps WHERE evidence IN ('deprecated_only', 'sampled', 'no_fetch'))
+),
+failing AS (
   -- METADATA without a topic is no failure: clients request it until a new one shows
   SELECT recording, api_name || ': ' || coalesce(error_name, CAST(error_code AS STRING)) AS detail,
     coalesce(client_id, '(no client id)') AS client_id, sum(requests) AS failed, max(of_requests) AS sent
@@ -22,57 +31,113 @@ fetching AS (
     count(*) FILTER (WHERE coalesce(record_bytes, 0) = 0) AS empty,
     sum(request_bytes + response_bytes - coalesce(record_bytes, 0)) AS overhead,
     sum(sum(request_bytes + response_bytes - coalesce(record_bytes, 0))) OVER (PARTITION BY recording) AS every
-  FROM fetch_session_outcomes JOIN time_buckets USING (recording)
-  WHERE parameter = 'none' AND variant = 'recorded' AND span_s > 0 GROUP BY recording, client_id, client_kind, span_s
+  FROM fetch_session_outcomes JOIN whole USING (recording)
+  WHERE parameter = 'none' AND variant = 'recorded' GROUP BY recording, client_id, client_kind, span_s
 ),
--- unplanned: no broker shut down in the 5 minutes before, and not in a log's first 10 s, as a cluster may start there
-events AS (
-  SELECT recording, kind, CASE kind WHEN 'broker_fenced' THEN 'broker ' || CAST(node_id AS STRING)
-      WHEN 'metadata_leader' THEN 'the metadata log' ELSE 'partitions' END AS concerned,
-    unix_micros(event_at) - greatest(unix_micros(first_at) - 29e7, coalesce(max(CASE kind
-      WHEN 'controlled_shutdown' THEN unix_micros(event_at) END) OVER (PARTITION BY recording
-      ORDER BY unix_micros(event_at) NULLS FIRST), 0)) >= 3e8 AS is_unplanned
-  FROM cluster_events JOIN time_buckets USING (recording)
+-- Fetch sessions that clients open at a broker.
+opening AS (
+  SELECT recording, node_id, client_id, count(*) AS fetches,
+    count(*) FILTER (WHERE session_epoch = 0 AND response_session_id > 0) AS opened
+  FROM fetches WHERE NOT is_cluster_metadata AND error_code = 0 GROUP BY recording, node_id, client_id
+),
+-- When leaders change as planned, as a broker shuts down or a controller resigns, or might: lines of
+-- controllers are missing.
+planned AS (
+  SELECT recording, unix_micros(event_at) AS from_us, unix_micros(event_at) + 300000000 AS until_us
+  FROM broker_events WHERE kind = 'controlled_shutdown'
+  UNION ALL SELECT recording, unix_micros(completed_at), unix_micros(completed_at) + 60000000
+  FROM requests WHERE api_name = 'END_QUORUM_EPOCH'
+  UNION ALL SELECT recording, coalesce(unix_micros(after_at), 0),
+    coalesce(unix_micros(before_at) + 300000000, 9000000000000000000)
+  FROM log_gaps AS g WHERE node_id NOT IN (SELECT broker_id FROM broker_heartbeats AS h WHERE h.recording = g.recording)
+    OR node_id IN (SELECT node_id FROM broker_heartbeats AS h WHERE h.recording = g.recording)
+),
+-- A broker that has just started is fenced until it has caught up.
+fenced AS (
+  SELECT recording, node_id, event_at, unix_micros(event_at) AS event_us
+  FROM (SELECT *, lag(kind) OVER (PARTITION BY recording, node_id ORDER BY event_at, kind DESC) AS kind_before FROM broker_events) AS e
+  WHERE kind = 'broker_fenced' AND coalesce(kind_before, '') <> 'broker_started'
+),
+-- Leaders also move from a broker that is fenced, and back to the preferred one. In a log's first 10 s
+-- the cluster may start.
+changes AS (
+  SELECT recording, code, node_id, event_at, is_explained OR unix_micros(event_at) < first_us + 10000000 OR EXISTS (
+    SELECT 1 FROM planned AS p WHERE p.recording = e.recording AND unix_micros(event_at) BETWEEN from_us AND until_us) AS is_planned
+  FROM (
+    SELECT recording, 'the metadata log' AS code, node_id, event_at, false AS is_explained FROM cluster_events WHERE kind = 'metadata_leader'
+    UNION ALL SELECT recording, 'broker', node_id, event_at, false FROM fenced
+    UNION ALL SELECT recording, 'partitions', node_id, event_at, is_preferred OR EXISTS (
+      SELECT 1 FROM fenced AS f WHERE f.recording = p.recording
+        AND unix_micros(p.event_at) BETWEEN event_us - 2000000 AND event_us + 60000000)
+    FROM partition_events AS p WHERE kind = 'partition_leader'
+  ) AS e JOIN whole USING (recording) WHERE event_at IS NOT NULL
+),
+-- A broker's own lines around the moment at which it was fenced.
+silences AS (
+  SELECT recording, node_id, event_at, max(completed_at) FILTER (WHERE completed_at <= event_at) AS begin_at,
+    min(received_at) FILTER (WHERE received_at > event_at) AS end_at
+  FROM changes LEFT JOIN requests USING (recording, node_id)
+  WHERE code = 'broker' AND NOT is_planned GROUP BY recording, node_id, event_at
+),
+lost AS (
+  SELECT *, CASE
+    WHEN begin_at IS NULL OR unix_micros(end_at) < unix_micros(begin_at) + 5000000 OR EXISTS (
+      SELECT 1 FROM log_gaps AS g WHERE g.recording = s.recording AND g.node_id = s.node_id
+        AND coalesce(g.after_at <= s.event_at, true) AND coalesce(g.before_at >= s.event_at, true)) THEN 'broker_fenced'
+    WHEN end_at IS NULL OR EXISTS (
+      SELECT 1 FROM broker_events AS b WHERE b.recording = s.recording AND b.node_id = s.node_id
+        AND kind = 'broker_started' AND b.event_at BETWEEN s.event_at AND end_at) THEN 'broker_died'
+    ELSE 'broker_froze' END AS code
+  FROM silences AS s
 ),
 known AS (
   SELECT recording, 1 AS place, 'lagging_follower' AS code, CAST(follower_id AS STRING) AS subject,
     CAST(NULL AS STRING) AS detail, last AS count, waits AS population, last / waits AS figure,
-    $lagging_share_min AS threshold, last_ms AS amount, 'lagging_followers' AS shown,
-    'Look at its disk, its network and num.replica.fetchers.' AS action
+    $lagging_share_min AS threshold, last_ms AS amount, CAST(NULL AS TIMESTAMP) AS begin_at, CAST(NULL AS TIMESTAMP) AS event_at,
+    CAST(NULL AS TIMESTAMP) AS end_at, 'lagging_followers' AS shown, 'Look at its disk, its network and num.replica.fetchers.' AS action
   FROM lagging_followers WHERE last >= $count_min AND last_ms >= $lagging_ms_min
   UNION ALL SELECT recording, 2, 'failing_client', CASE count(*) WHEN 1 THEN max(client_id)
       ELSE max_by(client_id, (failed, client_id)) || ' and ' || CAST(count(*) - 1 AS STRING) || ' more' END,
-    detail, sum(failed), sum(sent), sum(failed) / sum(sent), $failing_share_min, NULL, 'request_errors',
+    detail, sum(failed), sum(sent), sum(failed) / sum(sent), $failing_share_min, NULL, NULL, NULL, NULL, 'request_errors',
     'Look the error up, and whether the clients try again.'
   FROM failing GROUP BY recording, detail
-  UNION ALL SELECT recording, CASE kind WHEN 'broker_fenced' THEN 3 ELSE 4 END,
-    CASE kind WHEN 'broker_fenced' THEN kind ELSE 'leader_moved' END, concerned, NULL,
-    count(*) FILTER (WHERE is_unplanned), count(*), count(*) FILTER (WHERE is_unplanned), $events_min, NULL,
-    'cluster_events', 'See what nodes logged then: long pauses, full disks, lost connections.'
-  FROM events WHERE kind IN ('broker_fenced', 'metadata_leader', 'partition_leader') GROUP BY recording, kind, concerned
+  UNION ALL SELECT recording, 3, code, CAST(node_id AS STRING), NULL, 1, 1, 1, 1,
+    (unix_micros(end_at) - unix_micros(begin_at)) / 1e6, begin_at, event_at, end_at, 'broker_events',
+    'See what it logged then: long pauses, full disks, lost connections.'
+  FROM lost
+  UNION ALL SELECT recording, 4, 'leader_moved', code, NULL, count(*) FILTER (WHERE NOT is_planned), count(*),
+    count(*) FILTER (WHERE NOT is_planned), 1, NULL, min(event_at) FILTER (WHERE NOT is_planned), NULL,
+    max(event_at) FILTER (WHERE NOT is_planned), 'cluster_events',
+    'See what nodes logged then: long pauses, full disks, lost connections.'
+  FROM changes WHERE code <> 'broker' GROUP BY recording, code
   UNION ALL SELECT recording, 5, 'consumer_lag', client_id, topic, sum(last_lag - first_lag), sum(appended),
-    sum(last_lag - first_lag) / nullif(sum(appended), 0), $lag_share_min, sum(last_lag), 'consumer_lag',
+    sum(last_lag - first_lag) / nullif(sum(appended), 0), $lag_share_min, sum(last_lag), NULL, NULL, NULL, 'consumer_lag',
     'Add consumers, or find out what they wait for.'
   FROM consumer_lag GROUP BY recording, client_id, topic HAVING sum(last_lag - first_lag) >= $lag_records_min
-  UNION ALL SELECT recording, 6, 'no_fetch_session', client_id, NULL, overhead, every, overhead / nullif(every, 0),
-    $no_session_share_min, overhead / span_s, 'costly_fetchers',
+  UNION ALL SELECT recording, 6, 'new_sessions', client_id, NULL, sum(opened), sum(fetches), sum(opened) / sum(fetches),
+    $new_session_share_min, 3600 * max(opened) / max(span_s), NULL, NULL, NULL, 'fetches',
+    'Keep the consumer and its assignment from poll to poll, or take a client library that keeps its session.'
+  FROM opening JOIN whole USING (recording) WHERE span_s >= 10 GROUP BY recording, client_id HAVING sum(fetches) >= 30
+  UNION ALL SELECT recording, 7, 'no_fetch_session', client_id, NULL, overhead, every, overhead / nullif(every, 0),
+    $no_session_share_min, overhead / span_s, NULL, NULL, NULL, 'costly_fetchers',
     'Let it fetch fewer partitions, or take a client library that requests sessions (KIP-227).'
-  FROM fetching WHERE client_kind = 'consumer_without_sessions' AND overhead / span_s >= $no_session_bytes_per_second_min
-  UNION ALL SELECT recording, 7, 'idle_polling', client_id, NULL, empty, fetches, empty / span_s, $idle_per_second_min,
-    NULL, 'client_traffic', 'Raise fetch.max.wait.ms and fetch.min.bytes.'
-  FROM fetching WHERE client_kind <> 'follower'
-  UNION ALL SELECT recording, 8, 'tiny_batches', client_id, NULL, count(*), count(*), avg(record_bytes), $tiny_bytes_max,
-    count(*) / max(span_s), 'client_traffic', 'Raise linger.ms and batch.size.'
-  FROM produced_partitions JOIN time_buckets USING (recording) WHERE span_s > 0
-  GROUP BY recording, client_id HAVING count(*) / max(span_s) >= $tiny_per_second_min
+  FROM fetching WHERE client_kind = 'consumer_without_sessions' AND span_s >= 10 AND fetches >= 30
+    AND overhead / span_s >= $no_session_bytes_per_second_min
+  UNION ALL SELECT recording, 8, 'idle_polling', client_id, NULL, empty, fetches, empty / span_s, $idle_per_second_min,
+    NULL, NULL, NULL, NULL, 'client_traffic', 'Raise fetch.max.wait.ms and fetch.min.bytes.'
+  FROM fetching WHERE client_kind <> 'follower' AND span_s >= 10 AND fetches >= 30
+  UNION ALL SELECT recording, 9, 'tiny_batches', client_id, NULL, count(*), count(*), avg(record_bytes), $tiny_bytes_max,
+    count(*) / max(span_s), NULL, NULL, NULL, 'client_traffic', 'Raise linger.ms and batch.size.'
+  FROM produced_partitions JOIN whole USING (recording) WHERE span_s >= 10
+  GROUP BY recording, client_id HAVING count(*) >= 30 AND count(*) / max(span_s) >= $tiny_per_second_min
 ),
 placed AS (
-  SELECT *, coalesce(subject, '(no client id)') AS who,
-    row_number() OVER (PARTITION BY recording, code ORDER BY count DESC, subject NULLS LAST, detail NULLS LAST) AS of_code
-  FROM known WHERE CASE code WHEN 'tiny_batches' THEN figure <= threshold ELSE figure >= threshold END
+  SELECT known.*, coalesce(subject, '(no client id)') AS who,
+    row_number() OVER (PARTITION BY recording, code ORDER BY count DESC, event_at NULLS LAST, subject NULLS LAST, detail NULLS LAST) AS of_code
+  FROM known JOIN whole USING (recording) WHERE CASE code WHEN 'tiny_batches' THEN figure <= threshold ELSE figure >= threshold END
 )
-SELECT recording, row_number() OVER (PARTITION BY recording ORDER BY of_code, place, who, detail NULLS LAST) AS rank,
-  code, who AS subject, detail, count, population, figure, CAST(threshold AS DOUBLE) AS threshold, amount, action,
-  'SELECT * FROM ' || shown || ' WHERE recording = ' || chr(39)
+SELECT recording, row_number() OVER (PARTITION BY recording ORDER BY of_code, place, who, detail NULLS LAST, event_at NULLS LAST) AS rank,
+  code, who AS subject, detail, count, population, figure, CAST(threshold AS DOUBLE) AS threshold, amount,
+  begin_at, event_at, end_at, action, 'SELECT * FROM ' || shown || ' WHERE recording = ' || chr(39)
     || replace(recording, chr(39), chr(39) || chr(39)) || chr(39) AS statement
 FROM placed

@@ -3,6 +3,7 @@
 -- kind: partition_leader, isr_shrink or isr_expansion
 -- node_id: leader, null: none; replica that fell out or came back
 -- subject: topic and partition
+-- is_preferred: the leader is the first of its replicas, which Kafka elects by itself (auto.leader.rebalance.enable)
 -- what: the event in words
 WITH only_ids AS (
   SELECT recording, name AS topic, max(topic_id) AS only_id
@@ -12,7 +13,7 @@ WITH only_ids AS (
 seen AS (
   SELECT recording, coalesce(topic_id, only_id, topic) AS topic_key,
     coalesce(name, topic) || '-' || CAST(partition AS STRING) AS subject,
-    built_at, request_id, leader_id, leader_epoch, isr, error_code,
+    built_at, request_id, leader_id, leader_epoch, isr, error_code, get(replicas, 0) AS preferred_id,
     CASE WHEN source = 'ALTER_PARTITION' THEN -1 ELSE node_id END AS witness
   FROM isr_changes
     LEFT JOIN topic_names USING (recording, topic_id)
@@ -20,6 +21,7 @@ seen AS (
 ),
 partition_epochs AS (
   SELECT recording, subject, min(built_at) AS event_at, max(leader_id) AS node_id,
+    max(max(preferred_id)) OVER (PARTITION BY recording, topic_key, subject) AS preferred_id,
     lag(max(leader_id)) OVER (
       PARTITION BY recording, topic_key, subject ORDER BY leader_epoch
     ) AS leader_before
@@ -69,11 +71,12 @@ SELECT recording, event_at, 'partition_leader' AS kind,
   CASE WHEN node_id >= 0 THEN node_id END AS node_id,
   subject,
   CASE WHEN node_id < 0 THEN subject || ' has no leader'
-    ELSE CAST(node_id AS STRING) || ' leads ' || subject END AS what
+    ELSE CAST(node_id AS STRING) || ' leads ' || subject END AS what,
+  coalesce(node_id = preferred_id, false) AS is_preferred
 FROM partition_epochs WHERE node_id <> leader_before
 UNION ALL
 SELECT recording, built_at, kind, node_id, subject,
   CASE kind WHEN 'isr_shrink' THEN 'ISR of ' || subject || ' shrank: without '
-    ELSE 'ISR of ' || subject || ' grew: with ' END || CAST(node_id AS STRING)
+    ELSE 'ISR of ' || subject || ' grew: with ' END || CAST(node_id AS STRING), NULL
 FROM isr_moves
 WHERE kind_before IS NULL OR kind <> kind_before -- else it is seen once more

@@ -23,6 +23,7 @@ from kip_replay.pipelines.analysis.summarize import (
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.replaying.words import SELECTIONS
 from kip_replay.pipelines.rule_files import require_facts
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_growing, recent_of
@@ -210,7 +211,9 @@ def _decision(
     gain = next((row for row in found if row["role"] == "gain"), None)
     price = [row for row in found if row["role"] == "price"]
     weighed = _weighed(rule, gain, price, facts)
-    if weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
+    if name in checks.selections:
+        weighed = Weighed(Advice.WITHHELD, "selection")
+    elif weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
         weighed = checks.withheld(name, rule, found, weighed) or weighed
     if weighed.advice is Advice.NOT_ENOUGH and (name, rule.name) in checks.growing:
         weighed = Weighed(weighed.advice, "still_growing")
@@ -259,7 +262,7 @@ def _weighed(
     if lacking := [row for row in (gain, *limited) if row["low"] is None]:
         return _too_little_data(rule, lacking[0])
     sides = zip((gain, *limited), (is_gain, *is_affordable), strict=True)
-    limits = ", ".join(_limit(row) for row, is_within in sides if is_within is None)
+    limits = "; ".join(_uncertain(row) for row, is_within in sides if is_within is None)
     return Weighed(Advice.NOT_ENOUGH, "on_the_limit", {"limits": limits})
 
 
@@ -267,7 +270,8 @@ def _too_little_data(rule: SummedRule, row: Row | None) -> Weighed:
     """Names what an interval lacks, and what it takes."""
     row = row or {"figure": rule.headlines[0]["name"], "count": 0}
     facts = {"lacks": row["figure"], "count": row["count"], "count_needed": SAMPLES_MIN}
-    return Weighed(Advice.NOT_ENOUGH, "too_little_data", {**facts, "seconds_needed": SHORT_S})
+    reason = "too_little_data" if facts["count"] < SAMPLES_MIN else "too_short"
+    return Weighed(Advice.NOT_ENOUGH, reason, {**facts, "seconds_needed": SHORT_S})
 
 
 def _unknown_share(row: Row) -> float:
@@ -281,6 +285,13 @@ def _side(high: float | None, low: float | None, most: float) -> bool | None:
     if high is None or low is None:
         return None
     return True if high <= most else False if low > most else None
+
+
+def _uncertain(row: Row) -> str:
+    """Says between which ends a gain or a price lies, and its limit."""
+    ends = (-row["high"], -row["low"]) if row["role"] == "gain" else (row["low"], row["high"])
+    least, most = (f"{round(end, 0 if abs(end) >= 10 else 1):,.12g}" for end in ends)
+    return f"{least} to {most} {row['unit']}, limit {row['limit']:,.12g}"
 
 
 def _limit(row: Row) -> str:
@@ -308,6 +319,8 @@ class _Checks:
     #: By recording the tables of which a critical check failed.
     failed: Mapping[str, Collection[str]]
     growing: Collection[tuple[str, str]]
+    #: Recordings whose logs are a selection of requests.
+    selections: Collection[str]
     limits: Mapping[str, Any]
 
     @classmethod
@@ -334,7 +347,9 @@ class _Checks:
                 failed[row["recording"]].add(row["table_name"])
         lineage = warehouse.lineage(recordings)
         growing = {key for key, text in lineage.items() if is_growing(text)}
-        return cls(reasons, lacking, failed, growing, limits)
+        gaps = warehouse.rows(LOG_GAPS, recordings).to_pylist()
+        selections = {row["recording"] for row in gaps if row["evidence"] in SELECTIONS}
+        return cls(reasons, lacking, failed, growing, selections, limits)
 
     def withheld(
         self, name: str, rule: SummedRule, found: Sequence[Row], weighed: Weighed
@@ -355,7 +370,7 @@ class _Checks:
         of_rule = {table.name for table in (*rule.outcomes, *LOG_TABLES)}
         if wrong := of_rule & {*self.failed.get(name, ())}:
             return Weighed(Advice.WITHHELD, "checks_failed", {"tables": ", ".join(sorted(wrong))})
-        is_used = weighed.reason not in ("in_use", "too_little_data")
+        is_used = weighed.reason not in ("in_use", "too_little_data", "too_short")
         errors = (row["self_check_error"] for row in found if row["role"] == "gain" and is_used)
         if (error := max(filter(None, errors), default=0.0)) > self.limits["self_check_error_max"]:
             most = self.limits["self_check_error_max"]

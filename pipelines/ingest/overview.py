@@ -5,11 +5,13 @@ requests, and which nodes they name.
 """
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import ceil
+
+import pyarrow as pa
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.checks import (
@@ -110,6 +112,8 @@ class Overview:
     kafka_versions: set[str] = field(default_factory=set)
     brokers_seen: set[int] = field(default_factory=set)
     metadata_replicas_seen: set[int] = field(default_factory=set)
+    #: Rows of some tables, of all excerpts.
+    rows: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def log_bytes(self) -> int:
@@ -205,6 +209,8 @@ def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
 
 def _look_at_rows(seen: Overview, node: NodeOverview, rows: Rows) -> None:
     """Notes which requests there are, and what they say of who sent them."""
+    for table in ("requests", "fetches", "isr_changes"):
+        seen.rows[table].append(rows[table])
     names = ("api_name", "api_version", "software_version")
     columns = [rows["requests"].column(name).to_pylist() for name in names]
     for api, version, of_kafka in zip(*columns, strict=True):

@@ -12,10 +12,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
-from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.replaying.states import new_files
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -106,6 +107,17 @@ def gaps_in(
     text = Text.read(_SQL, _PARTS, since_at=since_at, is_final=is_final)
     rows = engine.rows(text, voters, {"voters": voters_table(voters), **inputs})
     return list(rows.to_pylist())
+
+
+def selection_in(tables: Mapping[str, pa.Table]) -> str | None:
+    """Returns what shows that the requests in tables of the log are a selection, if they are."""
+    text = Text.read(_PARTS["selections"], _PARTS, since_at=_BEGINNING)
+    with duckdb.connect() as database:
+        for macro in MACROS:
+            database.execute(f"CREATE MACRO {macro}")
+        for name in text.names:
+            database.register(name, tables[name])
+        return min((row[1] for row in database.sql(text.sql).fetchall()), default=None)
 
 
 def voters_table(voters: Mapping[str, Collection[int]]) -> pa.Table:

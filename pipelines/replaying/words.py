@@ -77,6 +77,21 @@ def _apart(
 
 
 _MOST = 3
+#: How each kind of selection shows (``gaps/selections.sql``), and what it takes instead.
+SELECTIONS = {
+    "deprecated_only": "every request in them is of a deprecated version, as where "
+    "kafka.request.logger is at INFO; it takes DEBUG",
+    "sampled": "connections skip requests evenly, as in a sample; it takes every request",
+    "no_fetch": "they have no FETCH, though other requests show that there were some; it takes "
+    "every API",
+}
+
+
+def selection_sentence(evidence: str) -> str:
+    return (
+        f"these logs are a selection of requests: {SELECTIONS[evidence]}. Which clients an upgrade "
+        "breaks, and who is connected, still shows; all else is unknown"
+    )
 
 
 def gap_sentences(rows: Iterable[Row]) -> list[str]:
@@ -84,6 +99,9 @@ def gap_sentences(rows: Iterable[Row]) -> list[str]:
     ordered = sorted(rows, key=itemgetter("recording", "node_id", "number"))
     for name, of_recording in groupby(ordered, key=itemgetter("recording")):
         gaps = [*of_recording]
+        if gaps[0]["evidence"] in SELECTIONS:
+            sentences.append(selection_sentence(gaps[0]["evidence"]))
+            continue
         sentences += [gap_sentence(gap) for gap in gaps[:_MOST]]
         if len(gaps) > _MOST:
             more = f"{len(gaps) - _MOST:,} more gap{'s' * (len(gaps) > _MOST + 1)}"

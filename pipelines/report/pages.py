@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from math import ceil
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from kip_replay.pipelines.analysis.decide import STATED_CHECKS
 from kip_replay.pipelines.analysis.views import create_views, in_order, named_in, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import rule_headlines, rule_pages
-from kip_replay.pipelines.replaying.words import clock_sentences, gap_sentences
+from kip_replay.pipelines.replaying.words import SELECTIONS, clock_sentences, gap_sentences
 from kip_replay.pipelines.report import marks, words
 from kip_replay.pipelines.report.marks import Block, Row
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -123,10 +124,13 @@ def _page(
     name: str, found: Mapping[str, list[Row]], since: datetime | None, version: str | None
 ) -> dict[str, Any]:
     clients = next(iter(found["clients"]), None)
+    is_selection = any(gap["evidence"] in SELECTIONS for gap in found["gaps"])
     upgrade = "no_client"
     if clients:
         upgrade = "clients_at_risk" if clients["at_risk"] else "clients_served"
-    rules = [_rule(row, found, clients or {}) for row in found["decisions"]]
+    facts = _facts(found, since, version)
+    counted = {**(clients or {}), "minutes": ceil((facts["span_s"] or 0) * 4 / 60)}
+    rules = [_rule(row, found, counted) for row in found["decisions"]]
     order = [*rule_pages()]
     rules.sort(
         key=lambda rule: (
@@ -137,9 +141,10 @@ def _page(
     )
     return {
         "recording": name,
-        "facts": _facts(found, since, version),
+        "facts": facts,
         "alerts": [*_alerts(found, rules)],
-        "rates": _without_recording(found["rates"]),
+        # Of a selection of requests they would be of what was selected.
+        "rates": [] if is_selection else _without_recording(found["rates"]),
         "findings": [_finding(row) for row in found["findings"]],
         "clients": {
             "clients": clients["clients"] if clients else 0,
@@ -184,6 +189,9 @@ def _finding(row: Row) -> dict[str, Any]:
     api_name, _, error = (row["detail"] or "").partition(": ")
     values = {**row, "api_name": api_name, "error": error, "size": words.size(row["amount"])}
     values |= {"percent": f"{100 * row['figure']:.0f} %", "wait": words.milliseconds(row["amount"])}
+    times = {name: row[f"{name}_at"] for name in ("begin", "event", "end")}
+    values |= {name: f"{at:%H:%M:%S}" if at else "no time" for name, at in times.items()}
+    values["full"] = words.seconds(3_600_000 / row["amount"]) if row["amount"] else ""
     values["subject"] = words.shortened(row["subject"], 120)
     kept = ("code", "subject", "detail", "count", "population", "figure", "action", "statement")
     says = stated()["findings"][row["code"]].format(**values)
@@ -203,7 +211,7 @@ def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[s
     figures = {row["name"]: row for row in rule_headlines(rule)}
     figure = figures.get(str(counted.get("lacks", gain and gain["figure"])), {})
     facts = {"slots": "an unknown number of", **counted, **clients, "who": who}
-    facts |= {"change": figure.get("change", ""), "values": figure.get("values", "")}
+    facts |= {"basis": figure.get("basis", ""), "values": figure.get("values", "")}
     facts["without_most"] = words.shortened(str(counted.get("without_most")), 40)
     says = {name: row["says"].format(who=who) for name, row in figures.items()}
     effect = _effect(gain, says[gain["figure"]]) if gain else None
@@ -262,7 +270,8 @@ def _sentences(decision: Row, page: Row, facts: Mapping[str, Any]) -> list[str]:
         texts.append(own["without_session"])
     texts += [shared[name] for name in ("unknown_reason", "unknown_most") if name in facts]
     if decision["advice"] == Advice.DO:
-        texts += [own[name] for name in (f"{reason}_more", "then") if name in own]
+        more = facts.get("more", f"{reason}_more")
+        texts += [own[name] for name in (more, "then") if name in own]
         texts += [own["at_risk"]] if facts.get("at_risk") and "at_risk" in own else []
     return [text.format_map(facts) for text in texts]
 

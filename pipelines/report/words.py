@@ -12,6 +12,10 @@ from kip_replay.replay.outcomes import RECORDED
 
 NOT_KNOWN = "–"
 MINUS = "−"
+#: A rate over less, or of fewer, is none.
+SHORT_S, FEW = 10, 30
+#: What is timed of requests, by API (``rates`` in overview.toml).
+_TIMED = {"PRODUCE": "PRODUCE acks=all p99", "FETCH": "FETCH p99 without waiting for data"}
 #: Kinds of replicas and clients, in the plural.
 _KINDS = {
     "broker": "brokers",
@@ -103,7 +107,9 @@ def state(page: Mapping[str, Any]) -> str:
     if facts["span_s"] is not None:
         rate = sum(rate["per_second"] or 0 for rate in rates)
         begin = facts["first_at"][:16].replace("T", " ")
-        requests += f" in {seconds(facts['span_s'])} ({number(rate, 1)}/s) from {begin} UTC"
+        is_rate = rate and facts["span_s"] >= SHORT_S and facts["requests"] >= FEW
+        requests += f" in {seconds(facts['span_s'])}{f' ({number(rate, 1)}/s)' * bool(is_rate)}"
+        requests += f" from {begin} UTC"
     lines = facts["lines"] if facts["lines"] != facts["requests"] else 0
     since = facts["counted_since"]
     parts = [
@@ -112,8 +118,7 @@ def state(page: Mapping[str, Any]) -> str:
         requests,
         count(lines, "line") if lines else "",
         *(
-            f"{rate['api_name']}{' less waiting' * (rate['api_name'] == 'FETCH')} "
-            f"p99 {milliseconds(rate['p99_ms'])}"
+            f"{_TIMED[rate['api_name']]} {milliseconds(rate['p99_ms'])}"
             for rate in rates
             if rate["p99_ms"] is not None
         ),

@@ -111,12 +111,12 @@ def test_a_broker_that_starts_falls_silent_and_shuts_down() -> None:
         heartbeat(1),
         heartbeat(3, error_code=41, is_fenced=True),
         heartbeat(9.5),
-        heartbeat(20),  # more than 9 s
+        *(heartbeat(second, broker_id=13) for second in range(10, 54, 2)),
+        heartbeat(20),  # more than 9 s, and than 1.125 s beyond
         heartbeat(22, want_shut_down=True),
         heartbeat(23, is_fenced=True, want_shut_down=True, should_shut_down=True),
         heartbeat(51, is_fenced=True, epoch=40),
         heartbeat(52, epoch=40),
-        heartbeat(52, broker_id=13),
     ]
     silent = "broker 12 sent no heartbeat for 9 s: fenced, unless its session timeout is longer"
     assert events({BROKER_HEARTBEATS: beats, METADATA_OFFSETS: [registered]}) == [

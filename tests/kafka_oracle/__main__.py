@@ -1,4 +1,4 @@
-"""Lets Kafka's own classes answer histories: PYTHONPATH=tests python -m kafka_oracle SEED [FOLDER]."""
+"""Lets Kafka's own classes answer histories: python -m kafka_oracle SEED [FOLDER] in tests."""
 
 import gzip
 import subprocess

@@ -196,8 +196,8 @@ ADVICE = {
 CASES = {
     "upgrade": (METADATA, "worth_it", UPGRADE + failed("log_has_no_gap", "log_gaps")),
     "old clients": (METADATA, "worth_it", UPGRADE + CLIENTS),
-    "few": (METADATA, "too_little_data", FETCH + lag(None, None) + more() + MANY),
-    "nobody knows": (METADATA, "too_little_data", FETCH + lag(after=None) + more()),
+    "few": (METADATA, "too_short", FETCH + lag(None, None) + more() + MANY),
+    "nobody knows": (METADATA, "too_short", FETCH + lag(after=None) + more()),
     "half unknown": (METADATA, "unknown", FETCH + lag(unknown_count=99) + more() + MANY),
     "a fifth unknown": (METADATA, "worth_it", FETCH + lag(unknown_count=24) + more() + MANY),
     "half of the price": (METADATA, "unknown", FETCH + lag() + more(unknown_count=99)),
@@ -239,24 +239,23 @@ CASES |= {f"price {of}": (METADATA, PRICES[of], FETCH + lag() + more(*of)) for o
 #: What sentences say, besides what those of the samples do.
 PHRASES = {
     "old clients": "upgrade the clients that it would no longer serve: 1 of 2 in these logs",
-    "few": "There is too little data for an interval: 99 moments between two advances of the high "
-    "watermark, and it takes 30 over 10 s or more.",
+    "few": "The steady phase, from the last broker’s start to the first shutdown, is shorter than "
+    "10 s, or of too many moments between two advances of the high watermark too little is known.",
     "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
     "have happened. It takes the logs of all controllers, for longer. Most often: b.",
     "older": "No session was refused. A broker has at least 3 at once.",
     "waiting is shorter": "a retry 515 ms after the response has seen each of the 30 writes.",
     "growing": "Run again later, or close the recording with --final.",
-    "runs it": "brokers would learn of a change at any moment after 301 ms instead of 1.0 ms",
-    "few writes": "After the response to a change at any moment, some broker shows the old state",
-    "enough writes": "After the response to a metadata write, some broker shows the old state",
+    "runs it": "would reach brokers after 301 ms instead of 1.0 ms (estimated: too few",
+    "few writes": "serves stale metadata for 300 ms after the response to a change (estimated",
+    "enough writes": "serves stale metadata for 30.0 ms after the response to a change (median of",
     "off by 26 %": "The replay of what this cluster ran is off by 26 %",
     "gaps": "2.0 % of the outcomes rest on missing lines",
     "damaged log": "The log of node 2 is missing or damaged",
     "failed": "Checks of high_watermark_lag failed",
-    "refused": "Set max.incremental.fetch.session.cache.slots to 1120: 3 FETCHes requested a "
-    "session and got none, 2 found theirs gone. Brokers have 8 slots; 560 are enough "
-    "for the sessions of this log (at most 70 at once on one broker). The "
-    "setting is read at start: it takes a rolling restart of the brokers.",
+    "refused": "Set max.incremental.fetch.session.cache.slots to 1120: 3 session requests refused, "
+    "2 sessions evicted. A broker has 8 slots, and at most 70 sessions at once; 560 slots are "
+    "enough for these. The setting is read at start: it takes a rolling restart of the brokers.",
     "restarted": "No session was refused. A broker has at most 70 at once.",
 }
 
@@ -357,5 +356,5 @@ def test_a_report_under_other_limits_writes_no_table(
         said.append(capsys.readouterr().out)
     assert "**do it**: Upgrade to Kafka 4.1" in said[0]
     assert "hwm\\_parking.decide\\_saved\\_ms\\_min = 290" in said[0]
-    assert "**not enough data**: An interval includes its limit" in said[1]
+    assert "**not enough data**: Too uncertain (290 to 310 ms, limit 291). Record" in said[1]
     assert contents(warehouse.path) == before

@@ -33,8 +33,16 @@ SELECT recording, node_id, min(after_at) AS after_at, max(before_at) AS before_a
         sum(lines_missing) FILTER (WHERE evidence = 'session_epoch'))::BIGINT AS lines_missing,
     min_by(last_request_id, (after_at, last_request_id)) AS last_request_id,
     max_by(next_request_id, (before_at, next_request_id)) AS next_request_id
-FROM numbered GROUP BY recording, node_id, number HAVING max(before_at) > $since_at
+FROM numbered ANTI JOIN selections USING (recording)
+GROUP BY recording, node_id, number HAVING max(before_at) > $since_at
 UNION ALL
 SELECT recording, node_id, after_at, before_at, evidence, NULL, NULL, NULL FROM incomplete_logs
+ANTI JOIN selections USING (recording)
 UNION ALL
 SELECT recording, node_id, after_at, before_at, evidence, NULL, NULL, NULL FROM filtered_logs
+ANTI JOIN selections USING (recording)
+UNION ALL
+-- A selection is one gap at each node.
+SELECT recording, node_id, NULL, NULL, min(evidence), NULL, NULL, NULL
+FROM selections JOIN (SELECT DISTINCT recording, node_id FROM logged_requests) USING (recording)
+GROUP BY recording, node_id

@@ -69,6 +69,7 @@ SELECT sent.recording, requests, incremental > 0 AND refused = 0 AS in_use,
         / $shards) AS BIGINT)) AS slots_to_set,
     CASE WHEN refused > 0 OR coalesce(enough, peak, 0) + not_counted > coalesce(slots, 1000)
         THEN refused + evicted ELSE 0 END AS to_mend,
+    CASE WHEN slots < $shards THEN 'too_few_slots' ELSE 'to_mend_more' END AS more,
     clients AS fetching_clients, without, without_percent, without_most
 FROM sent JOIN replayed ON replayed.recording = sent.recording
 LEFT JOIN without_session AS w ON w.recording = sent.recording
