@@ -1,4 +1,4 @@
--- The lowest version of each API that each client used, and from which release on no broker serves it (KIP-896). Requests of brokers and controllers are not in it; an API that the log does not show is unknown.
+-- The lowest version of each API that each client used, and from which release on no broker serves it (KIP-896). Requests of brokers and controllers are not in it, nor those of kip-replay record; an API that the log does not show is unknown.
 -- address: its host, without the port
 -- software_name: what the connection calls its library in API_VERSIONS; null of clients older than KIP-511 (Kafka 2.4), and of others that do not say it
 -- software_version: likewise
@@ -31,8 +31,10 @@ of_versions AS (
     count(*) FILTER (WHERE is_deprecated_version) AS deprecated
   FROM requests AS r JOIN of_connections AS c
     ON c.recording = r.recording AND c.node_id = r.node_id AND c.connection = r.connection
-  -- Any broker responds to every version of API_VERSIONS.
-  WHERE api_name <> 'API_VERSIONS'
+  -- Any broker responds to every version of API_VERSIONS. A broker that forwards calls itself by its id.
+  WHERE api_name <> 'API_VERSIONS' AND coalesce(client_id, '') <> 'kip-replay-record'
+    AND NOT EXISTS (SELECT 1 FROM ingested_files AS f
+      WHERE f.recording = r.recording AND CAST(f.node_id AS STRING) = client_id)
   GROUP BY r.recording, client_id, principal, address, c.software_name, c.software_version,
     api_name, api_version
 ),

@@ -65,6 +65,11 @@ def refusals(
         if not may_follow and not any(file.has_requests for file in files):
             yield _without_requests(recording, node_id, files)
     spans = {node_id: span for node_id, files in nodes.items() if (span := span_us(files))}
+    if known and not any(survey.first_byte or survey.is_known for survey in surveys):
+        new = [span for node_id, span in spans.items() if node_id in known]
+        # Older files of one node may come later.
+        if new and (len(known) > 1 or min(new) > max(known.values())):
+            yield from _of_other_times(recording.name, _hull([*known.values()]), _hull(new))
     for node_id, span in known.items():
         spans[node_id] = _hull([span, spans.get(node_id, span)])
     yield from _apart(recording, spans, round(gap_minutes_max * _MINUTE_US))
@@ -132,6 +137,16 @@ def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey
         f"{log} {'is empty' if is_empty else f'holds {what_they_are(others)}'}: set "
         "kafka.request.logger to DEBUG on that node, or correct its 'log' in the manifest or --node"
     )
+
+
+def _of_other_times(name: str, known: Span, new: Span) -> Iterator[str]:
+    """Yields a sentence about files that have none of what was read, and do not follow it."""
+    if len(_groups({0: known, 1: new}, _MINUTE_US)) > 1:
+        yield (
+            f"recording {name!r} was read from {_shown_span(known)} UTC, and these logs are of "
+            f"{_shown_span(new)} UTC, with none of what was read: give them a name of their own in "
+            "recording.json, or by --name"
+        )
 
 
 def _apart(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> Iterator[str]:

@@ -264,6 +264,8 @@ def _sentences(decision: Row, page: Row, facts: Mapping[str, Any]) -> list[str]:
     """What to do, or why there is nothing to do; then what else there is to know."""
     own, shared, reason = page["reasons"], stated()["reasons"], decision["reason"]
     texts = [own.get(reason) or shared[reason]]
+    if reason == "selection":
+        return texts
     if decision["advice"] == Advice.IN_USE and "less" in facts:
         texts.append(own["without_it"])
     if facts.get("without") and "without_session" in own:
