@@ -307,20 +307,21 @@ next_request_id text the first request that shows it
 """)
 
 HELD_PARTITIONS = table(f"""
-held_partitions: What held of partitions when the logs began, by evidence that came later
+held_partitions: What held of partitions, and of topics' min.insync.replicas, when the logs \
+    began, by evidence that came later
 {RECORDING_COLUMN}
-topic               text* topic name, else topic id
+topic               text* topic name, else topic id; empty: the brokers' default
 topic_id            text  22 characters, null where the version has none
-partition           int*  partition index
+partition           int*  partition index; -1: the topic's config, or the brokers' default
 leader_id           int   leader, -1 none
 leader_epoch        int   leader epoch
 replicas            []int assigned replicas
 isr                 []int in-sync replicas, ascending; null: not sure
-min_insync_replicas int   of the topic; null: not known
+min_insync_replicas int   of the topic or the default, where partition is -1
 held_from           at    from when on that is sure
 stated_at           at    when the response was built that has it
 stated_by           int   node that responded
-evidence_request_id text  METADATA that has it
+evidence_request_id text  METADATA or DESCRIBE_CONFIGS that has it
 """)
 
 HELD_SESSIONS = table(f"""

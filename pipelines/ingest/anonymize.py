@@ -260,5 +260,6 @@ def _fact(value: Any, names: Names) -> Any:
         return names.of(value)
     if not isinstance(value, dict):
         return value
-    kept = ((name, text) for name, text in value.items() if "/" not in name)
-    return {names.in_field("clientId", name): names.of(text) for name, text in kept}
+    kept = ((name, fact) for name, fact in value.items() if "/" not in name)
+    texts = ((name, names.of(fact) if isinstance(fact, str) else fact) for name, fact in kept)
+    return {names.in_field("clientId", name): fact for name, fact in texts}

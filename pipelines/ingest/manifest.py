@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -56,7 +56,7 @@ class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
     ``config``: of a count, the brokers' config that ``kip-replay record`` writes there.
     """
 
-    type: Literal["count", "text", "texts"]
+    type: Literal["count", "text", "texts", "topics"]
     says: _Text
     missing: _Text
     config: _Text | None = None
@@ -66,8 +66,14 @@ class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
         return getattr(_converted(manifest, entry, MANIFEST, f"it is {self.says}"), name)
 
 
+class _Topic(TypedDict, total=False):
+    min_insync_replicas: _Count
+
+
 #: ``texts``: an object, of names in the log (client ids, addresses or their ranges) to texts.
+#: ``topics``: of topics' names to what rules read of each; it may hold more.
 _TYPES: dict[str, Any] = {"count": _Count, "text": _Text, "texts": dict[_Text, _Text]}
+_TYPES["topics"] = dict[_Text, _Topic]
 #: What recordings state, by rule and key.
 RuleFacts: TypeAlias = Mapping[str, Mapping[str, Any]]
 RULE_KEYS = {
@@ -79,7 +85,7 @@ NODE_ENTRIES = frozenset(NodeEntry.__struct_fields__)
 _OF_CLUSTER = {"broker_configs", "broker_session_timeout_ms", "cluster_id", "configs", "patched"}
 _OF_CLUSTER |= {"replica_fetch_min_bytes", "replica_fetch_wait_max_ms", "replica_lag_time_max_ms"}
 _OF_CLUSTER |= {"quorum_status", "quorum_status_end", "replication_factor", "session_slots"}
-_OF_LOAD = {"delays_ms", "duration_s", "partitions", "producers", "scenario", "seed", "topics"}
+_OF_LOAD = {"delays_ms", "duration_s", "partitions", "producers", "scenario", "seed"}
 #: How a recording was made: load, patches, settings of the brokers.
 FACTS = _OF_CLUSTER | _OF_LOAD | {"description", "facts", "notes", "recorded_at"}
 #: What Spark and Hive call a folder without a value.

@@ -83,13 +83,14 @@ class Polls:
     def _describe(self, node: Node) -> float:
         """Has a broker log topics and configs: returns after how many seconds to do so again."""
         topics: dict[str, int] = {}
-        with suppress(UserError):  # what its user may not see is not in the log
-            if node in self.brokers:
+        if node in self.brokers:
+            with suppress(UserError):  # what its user may not see is not in the log
                 topics = self.cluster.metadata(node)
-                of_node = self.cluster.configs(node, BROKER, [str(node.node_id)], BROKER_CONFIGS)
-                self.configs[node] = of_node
                 if topics and node == self.brokers[0]:
                     self.cluster.configs(node, TOPIC, topics, [_MIN_ISR])
+            with suppress(UserError):
+                of_node = self.cluster.configs(node, BROKER, [str(node.node_id)], BROKER_CONFIGS)
+                self.configs[node] = of_node
         is_much = sum(topics.values()) * len(self.brokers) > _PARTITIONS_MAX
         return float("inf") if is_much else _DESCRIBE_S
 

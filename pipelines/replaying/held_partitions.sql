@@ -8,14 +8,17 @@
 --   * Where one of these is open, so is the ISR. After an election, a reassignment, a registration or a
 --     deletion of the topic nothing holds back.
 -- The active controller's log shows these, so it is its beginning that counts.
+-- min.insync.replicas of a topic (partition -1), and the brokers' default (topic empty), as the first
+-- description has them, however late: they hold back to the beginning if no line before alters them.
 WITH begun AS (
-    SELECT recording, unix_micros(max(began_at)) AS began_us
+    SELECT logs.recording, unix_micros(max(CASE WHEN active.node_id IS NOT NULL THEN began_at END))
+            AS began_us, unix_micros(min(began_at)) AS first_us
     FROM (
         SELECT recording, node_id, min(completed_at) AS began_at FROM requests
         GROUP BY recording, node_id) AS logs
-    SEMI JOIN (SELECT recording, node_id FROM broker_heartbeats WHERE error_code = 0) AS active
-    USING (recording, node_id)
-    GROUP BY recording
+    LEFT JOIN (SELECT DISTINCT recording, node_id FROM broker_heartbeats WHERE error_code = 0) AS active
+    ON active.recording = logs.recording AND active.node_id = logs.node_id
+    GROUP BY logs.recording
 ),
 stated AS (
     SELECT recording, began_us, request_id, node_id, unix_micros(built_at) AS stated_us, topic,
@@ -88,23 +91,19 @@ left_out AS (
     WHERE NOT array_contains(isr, replica)
     GROUP BY recording, topic, partition
 ),
--- The first line that has a topic's min.insync.replicas: if it describes it, nothing had changed it.
 configured AS (
-    SELECT recording, resource_name AS topic, unix_micros(min(built_at)) AS described_us,
-        min_by(operation, (built_at, request_id)) AS operation,
-        TRY_CAST(min_by(value, (built_at, request_id)) AS INT) AS min_insync_replicas
-    FROM configs
-    WHERE name = 'min.insync.replicas' AND resource_type = 'topic' AND coalesce(error_code, 0) = 0
-    GROUP BY recording, resource_name
+    SELECT *, row_number() OVER (
+            PARTITION BY recording, topic ORDER BY built_at, request_id, value NULLS LAST) AS number,
+        min(CASE WHEN topic = '' AND operation <> 'describe' THEN built_at END)
+            OVER (PARTITION BY recording) AS altered_at
+    FROM stated_configs
 ),
 held AS (
     SELECT e.recording, e.topic, e.topic_id, e.partition, leader_id, leader_epoch, replicas,
         CASE WHEN altered_us IS NULL AND NOT coalesce(has_left, FALSE) THEN isr END AS isr,
         began_us + CASE WHEN is_silent THEN $fenced_us ELSE 0 END AS held_us, e.stated_us,
-        node_id, request_id, CASE WHEN operation = 'describe' AND described_us < began_us
-            + $evidence_us THEN min_insync_replicas END AS min_insync_replicas
+        node_id, request_id
     FROM evidence AS e LEFT JOIN left_out USING (recording, topic, partition)
-    LEFT JOIN configured USING (recording, topic)
     LEFT JOIN altered AS a
     ON a.recording = e.recording AND a.topic = e.topic AND a.partition = e.partition
         AND altered_us >= began_us AND altered_us <= e.stated_us
@@ -115,6 +114,13 @@ held AS (
     WHERE deleted_us IS NULL AND elected_us IS NULL
 )
 SELECT recording, topic, topic_id, partition, leader_id, leader_epoch, replicas, isr,
-    min_insync_replicas, timestamp_micros(held_us) AS held_from, timestamp_micros(stated_us) AS stated_at,
-    node_id AS stated_by, request_id AS evidence_request_id
+    CAST(NULL AS INT) AS min_insync_replicas, timestamp_micros(held_us) AS held_from,
+    timestamp_micros(stated_us) AS stated_at, node_id AS stated_by, request_id AS evidence_request_id
 FROM held WHERE held_us < stated_us
+UNION ALL
+SELECT recording, topic, NULL, -1, NULL, NULL, NULL, NULL, TRY_CAST(value AS INT),
+    timestamp_micros(coalesce(began_us, first_us)), built_at, node_id, request_id
+FROM configured JOIN begun USING (recording)
+WHERE number = 1 AND source = 'DESCRIBE_CONFIGS'
+    AND (NOT is_default OR coalesce(altered_at > built_at, TRUE))
+    AND unix_micros(built_at) > coalesce(began_us, first_us)

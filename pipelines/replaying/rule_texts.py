@@ -19,6 +19,8 @@ NAMES_OF_TOPICS = {
     name: Path(__file__).with_name(f"{name}.sql")
     for name in ("named_topics", "topic_names", "usable_names")
 }
+#: Part for texts that read what lines state of min.insync.replicas.
+STATED_CONFIGS = {"stated_configs": Path(__file__).with_name("stated_configs.sql")}
 #: What fills the account of what held when logs began, and of what gaps leave open (``held``).
 HELD = tuple(
     Path(__file__).with_name(f"{name}.sql")
@@ -71,7 +73,7 @@ class RuleTexts:
         return Text.read(self.file(name), parts, **{**self.constants, **values})
 
     def sum(self, name: str) -> Text:
-        return Text.read(self.parts[name], **self.constants)
+        return Text.read(self.parts[name], self.parts, **self.constants)
 
     @cached_property
     def step(self) -> Step:

@@ -16,8 +16,6 @@ from typing import NamedTuple
 from ..model.brokers import SESSION_TIMEOUT_US
 from ..records import event_schema
 
-#: Name of the config that the rule is about.
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
 #: A follower's progress is noted at most this long after the handler took its FETCH.
 PROGRESS_US_MAX = 2_000
 #: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.

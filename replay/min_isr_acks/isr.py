@@ -203,32 +203,36 @@ Change = Callable[[KnownPartition, int], bool]
 
 
 class MinIsrConfig(msgspec.Struct):
-    """min.insync.replicas per topic, the default without a name, as set, deleted or described."""
+    """min.insync.replicas of topics, and the brokers' default without a name, where it is known.
 
-    values: dict[str, int | None]
-    #: Topics of which it was set.
+    ``stated``: by the manifest, as long as no line says otherwise. ``values``: None is the default.
+    """
+
+    stated: dict[str, int]
+    values: dict[str, int | None] = {}
+    #: Topics of which it was set, or deleted.
     assigned: set[str] = set()
 
     def take(self, event: Event) -> None:
-        name, value = event.name or "", event.value or ""
-        if event.operation == PENDING:
-            self.values[name] = None
-            self.assigned.discard(name)
-        elif event.operation == "describe":
-            # What describes a topic that was set may be older than what was set.
-            if value.isdigit() and name not in self.assigned:
-                self.values[name] = int(value)
-        elif event.operation == "set" and value.isdigit():
-            self.values[name] = int(value)
-            self.assigned |= {name} - {""}
-        elif name:
-            self.values.pop(name, None)
-            self.assigned.discard(name)
+        """Takes what was set, deleted or described; described without a value is the default."""
+        name = event.name or ""
+        value = int(event.value) if event.value and event.value.isdigit() else None
+        # What describes a topic that was set may be older than what was set.
+        if event.operation == "describe" and name in self.assigned:
+            return
+        if self.stated.get(name) != value:
+            self.stated.pop(name, None)
+        self.values.pop(name, None)
+        self.assigned.discard(name)
+        if event.operation != PENDING and (name or value is not None):
+            self.values[name] = value
+            self.assigned |= set() if event.operation == "describe" else {name} - {""}
 
     def forget(self) -> None:
-        """Forgets all: it may be another one by now."""
+        """Forgets what lines state: it may be another one by now."""
         self.values, self.assigned = {}, set()
 
     def of(self, topic: str) -> int | None:
-        """Returns the value in force for a topic, None if the log does not have it."""
-        return self.values.get(topic, self.values.get(""))
+        """Returns the value in force for a topic, None if it is not known."""
+        value = self.values.get(topic, self.stated.get(topic, 0))
+        return (value or None) if value is not None else self.values.get("", self.stated.get(""))

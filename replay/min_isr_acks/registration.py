@@ -14,10 +14,12 @@ from .replay import MinIsrAcks
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording, node_id = str(key["recording"]), int(key["node_id"])
-    default = settings.facts_of(min_isr_acks.RULE, recording).get("min_insync_replicas")
-    rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, "min_insync_replicas"))
+    facts = settings.facts_of(min_isr_acks.RULE, recording)
+    entries, name = {"": facts, **facts.get("topics", {})}, "min_insync_replicas"
+    min_isrs = {topic: entry[name] for topic, entry in entries.items() if name in entry}
+    rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, name))
     gaps = [gap for gap in settings.log_gaps.get(recording, ()) if gap.node_id == node_id]
-    of_node = partial(MinIsrAcks, node_id, rules, default, gaps=gaps)
+    of_node = partial(MinIsrAcks, node_id, rules, min_isrs, gaps=gaps)
     return ProducersReact(node_id, of_node, saved, gaps)
 
 

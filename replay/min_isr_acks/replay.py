@@ -1,8 +1,9 @@
 """KIP-926 driven by a recorded log: one leader's events in, outcomes of its PRODUCEs out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
+from types import MappingProxyType
 
 import msgspec
 import pyarrow as pa
@@ -82,7 +83,7 @@ class State(msgspec.Struct):
 class MinIsrAcks:
     """The replay of one node's log: events of ``INPUT_SCHEMA`` in, rows of ``ACKS_SCHEMA`` out.
 
-    ``default_min_isr`` is min.insync.replicas where the log has none (manifest), or None.
+    ``min_isrs`` is min.insync.replicas of topics, and the default without a name (manifest).
     Events come in order of (at_us, kind_order, request_id), but names of topics at any time;
     anything else raises ``ValueError``. ``saved`` is what a replay of the same node and rules
     returned at the end of the increment before.
@@ -92,7 +93,7 @@ class MinIsrAcks:
         self,
         node_id: int,
         rules: Sequence[Variant],
-        default_min_isr: int | None = None,
+        min_isrs: Mapping[str, int] = MappingProxyType({}),
         saved: bytes | None = None,
         gaps: Sequence[LogGap] = (),
     ) -> None:
@@ -101,8 +102,7 @@ class MinIsrAcks:
         self._names: dict[str, str] = {}
         self._records: Records[ProduceAckOutcome] = Records(PRODUCE_ACK_OUTCOMES, RULE)
         if saved is None:
-            configs = MinIsrConfig({} if default_min_isr is None else {"": default_min_isr})
-            self._state = State(node_id, list(rules), configs)
+            self._state = State(node_id, list(rules), MinIsrConfig({**min_isrs}))
         else:
             self._state = msgspec.msgpack.decode(saved, type=State)
 

@@ -85,6 +85,7 @@ def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
             r"got `str` - at `\$\.min_.*`\): it is the brokers' default",
         ),
         ({"min_insync_replicas": -1}, "Expected `int` >= 0"),
+        ({"topics": {"t": {"min_insync_replicas": "2"}}}, "Expected `int`, got `str`"),
         ({"min_insync_replicas": 2**31}, "Expected `int` <= 2147483647"),
         ({"nodes": [NODES[0] | {"role": "leader"}]}, "value 'leader' .*: role is broker, con"),
         ({"nodes": [NODES[0] | {"log": "a\0"}]}, r"node 11 .* - at `\$\.log`"),

@@ -5,7 +5,7 @@
 WITH named AS (
     SELECT recording, topic, min(held_from) AS held_from,
         CAST(sum(size(replicas)) AS BIGINT) AS replicas
-    FROM held_partitions GROUP BY recording, topic
+    FROM held_partitions WHERE partition >= 0 GROUP BY recording, topic
 ),
 followed AS (
     SELECT recording, p.topic AS topic, p.topic_id AS topic_id, min(held_from) AS held_from,

@@ -2,12 +2,11 @@
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.folders import ROOT
-from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS
+from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS, STATED_CONFIGS
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US
 from kip_replay.replay.min_isr_acks.events import (
-    MIN_INSYNC_REPLICAS,
     PENDING,
     PROGRESS_US_MAX,
     SILENCE,
@@ -27,7 +26,6 @@ STEPS = SummedRule(
     needs=PRODUCES,
     constants={
         "kinds": [*map(str, Kind)],
-        "min_insync_replicas": MIN_INSYNC_REPLICAS,
         "progress_us_max": PROGRESS_US_MAX,
         "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
         "pending": PENDING,
@@ -40,6 +38,7 @@ STEPS = SummedRule(
     },
     parts={
         **NAMES_OF_TOPICS,
+        **STATED_CONFIGS,
         **{name: FOLDER / f"{name}.sql" for name in SUMS},
         "ran": FOLDER / "judgement" / "ran.sql",
     },

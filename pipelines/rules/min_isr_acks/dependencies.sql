@@ -1,7 +1,7 @@
 -- What outcomes up to a time follow from besides the log up to it. The names of topic ids; who leads
 -- what, also where only a later PRODUCE shows it: a leader is fed what other nodes' lines say of
--- brokers and its partitions, which may be earlier; and which brokers fall silent then, which the next
--- heartbeat shows.
+-- brokers and its partitions, which may be earlier; configs that a later line describes; which brokers
+-- fall silent then, which the next heartbeat shows.
 WITH named AS (
     SELECT written.node_id, written.topic, written.topic_id, written.partition, names.name
     FROM written_partitions AS written
@@ -31,6 +31,11 @@ UNION ALL
 SELECT DISTINCT 'leads', led.node_id, led.topic, CAST(stated.partition AS VARCHAR)
 FROM led JOIN stated
 ON led.topic = stated.topic AND led.partition = coalesce(stated.partition, led.partition)
+UNION ALL
+SELECT 'held', min_insync_replicas, topic, CAST(unix_micros(held_from) AS VARCHAR)
+FROM held_partitions
+WHERE partition = -1 AND held_from <= timestamp_micros($until_us)
+    AND (topic = '' OR topic IN (SELECT topic FROM led))
 UNION ALL
 SELECT 'silent', broker_id, NULL,
     CAST(coalesce(next_us - last_us > $silence_us, TRUE) AS VARCHAR)

@@ -130,27 +130,25 @@ isr_events AS (
     ON t.recording = c.recording AND t.topic = c.topic AND t.partition = c.partition
     GROUP BY ALL
 ),
-stated AS (
-    SELECT * FROM configs WHERE name = $min_insync_replicas AND coalesce(error_code, 0) = 0
-        AND built_at > $since_at AND built_at <= $until_at
-),
+-- The brokers' default has no name; what is described without a value is the default.
+configs_of AS (SELECT * FROM topics_of UNION ALL SELECT recording, node_id, '' FROM leaders),
 config_events AS (
-    SELECT s.recording, t.node_id, s.request_id, s.resource_name, s.operation, s.value, s.built_at,
-        s.source, s.node_id AS source_id
-    FROM stated AS s JOIN topics_of AS t
-    ON t.recording = s.recording AND t.topic = s.resource_name
-    WHERE s.resource_type = 'topic'
+    SELECT s.recording, t.node_id, s.request_id, s.topic AS resource_name, s.operation,
+        CASE WHEN NOT is_default THEN s.value END AS value, s.built_at, s.source,
+        s.node_id AS source_id
+    FROM stated_configs AS s JOIN configs_of AS t
+    ON t.recording = s.recording AND t.topic = s.topic
+    WHERE broker IN ('', CAST(t.node_id AS VARCHAR))
+        AND s.built_at > $since_at AND s.built_at <= $until_at
     UNION
+    -- What a gap hides may have altered it.
     SELECT h.recording, t.node_id, evidence_request_id, h.topic, 'describe',
         CAST(min_insync_replicas AS VARCHAR), held_from, 'DESCRIBE_CONFIGS', stated_by
-    FROM held_partitions AS h JOIN topics_of AS t
+    FROM held_partitions AS h JOIN configs_of AS t
     ON t.recording = h.recording AND t.topic = h.topic
-    WHERE min_insync_replicas IS NOT NULL AND held_from > $since_at AND held_from <= $until_at
-    UNION
-    SELECT s.recording, l.node_id, s.request_id, '', s.operation, s.value, s.built_at, s.source,
-        s.node_id
-    FROM stated AS s JOIN leaders AS l ON l.recording = s.recording
-    WHERE s.resource_type = 'broker'
+    ANTI JOIN uncertainties AS u ON u.recording = t.recording AND u.node_id = t.node_id
+        AND what = 'configs' AND shown_at > held_from AND shown_at <= stated_at
+    WHERE partition = -1 AND held_from > $since_at AND held_from <= $until_at
 )
 
 SELECT recording, node_id, unix_micros(dequeued_at) AS at_us, kind_order('produce') AS kind_order,

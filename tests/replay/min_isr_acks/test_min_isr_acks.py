@@ -167,22 +167,6 @@ def test_altered_minimum_counts_once_the_leader_has_learned_of_it() -> None:
     assert history.row(after)["acks_all_error"] == Errors.NOT_ENOUGH_REPLICAS
 
 
-def test_deleted_config_falls_back_to_the_default() -> None:
-    history = History(isr=(11,), min_isr=None)
-    history.config(-900, 1, topic="", operation="describe")
-    history.config(-800, 2)
-    history.config(5, None, operation="delete")
-    rows = [history.row(one) for one in history.then("p-@0 p0@10").produced]
-    assert [row["min_insync_replicas"] for row in rows] == [2, 1]
-
-
-def test_description_never_undoes_what_was_set() -> None:
-    history = History(isr=(11,), min_isr=None)
-    history.config(-900, 1)
-    history.config(-800, 3, operation="describe")
-    assert history.then("p0@0").row()["min_insync_replicas"] == 1
-
-
 def test_log_that_ends_leaves_the_response_open() -> None:
     row = History().then("p0@0 12:1@4").row()
     assert (row["verdict"], row["reason"]) == ("unknown", reasons.LOG_ENDED)

@@ -7,6 +7,7 @@ from notation.leader_log import LEADER, History, Row, at
 
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap
 from kip_replay.replay.min_isr_acks.events import PENDING
+from kip_replay.replay.min_isr_acks.isr import MinIsrConfig
 from kip_replay.replay.min_isr_acks.responses import ISR_NOT_IN_LOG, MIN_ISR_NOT_IN_LOG
 from kip_replay.replay.model.partition import Errors
 
@@ -92,6 +93,11 @@ def test_configs_may_be_altered_unseen() -> None:
     rows = by_second(history)
     assert {rows[second]["reason"] for second in range(14, 20)} == {MIN_ISR_NOT_IN_LOG}
     assert rows[7]["verdict"] == "replayed"
+    for stated, expected in ((2, 2), (3, None)):  # by the manifest, which a line contradicted
+        stays = MinIsrConfig({"t": stated})
+        stays.take(next(event for event in history.in_order() if event.kind == "config"))
+        stays.forget()
+        assert stays.of("t") == expected
 
 
 def test_config_is_unknown_until_what_was_set_is_in_force() -> None:

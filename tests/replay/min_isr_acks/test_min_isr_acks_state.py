@@ -180,11 +180,11 @@ def wild_gaps(draw: st.DrawFn) -> list[LogGap]:
     return [LogGap(LEADER, at(since), at(until)) for since, until in spans]
 
 
-@given(wild_events(), cuts, st.sampled_from([None, 2]), wild_gaps(), st.booleans())
+@given(wild_events(), cuts, st.sampled_from([{}, {"": 2}, {"t": 1}]), wild_gaps(), st.booleans())
 def test_log_that_is_cut_gives_the_same_rows(
-    events: list[Event], cut: list[int], default: int | None, gaps: list[LogGap], saves: bool
+    events: list[Event], cut: list[int], stated: dict[str, int], gaps: list[LogGap], saves: bool
 ) -> None:
-    start = partial(MinIsrAcks, LEADER, variants(SWEEP), default, gaps=gaps)
+    start = partial(MinIsrAcks, LEADER, variants(SWEEP), stated, gaps=gaps)
     expected = rows_of(start, increments_of(events, []))
     assert_same(rows_of(start, increments_of(events, cut), resumed=saves), expected)
 
