@@ -28,9 +28,10 @@ failing AS (
 ),
 fetching AS (
   SELECT recording, client_id, client_kind, span_s, count(*) AS fetches,
-    count(*) FILTER (WHERE coalesce(record_bytes, 0) = 0) AS empty,
-    sum(request_bytes + response_bytes - coalesce(record_bytes, 0)) AS overhead,
-    sum(sum(request_bytes + response_bytes - coalesce(record_bytes, 0))) OVER (PARTITION BY recording) AS every
+    count(*) FILTER (WHERE record_bytes = 0) AS empty, sum(request_bytes + response_bytes - record_bytes) AS overhead,
+    -- a share is that of all, or not known
+    CASE WHEN sum(count(*) - count(request_bytes + response_bytes - record_bytes)) OVER (PARTITION BY recording) = 0
+      THEN sum(sum(request_bytes + response_bytes - record_bytes)) OVER (PARTITION BY recording) END AS every
   FROM fetch_session_outcomes JOIN whole USING (recording)
   WHERE parameter = 'none' AND variant = 'recorded' GROUP BY recording, client_id, client_kind, span_s
 ),

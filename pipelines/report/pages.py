@@ -263,13 +263,14 @@ def _typed(text: str) -> bool | int | float | str:
 def _sentences(decision: Row, page: Row, facts: Mapping[str, Any]) -> list[str]:
     """What to do, or why there is nothing to do; then what else there is to know."""
     own, shared, reason = page["reasons"], stated()["reasons"], decision["reason"]
-    texts = [own.get(reason) or shared[reason]]
     if reason == "selection":
-        return texts
+        return [shared[reason]]
+    # Of an unknown share, what to do may depend on what most of it is unknown for.
+    texts = [own.get(facts.get("unknown_reason")) or own.get(reason) or shared[reason]]
     if decision["advice"] == Advice.IN_USE and "less" in facts:
         texts.append(own["without_it"])
-    if facts.get("without") and "without_session" in own:
-        texts.append(own["without_session"])
+    named = ("without", "without_percent", "without_rdkafka")
+    texts += [own[name] for name in named if name in own and facts.get(name)]
     texts += [shared[name] for name in ("unknown_reason", "unknown_most") if name in facts]
     if decision["advice"] == Advice.DO:
         more = facts.get("more", f"{reason}_more")

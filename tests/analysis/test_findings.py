@@ -38,7 +38,7 @@ def behind(most: int) -> Tables:
 
 def polled(number: int) -> Tables:
     of: Row = {"rule": "a", "variant": "recorded", "session_key": "1", "client_kind": "consumer"}
-    return {POLLS: [row(POLLS, **OF, **of, request_bytes=60) for _ in range(number)]}
+    return {POLLS: [row(POLLS, **OF, **of, record_bytes=0) for _ in range(number)]}
 
 
 def produced(number: int, size: int) -> Tables:

@@ -7,17 +7,27 @@ WITH sent AS (
             session_epoch = 0 AND error_code = 0 AND response_session_id = 0) AS refused
     FROM fetches WHERE NOT is_cluster_metadata GROUP BY recording
 ),
--- Clients that request no session, and their share of the bytes besides records.
+-- Clients that request no session, their share of the bytes besides records where all sizes are
+-- known, and those whose library says on each connection that it has no sessions.
 of_clients AS (
-    SELECT recording, coalesce(client_id, '') AS client_id, max(session_epoch) < 0 AS has_none,
-        CAST(sum(request_bytes + response_bytes - record_bytes) AS BIGINT) AS overhead_bytes
-    FROM fetch_session_outcomes WHERE variant = 'recorded' AND parameter = 'none'
-    GROUP BY recording, coalesce(client_id, '')
+    SELECT o.recording, coalesce(o.client_id, '(no client id)') AS client_id,
+        max(session_epoch) < 0 AS has_none,
+        bool_and(coalesce(regexp_matches(software_name, 'rdkafka|^confluent-kafka'), FALSE))
+            AS is_rdkafka,
+        CASE WHEN count(*) = count(o.request_bytes + o.response_bytes - o.record_bytes)
+            THEN CAST(sum(o.request_bytes + o.response_bytes - o.record_bytes) AS BIGINT) END
+            AS overhead_bytes
+    FROM fetch_session_outcomes AS o LEFT JOIN requests AS r
+    ON r.recording = o.recording AND r.request_id = o.request_id
+    WHERE variant = 'recorded' AND parameter = 'none'
+    GROUP BY o.recording, coalesce(o.client_id, '(no client id)')
 ),
 without_session AS (
     SELECT recording, count(*) AS clients, count(*) FILTER (has_none) AS without,
-        CAST(100 * coalesce(sum(overhead_bytes) FILTER (has_none), 0) // greatest(sum(overhead_bytes), 1)
-            AS BIGINT) AS without_percent,
+        count(*) FILTER (has_none AND is_rdkafka) AS without_rdkafka,
+        CASE WHEN count(*) = count(overhead_bytes) THEN CAST(
+            100 * coalesce(sum(overhead_bytes) FILTER (has_none), 0)
+            // greatest(sum(overhead_bytes), 1) AS BIGINT) END AS without_percent,
         max_by(client_id, (overhead_bytes, client_id)) FILTER (has_none) AS without_most
     FROM of_clients GROUP BY recording
 ),
@@ -70,7 +80,8 @@ SELECT sent.recording, requests, incremental > 0 AND refused = 0 AS in_use,
     CASE WHEN refused > 0 OR coalesce(enough, peak, 0) + not_counted > coalesce(slots, 1000)
         THEN refused + evicted ELSE 0 END AS to_mend,
     CASE WHEN slots < $shards THEN 'too_few_slots' ELSE 'to_mend_more' END AS more,
-    clients AS fetching_clients, without, without_percent, without_most
+    clients AS fetching_clients, without, without_rdkafka,
+    without_percent, without_most
 FROM sent JOIN replayed ON replayed.recording = sent.recording
 LEFT JOIN without_session AS w ON w.recording = sent.recording
 LEFT JOIN peaks ON peaks.recording = sent.recording

@@ -16,10 +16,10 @@
 -- own_ms: from its arrival until the response was sent, less waiting
 WITH sized AS (
   SELECT *, variant = 'recorded' AS is_recorded,
-    request_bytes + response_bytes - coalesce(record_bytes, 0) AS overhead,
+    request_bytes + response_bytes - record_bytes AS overhead,
     row_number() OVER (
       PARTITION BY recording, variant, node_id, client_id, client_kind
-      ORDER BY request_bytes + response_bytes - coalesce(record_bytes, 0) DESC NULLS LAST, request_id
+      ORDER BY request_bytes + response_bytes - record_bytes DESC NULLS LAST, request_id
     ) AS place
   FROM fetch_session_outcomes WHERE parameter = 'none' AND variant IN ('recorded', 'incremental')
 ),
@@ -30,7 +30,7 @@ sums AS (
     count(*) FILTER (WHERE is_recorded AND session_epoch = -1 AND session_id = 0) AS without_session,
     count(*) FILTER (WHERE is_recorded AND session_epoch = 0) AS new_sessions,
     count(*) FILTER (WHERE is_recorded AND session_error <> 0) AS session_errors,
-    count(*) FILTER (WHERE is_recorded AND (request_bytes IS NULL OR response_bytes IS NULL)) AS unknown,
+    count(*) FILTER (WHERE is_recorded AND overhead IS NULL) AS unknown,
     sum(overhead) FILTER (WHERE is_recorded) AS overhead_bytes,
     CASE WHEN count(*) FILTER (WHERE NOT is_recorded AND overhead IS NULL) = 0
       THEN sum(overhead) FILTER (WHERE NOT is_recorded) END AS incremental_bytes
