@@ -3,7 +3,9 @@
 import gzip
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from functools import cache
 from itertools import cycle
 from pathlib import Path
@@ -20,6 +22,7 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader, Lines, LongLine
 from kip_replay.replay.kafka.request_log.layouts.labels import labels
+from kip_replay.replay.kafka.request_log.line import json_of
 
 ZONE = "Europe/Berlin"
 SESSIONS = gzip.decompress((folder_of("sessions-on") / "broker-11.log.gz").read_bytes())
@@ -153,6 +156,64 @@ def test_a_file_whose_layout_changes_is_read_to_its_end() -> None:
     log += WRAPPERS["docker-json"].wrapped(LINES[third : 2 * third], STAMPS_US[third : 2 * third])
     log += b"\n".join(logs()["ISO8601_OFFSET_DATE_TIME_HHCMM"].splitlines()[2 * third :])
     assert read(log, batch=50).requests() == LINES
+
+
+Fields = dict[str, Any]
+#: What a layout or a collector makes of a request's fields, and of when it was logged.
+FLAT: dict[str, Callable[[Fields, float], Fields]] = {
+    "beside": lambda of, at: {**of, "@timestamp": f"{utc(at)}Z", "logger": "kafka.request.logger"},
+    "before": lambda of, at: {"ts": at, "level": "DEBUG", **dict(reversed(of.items()))},
+    "in a key": lambda of, at: {"kafka": {"body": of}, "time": int(at * 1000 + 0.5)},
+    "stamp elsewhere": lambda of, at: {"event": {"created": f"{utc(at)}+00:00"}, "json": [of]},
+}
+
+
+def utc(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}.{round(at * 1000) % 1000:03d}"
+
+
+@pytest.mark.parametrize(("name", "flat"), in_turn(WRAPPERS, FLAT))
+def test_a_request_is_read_by_its_fields(name: str, flat: str) -> None:
+    wrapper, kept = WRAPPERS[name], [i for i, line in enumerate(LINES) if len(line) < 2000]
+    if not (name.endswith("csv") or "insights" in name):  # whose texts are not known by a key
+        kept += [i for i, line in enumerate(LINES) if len(line) >= 2000 and wrapper.long != "cuts"]
+    fields = [json.loads(EVENTS[i].message.partition(":")[2]) for i in kept]
+    objects = [FLAT[flat](of, EVENTS[i].millis / 1000) for i, of in zip(kept, fields, strict=True)]
+    log = [json.dumps(of, ensure_ascii=False).encode() for of in objects]
+    found = read(wrapper.wrapped(log, [STAMPS_US[i] for i in kept]))
+    if name in ("splunk-csv", "cloudwatch-insights"):
+        assert (found.requests(), reasons(found)) == ([], {"other_form"})
+        return
+    if name == "journald-json":
+        assert reasons(found) == {"truncated"}
+        return
+    assert not found.rejections
+    assert sorted(map(content, found.requests())) == sorted(content(LINES[i]) for i in kept)
+
+
+@pytest.mark.parametrize(
+    ("change", "result"),
+    [
+        ({"logger": "org.example.audit"}, Counter({"org.example.audit": 1})),
+        ({"loggerName": "k.r.logger"}, set()),
+        ({"requestHeader": '{"requestApiKey":0}'}, {"other_form"}),
+        ({"requestHeader": None, "requestHeader.requestApiKey": 0}, {"other_form"}),
+        ({"time": 1_795_205_000}, {"stamp_without_milliseconds"}),
+        ({"time": None}, {"bad_stamp"}),
+    ],
+)
+def test_fields_that_are_none_of_a_request(change: Fields, result: Any) -> None:
+    whole = json.loads(EVENTS[0].message.partition(":")[2]) | {"time": "2026-11-20T20:30:34.831Z"}
+    found = read(json.dumps(whole | change).encode())
+    assert (found.others or reasons(found)) == result
+    assert len(found.requests()) == (not result)
+    pretty = json.dumps(whole | change, indent=1).encode()
+    assert len(read(pretty + b"\n" + pretty).requests()) == 2 * (not result)
+
+
+def content(line: bytes) -> tuple[bytes, str]:
+    """A line's stamp, and its JSON in the order of its keys."""
+    return line[:25], json.dumps(json.loads(json_of(line)), sort_keys=True)
 
 
 @pytest.mark.parametrize("name", WRAPPERS)

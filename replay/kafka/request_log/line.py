@@ -47,6 +47,10 @@ class Reason(Enum):
     stamp_not_in_time_zone = "The stamp is a local time that the recording's time zone skipped."
     truncated = "It ends within its JSON: what carried it has cut it, or its rest is elsewhere."
     interleaved = "A second line begins inside it: it was cut, or two writers share the file."
+    other_form = (
+        "It has a request's fields in a form that is not Kafka's JSON: let the layout or collector "
+        "keep the message as it is, or requestHeader, request and response as JSON objects."
+    )
     bad_json = "What follows 'Completed request:' is not JSON."
     missing_field = "The JSON lacks a field that every Kafka version writes."
     bad_envelope = "A field of the request log itself has an unexpected type or range."

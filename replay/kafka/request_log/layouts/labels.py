@@ -9,7 +9,7 @@ import msgspec
 from ..line import MARKER
 from .reader import Framing, records_of
 from .stamps import StampReader
-from .wrappers import Path, is_escaped, leaves, texts_in
+from .wrappers import Path, is_escaped, leaves, marker_in, requests_in, texts_in
 
 #: Names of fields that name a container, the most telling ones first.
 _NAMES = re.compile(r"pod|instance|host|node|stream|container|source|service|app|tag|name", re.I)
@@ -34,7 +34,7 @@ def labels(head: bytes, framing: Framing) -> Labels:
     """
     values: dict[Path, Counter[str]] = {}
     for record in records_of(head, framing):
-        if MARKER not in record:
+        if not marker_in(record):
             continue
         for path, value in _labels_of(record):
             values.setdefault(path, Counter())[value] += 1
@@ -59,8 +59,8 @@ def _rank(path: Path) -> int:
 
 def _labels_of(record: bytes) -> list[tuple[Path, str]]:
     """Fields of a JSON object, or the words before Kafka's stamp by their places."""
-    marker = record.index(MARKER)
-    if not is_escaped(record, marker):
+    marker = record.find(MARKER)
+    if marker >= 0 and not is_escaped(record, marker):
         words = _WORD.findall(StampReader("UTC").without(record[:marker]))
         places = [(i, w.decode(errors="replace")) for i, w in enumerate(words)]
         return [((_WORDS, f"{i:03d}"), word) for i, word in places if "thread" not in word]
@@ -68,6 +68,7 @@ def _labels_of(record: bytes) -> list[tuple[Path, str]]:
         value = msgspec.json.decode(record[record.index(b"{") : record.rindex(b"}") + 1])
     except (ValueError, msgspec.DecodeError):
         return []
-    texts = [text for _, text in texts_in(value) if MARKER in text.text]
+    texts = [text for _, text in texts_in(value) if marker_in(text.text)]
+    texts = texts or [text for _, text in requests_in(value)]
     around = [record for text in texts for record in text.around]
     return [(path, text) for record in around for path, text in leaves(record) if len(text) < 100]

@@ -14,13 +14,16 @@ import msgspec
 from ..line import LOGGER, MARKER, STAMP_BYTES, Reason, Unreadable, without_line_end
 from .text import TextLayout, are_usual_and_sound, is_usual, without_stamps_of_parts
 from .wrappers import (
+    REQUEST_KEY,
     STREAM,
     Path,
     Unwrapped,
     is_bare,
+    is_cut_object,
     is_escaped,
     marker_in,
     of_csv,
+    requests_in,
     texts_in,
     unwrapped_at,
 )
@@ -118,7 +121,7 @@ def _indent_of(head: bytes) -> bytes | None:
     for before, line in pairwise(lines):
         if before.rstrip().endswith(b"[") and line.strip() == b"{":
             return line[: line.index(b"{")]
-        if MARKER in line:
+        if MARKER in line or b"\n}\n{" in head:
             break
     return b"" if lines[0].strip() == b"{" else None
 
@@ -316,7 +319,8 @@ class LineReader:
             raw = of_csv(raw, marker) or raw
             is_json = is_escaped(raw, raw.find(MARKER))
         else:
-            is_json = raw.lstrip()[:1] in (b"{", b"[") or self._paths[0] is not None
+            is_json = raw.lstrip()[:1] in (b"{", b"[") or REQUEST_KEY in raw
+            is_json |= self._paths[0] is not None
         return (is_json and self._unwrapped_json(raw, 0)) or [Unwrapped(raw)]
 
     def _unwrapped_json(self, raw: bytes, level: int) -> list[Unwrapped]:
@@ -326,7 +330,8 @@ class LineReader:
         inner = []
         for line in self._lines_in(value, raw, level):
             marker = line.text.find(MARKER)
-            if level + 1 < _LEVELS_MAX and marker >= 0 and is_escaped(line.text, marker):
+            is_inside = is_escaped(line.text, marker) if marker >= 0 else REQUEST_KEY in line.text
+            if level + 1 < _LEVELS_MAX and is_inside:
                 deeper = self._unwrapped_json(line.text, level + 1)
                 inner += [Unwrapped(d.text, (*line.around, *d.around)) for d in deeper] or [line]
             else:
@@ -345,6 +350,11 @@ class LineReader:
             return []
         every = [*texts_in(value)]
         with_marker = {path for path, unwrapped in every if MARKER in unwrapped.text}
+        if not with_marker and REQUEST_KEY in raw:
+            if requests := [unwrapped for _, unwrapped in requests_in(value)]:
+                prefix = b" " + raw[: raw.index(b"{")]  # its stamp is the last to be taken
+                return [replace(request, text=request.text + prefix) for request in requests]
+            with_marker = {path for path, unwrapped in every if REQUEST_KEY in unwrapped.text}
         paths = sorted(with_marker, key=lambda path: (len(path), path))
         path = self._framing.line_field if level == 0 else None
         if path is None and paths:  # some keep the line twice, as it was and as it was parsed
@@ -363,16 +373,21 @@ class LineReader:
         part = _Part.of(unwrapped)
         marker = unwrapped.text.find(MARKER)
         pending = self._pending.get(part.stream)
-        if pending and (
-            pending.is_open or not (marker >= 0 or self._text.stamps.begins(part.text))
-        ):
+        begins = marker >= 0 or self._text.stamps.begins(part.text)
+        begins |= part.text.startswith(b'{"') and not is_cut_object(part.text)
+        if pending and (pending.is_open or not begins):
             pending.add(part)
         else:
             self._give_up(part.stream)
-            if marker < 0 and not part.is_open:
+            is_begun = part.can_follow and is_cut_object(part.text)
+            if marker < 0 and not (part.is_open or is_begun):
                 if part.text.rstrip().endswith(LOGGER):
                     cut = Unreadable(Reason.truncated, "its beginning is not there")
                     self._reject(number, unwrapped.text, cut)
+                elif REQUEST_KEY in part.text:
+                    is_cut = is_cut_object(part.text)
+                    reason = Reason.truncated if is_cut else Reason.other_form
+                    self._reject(number, unwrapped.text, Unreadable(reason))
                 else:
                     self._count_other(part.text)
                 return
@@ -387,12 +402,15 @@ class LineReader:
         try:
             if len(whole.text) > self._line_bytes_max:
                 raise Unreadable(Reason.too_long)
-            if is_escaped(whole.text, marker):  # a carrier has split what JSON is around the line
+            # A carrier has split what JSON is around the line, or is the line.
+            if is_escaped(whole.text, marker) or (marker < 0 and REQUEST_KEY in whole.text):
                 inner = self._unwrapped_json(whole.text, level=1 if whole.around else 0)
                 if not inner:
                     raise Unreadable(Reason.truncated, "the JSON around it is not whole")
                 whole, is_all = inner[0], True
                 marker = whole.text.find(MARKER)
+            if marker < 0 and not is_all and is_cut_object(whole.text):
+                return
             if marker >= 0:
                 text = whole.text.rstrip()
                 self._add(pending.number, self._text.canonical(text, marker, whole.records, is_all))

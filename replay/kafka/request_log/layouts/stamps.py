@@ -28,6 +28,8 @@ _ANY = re.compile(
 )
 _AT = re.compile(_DATED)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: A number since 1970 that is greater is not one of seconds.
+_MILLIS_MIN = 1e11
 _CACHE_SIZE_MAX = 1 << 16
 #: Fields that hold a line's timestamp beside it, the most specific ones first.
 FIELDS = ("instant", "timeMillis", "@timestamp", "timestamp", "time", "ts", "date", "datetime")
@@ -88,7 +90,8 @@ class StampReader:
             return self._of_epoch(second, b"%03d" % (nanos // 1_000_000))
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
-        text = (f"{value:.3f}" if isinstance(value, float) else str(value)).encode()
+        decimals = 3 if isinstance(value, float) and value < _MILLIS_MIN else 0
+        text = (f"{value:.{decimals}f}" if isinstance(value, float) else str(value)).encode()
         match = _AT.fullmatch(text) or _ANY.fullmatch(text)
         return None if match is None else self._canonical(match)
 

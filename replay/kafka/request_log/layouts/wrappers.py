@@ -1,14 +1,17 @@
 """Log lines inside of JSON, or CSV: which field holds the line, and what is beside it.
 
-The path of the field whose text has the marker is learned from one record.
+The path of the field whose text has the marker is learned from one record. Where a layout or a
+collector has made fields of the request itself, its object is written anew behind a marker.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from ..envelope import Envelope
 from ..line import MARKER
 
 Path = tuple[str, ...]
@@ -16,6 +19,11 @@ Path = tuple[str, ...]
 MARKER_AS_NUMBERS = b",".join(b"%d" % byte for byte in MARKER)
 _IN_CSV = b'""'
 _BRACE = len(MARKER)
+#: Has each request, with a marker or without.
+REQUEST_KEY = b"requestApiKey"
+_HEADER, _LOGGER = "requestHeader", re.compile(r"(?:log[._])?logger(?:[._]?name)?", re.I)
+#: kafka.request.logger, also as log4j abbreviates it.
+_IS_OWN = re.compile(r"(?:(?:k\w*\.)?r\w*\.)?logger")
 #: Beside the message, tells streams of one container apart.
 STREAM = "stream"
 
@@ -43,7 +51,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def marker_in(text: bytes) -> bool:
-    return MARKER in text or MARKER_AS_NUMBERS in text
+    return MARKER in text or REQUEST_KEY in text or MARKER_AS_NUMBERS in text
 
 
 def is_bare(text: bytes, marker: int) -> bool:
@@ -55,6 +63,14 @@ def is_bare(text: bytes, marker: int) -> bool:
 def is_escaped(text: bytes, marker: int) -> bool:
     """Returns whether the JSON behind the marker is part of a string."""
     return text.startswith(b"{\\", marker + _BRACE)
+
+
+def is_cut_object(text: bytes) -> bool:
+    """Returns whether a text begins as a JSON object and does not end as one."""
+    try:
+        return text.startswith(b'{"') and not msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
 
 
 def of_csv(text: bytes, marker: int) -> bytes | None:
@@ -97,6 +113,36 @@ def texts_in(
     elif isinstance(value, list):
         for inner in value:
             yield from texts_in(inner, path, around)
+
+
+def requests_in(
+    value: Any, path: Path = (), around: tuple[Any, ...] = ()
+) -> Iterator[tuple[Path, Unwrapped]]:
+    """Every object in a decoded value that has a request's fields, as the text that Kafka writes.
+
+    What is beside it is around it, the nearest last. Of another logger, only that one's name.
+    """
+    if isinstance(value, list):
+        for inner in value:
+            yield from requests_in(inner, path, around)
+    if not isinstance(value, dict):
+        return
+    header = value.get(_HEADER)
+    if not (isinstance(header, dict) and REQUEST_KEY.decode() in header):
+        for key, inner in value.items():
+            rest = {other: beside for other, beside in value.items() if other != key}
+            yield from requests_in(inner, (*path, key), (*around, rest))
+        return
+    fields = Envelope.__struct_encode_fields__
+    encoded = {
+        k: msgspec.json.encode(value[k], order="deterministic") for k in fields if k in value
+    }
+    text = MARKER + msgspec.json.encode({k: msgspec.Raw(json) for k, json in encoded.items()})
+    around = (*around, {key: beside for key, beside in value.items() if key not in fields})
+    around = (*(v for of in around for v in of.values() if isinstance(v, dict)), *around)
+    named = (v for of in reversed(around) for k, v in of.items() if _LOGGER.fullmatch(k))
+    logger = next((name for name in named if isinstance(name, str)), "logger")
+    yield path, Unwrapped(text if _IS_OWN.fullmatch(logger) else f"({logger})".encode(), around)
 
 
 def text_of(value: Any) -> bytes | None:
