@@ -2,10 +2,12 @@
 
 What a file is follows from its first bytes and not from its name. A compressed stream that ends
 early or is damaged gives everything before the damage. A file in an archive is read where it is:
-``logs.tar.gz!/broker-11/kafka-request.log``.
+``logs.tar.gz!/broker-11/kafka-request.log``. UTF-16 with its mark, as PowerShell writes it, is read
+as UTF-8, also for where bytes are.
 """
 
 import bz2
+import codecs
 import gzip
 import lzma
 import shutil
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -38,6 +41,8 @@ _UNPACKERS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"\x28\xb5\x2f\xfd": ("zstd", lambda file: pa.CompressedInputStream(file, "zstd")),
     b"BZh": ("bzip2", bz2.BZ2File),
     b"\xfd7zXZ": ("xz", lzma.LZMAFile),
+    codecs.BOM_UTF16_LE: ("UTF-16", lambda file: file),
+    codecs.BOM_UTF16_BE: ("UTF-16", lambda file: file),
 }
 _DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
 _MAGIC_BYTES_MAX = 6
@@ -153,7 +158,7 @@ class LogBytes:
         magic = file.read(_MAGIC_BYTES_MAX)
         file.seek(0)
         found = [of for begin, of in _UNPACKERS.items() if magic.startswith(begin)]
-        return self._unpacked(file, *found[0]) if found else None
+        return _as_utf8(self._unpacked(file, *found[0])) if found else None
 
     def _unpacked(
         self, file: BinaryIO, name: str, unpacker: Callable[[Any], Any]
@@ -179,6 +184,14 @@ class LogBytes:
                 what = f"unpacks to more than {self.ratio_max:g} times its size"
                 self.damage = Damage(what, taken)
                 return
+
+
+def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    first = next(chunks, b"")
+    whole: Iterable[bytes] = chain([first], chunks)
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        whole = (text.encode() for text in codecs.iterdecode(whole, "utf-16", "replace"))
+    yield from filter(None, whole)
 
 
 def unpacked_size(path: str) -> int:

@@ -92,6 +92,9 @@ def _recordings(folder: Path) -> Iterator[Any]:
     members = gzip.compress(BROKER[:999]) + gzip.compress(BROKER[999:])
     packed = {"c.log.gz": CONTROLLER, "b.log": members}
     yield write_recording(folder / "gzip", packed, {2: "c.log.gz", 11: "b.log"})
+    little, big = CONTROLLER.decode().encode("utf-16"), BROKER.decode().encode("utf-16-be")
+    utf_16 = {"c.log": little.replace(b"\n\0", b"\r\0\n\0"), "b.log.gz": b"\xfe\xff" + big}
+    yield write_recording(folder / "utf-16", utf_16, {2: "c.log", 11: "b.log.gz"})
     yield write_recording(
         folder / "rotated",
         {
@@ -158,11 +161,12 @@ def test_every_line_of_a_plain_log_becomes_a_request(ingested: Ingested) -> None
     assert f"ingest plain: lines read {LINES} = {became}" in ingested.printed
 
 
-@pytest.mark.parametrize("variant", ["gzip", "rotated", "crlf", "repeated", "options"])
+@pytest.mark.parametrize("variant", ["gzip", "utf-16", "rotated", "crlf", "repeated", "options"])
 def test_the_same_lines_give_the_same_rows_however_they_are_packed(
     ingested: Ingested, variant: str
 ) -> None:
     assert ingested.contents(variant) == ingested.contents("plain")
+    assert ingested.read[variant].requests == LINES
 
 
 def test_of_repeated_lines_the_least_file_and_line_number_stay(ingested: Ingested) -> None:
