@@ -98,8 +98,13 @@ def _drafted(place: Place, options: RecordingOptions) -> tuple[Recording, list[s
 def _record(seen: Overview, notes: Sequence[str] | None) -> Record:
     """Builds what is printed of a recording; with ``notes`` on it, a manifest is drafted."""
     recording, refused = seen.recording, [*seen.refused]
-    if notes is None and not (recording.voters or recording.controller_ids):
+    if notes is None and recording.voters is None and not recording.controller_ids:
         refused.append(f"{recording.name} does not say who votes: add 'voters'")
+    draft, to_do = None if notes is None else manifest_of(seen), [*(notes or ())]
+    if draft and draft["voters"]:
+        to_do.append("check 'voters': all controllers are assumed to vote")
+    elif draft and not seen.of_zookeeper:
+        to_do.append("no log is a controller's, so 'voters' is empty: collect the controllers' too")
     return {
         "name": recording.name,
         "nodes": [_node_record(node) for node in seen.nodes],
@@ -108,8 +113,8 @@ def _record(seen: Overview, notes: Sequence[str] | None) -> Record:
         "missing": [*_missing(seen)],
         "refused": refused,
         "problems": seen.problems,
-        "manifest_draft": None if notes is None else manifest_of(seen),
-        "to_do": [*(notes or ())],
+        "manifest_draft": draft,
+        "to_do": to_do,
     }
 
 

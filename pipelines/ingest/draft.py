@@ -75,7 +75,6 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
     counts = Counter(node.node_id for node in nodes)
     twice = [node_id for node_id, count in counts.items() if count > 1]
     unclear += [f"node {node_id} is drafted more than once: correct 'nodes'" for node_id in twice]
-    unclear.append("Check `voters`: all controllers are assumed to vote")
     unclear.append(f"'timezone' is taken to be {timezone}: write the zone of the brokers' clocks")
     several = [str(node.node_id) for node in nodes if len(node.log) > 1]
     if several:
@@ -88,8 +87,7 @@ def manifest_of(found: Overview) -> dict[str, Any]:
     if len(found.kafka_versions) == 1:
         (manifest["kafka_version"],) = found.kafka_versions
     manifest["timezone"] = found.recording.timezone
-    if voters := _voters(found):
-        manifest["voters"] = voters
+    manifest["voters"] = _voters(found)
     manifest["nodes"] = [
         {
             "node_id": each.node.node_id,

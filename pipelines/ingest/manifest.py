@@ -47,7 +47,7 @@ class Manifest(msgspec.Struct):
     kafka_version: _Text | None = None
     timezone: _Text | None = None
     nodes: list[Any] = []
-    voters: Annotated[list[_Count], msgspec.Meta(min_length=1)] | None = None
+    voters: list[_Count] | None = None
 
 
 class RuleKey(msgspec.Struct, forbid_unknown_fields=True):

@@ -35,6 +35,7 @@ from kip_replay.pipelines.ingest.whose_log import (
     TOPIC_FETCH,
     Senders,
     wrong_logs,
+    zookeeper,
 )
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.replay.kafka.request_log import LineParser, Rows
@@ -114,6 +115,7 @@ class Overview:
     metadata_replicas_seen: set[int] = field(default_factory=set)
     #: Rows of some tables, of all excerpts.
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
+    of_zookeeper: list[str] = field(default_factory=list)
 
     @property
     def log_bytes(self) -> int:
@@ -143,7 +145,7 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
     if not seen.refused:
         seen.refused += unreadable([parsed], parsed.counts)
     seen.refused += wrong_logs(recording, parsed.senders)
-    seen.problems += [*warnings_of(surveys), *notes_of(surveys)]
+    seen.problems += [*seen.of_zookeeper, *warnings_of(surveys), *notes_of(surveys)]
     if unread := [*_unread(seen, parsed)]:
         seen.problems += [*unread, *unread_lines([parsed], recording.name)]
     if (span := span_us(surveys)) and not seen.refused:
@@ -226,9 +228,11 @@ def _look_at_senders(seen: Overview, senders: Senders) -> None:
     sent = {(api, sender) for (_, _, api, sender) in senders if sender >= 0}
     seen.brokers_seen |= {sender for api, sender in sent if api == TOPIC_FETCH}
     seen.metadata_replicas_seen |= {sender for api, sender in sent if api == METADATA_FETCH}
+    seen.of_zookeeper = zookeeper(seen.recording.name, senders)
+    roles = [("broker", OF_BROKERS), ("controller", OF_CONTROLLERS)]
     for node in seen.nodes:
         shown = {api for _, of, api, _ in senders if of == node.node.node_id}
-        roles = [("broker", OF_BROKERS), ("controller", OF_CONTROLLERS)]
+        shown -= OF_CONTROLLERS if seen.of_zookeeper else set()
         node.shown_role = ",".join(role for role, own in roles if shown & own)
 
 
@@ -242,8 +246,10 @@ def _without_log(seen: Overview) -> dict[int, str]:
 
 
 def _absent(seen: Overview) -> dict[str, list[str]]:
-    absent = {}
+    absent: dict[str, list[str]] = {}
     for role, names in _BY_ROLE.items():
+        if not any(n.apis for n in seen.nodes) or (role == "controller" and seen.of_zookeeper):
+            continue  # nothing was read, or there are none
         logged = {api for node in seen.nodes if role in node.role for api, _ in node.apis}
         if missing := [name for name in names if name not in logged]:
             absent[role] = missing

@@ -167,7 +167,8 @@ def load_recording(
         _check_zone(node, name)
     zone = timezone or next(iter(nodes.values())).timezone
     since, until = options.span(zone)
-    voters = options.voters or (_unique_ids(manifest.voters) if manifest.voters else None)
+    stated = None if manifest.voters is None else _unique_ids(manifest.voters)
+    voters = options.voters or stated
     _check_voters(voters or (), nodes.values(), name)
     return Recording(
         name=name,

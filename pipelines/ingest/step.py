@@ -65,7 +65,7 @@ from kip_replay.pipelines.ingest.repeated_lines import (
 )
 from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
-from kip_replay.pipelines.ingest.whose_log import wrong_logs
+from kip_replay.pipelines.ingest.whose_log import wrong_logs, zookeeper
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -274,6 +274,8 @@ class _Ingest:
             counts = balanced(surveys, [of.counts for of in parsed])
         added = _ingested_files(writing, surveys, self.files, counts, _times(parsed))
         _commit(writing, [file for of in parsed for file in of.files], added, done)
+        for text in (text for r in self.recordings for text in zookeeper(r.name, senders)):
+            self.say(f"warning: {text}")
         if newer := sum((of.newer_versions for of in parsed), Counter()):
             self.say(f"warning: {newer_versions_warning(newer)}")
         return counts, parsed

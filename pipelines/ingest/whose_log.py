@@ -24,6 +24,8 @@ OF_CONTROLLERS |= {"BROKER_HEARTBEAT", "BROKER_REGISTRATION", "CONTROLLER_REGIST
 OF_CONTROLLERS |= {"ENVELOPE", "FETCH_SNAPSHOT", "VOTE"}
 OF_BROKERS = {TOPIC_FETCH, "FIND_COORDINATOR", "HEARTBEAT", "INIT_PRODUCER_ID", "JOIN_GROUP"}
 OF_BROKERS |= {"LIST_OFFSETS", "METADATA", "OFFSET_COMMIT", "PRODUCE"}
+#: APIs that no KRaft broker has: its controllers have ZooKeeper for their log.
+OF_ZOOKEEPER = {"LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA"}
 _TO_VOTERS = pa.array(["BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "VOTE"])
 _ROLES = {"broker": (OF_BROKERS, OF_CONTROLLERS), "controller": (OF_CONTROLLERS, OF_BROKERS)}
 #: Fewer, or a smaller share of what nodes sent, prove nothing: addresses change hands.
@@ -53,6 +55,18 @@ def senders_of(rows: Rows, node: tuple[str, int]) -> Senders:
     sent = pa.table({"api": apis, "sender": senders}).group_by(["api", "sender"])
     counts = sent.aggregate([([], "count_all")]).select(["api", "sender", "count_all"]).to_pylist()
     return Counter({(*node, *key): count for *key, count in map(dict.values, counts)})
+
+
+def zookeeper(recording: str, senders: Senders) -> list[str]:
+    """Says that a cluster is one of ZooKeeper, where its brokers' logs show it and no KRaft."""
+    apis = {api for name, _, api, _ in senders if name == recording}
+    if not apis & OF_ZOOKEEPER or apis & {METADATA_FETCH, "BROKER_HEARTBEAT"}:
+        return []
+    return [
+        f"recording {recording!r} is of a ZooKeeper cluster (its brokers were sent "
+        f"{', '.join(sorted(apis & OF_ZOOKEEPER))}): its controller is one of the brokers, so no "
+        "log of a controller is missing, and what rests on KRaft's metadata log is not answered"
+    ]
 
 
 def wrong_logs(recording: Recording, senders: Senders) -> Iterator[str]:

@@ -23,11 +23,12 @@ Options = Mapping[str, Mapping[str, Any]]
 
 def voters_of(recording: Recording) -> tuple[int, ...]:
     """Voter ids: what the manifest states, else its controllers. Raises UserError if neither."""
-    voters = recording.voters or recording.controller_ids
-    if not voters:
+    voters = recording.controller_ids if recording.voters is None else recording.voters
+    if not voters and recording.voters is None:
         raise UserError(
             f"recording {recording.name!r} does not say who votes: add "
-            '"voters": [controller ids] to its recording.json, or give --voters'
+            '"voters": [controller ids] to its recording.json, [] if they are not known or there '
+            "are none, or give --voters"
         )
     return tuple(sorted(voters))
 

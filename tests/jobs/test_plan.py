@@ -139,17 +139,58 @@ def test_of_a_role_without_a_log_its_requests_are_missing(planned: Planned, tmp_
     assert absent[-1] == ("no controller logged BROKER_HEARTBEAT, FETCH")
 
 
+def of_broker(line: bytes, key: int, api: str) -> bytes:
+    """A line of METADATA as if of another API."""
+    line = line.replace(b'"requestApiKey":3,', b'"requestApiKey":%d,' % key)
+    return line.replace(b'"METADATA"', b'"%s"' % api.encode())
+
+
+def test_a_zookeeper_cluster_is_named_and_lacks_no_controller(
+    planned: Planned, tmp_path: Path, capsys: Capsys
+) -> None:
+    lines = BROKER.splitlines(keepends=True)
+    metadata = next(line for line in lines if b'"METADATA"' in line)
+    apis = {4: "LEADER_AND_ISR", 6: "UPDATE_METADATA", 67: "ALLOCATE_PRODUCER_IDS"}
+    log = b"".join([*lines, *(of_broker(metadata, *api) for api in apis.items())])
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "broker-11.log").write_bytes(log)
+    (one,) = planned(tmp_path / "r", "--write-manifest")["recordings"]
+    said = "is of a ZooKeeper cluster (its brokers were sent LEADER_AND_ISR, UPDATE_METADATA)"
+    assert said in one["problems"][0]
+    assert one["manifest_draft"]["voters"] == []
+    assert one["nodes"][0]["role"] == "broker"
+    assert "controller" not in " ".join([*one["missing"], *one["to_do"]])
+    run.main([str(tmp_path / "r"), "--warehouse", str(tmp_path / "w"), "--quiet"])
+    assert f"warning: recording 'r' {said}" in capsys.readouterr().out
+
+
+OLD = (
+    b"[2020-05-01 10:00:00,123] DEBUG Completed request:RequestHeader(apiKey=PRODUCE, "
+    b"apiVersion=7, clientId=p, correlationId=4) -- {acks=1},response:{responses=[]} from "
+    b"connection 127.0.0.1:9092-127.0.0.1:54436-0;totalTime:1.2 (kafka.request.logger)\n"
+)
+
+
 @pytest.mark.parametrize(
     ("files", "entries", "sentence"),
     [
         ({"b.log": b"", "c.log": b""}, {}, "log of node 2 of recording 'r' (c.log) is empty: set"),
         ({"b.log": SERVER_LOG}, {}, "(kafka.server.KafkaServer (1)) and none of kafka.request"),
         ({}, {}, "node 11 of recording 'r' has no log"),
+        ({"b.log": OLD, "c.log": OLD * 2}, {}, "(before_2_8): A Kafka before 2.8 wrote it"),
         ({"b.log": BROKER}, {"timezone": "Asia/Tokyo"}, "its stamps look"),
         ({"b.log": BROKER}, {"voters": None, "role": None}, "does not say who votes"),
         ({}, {"log": "c.log"}, "the log of node 2 and of node 11"),
     ],
-    ids=["empty", "another log", "no file", "a zone that is wrong", "no voters", "two nodes"],
+    ids=[
+        "empty",
+        "another log",
+        "no file",
+        "an old Kafka",
+        "a zone that is wrong",
+        "no voters",
+        "two nodes",
+    ],
 )
 def test_what_a_run_stops_at(
     planned: Planned,

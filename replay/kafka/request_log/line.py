@@ -47,6 +47,7 @@ class Reason(Enum):
     stamp_not_in_time_zone = "The stamp is a local time that the recording's time zone skipped."
     truncated = "It ends within its JSON: what carried it has cut it, or its rest is elsewhere."
     interleaved = "A second line begins inside it: it was cut, or two writers share the file."
+    before_2_8 = "A Kafka before 2.8 wrote it, whose request log is not JSON: it can't be replayed."
     other_form = (
         "It has a request's fields in a form that is not Kafka's JSON: let the layout or collector "
         "keep the message as it is, or requestHeader, request and response as JSON objects."

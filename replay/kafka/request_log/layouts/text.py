@@ -13,6 +13,8 @@ _USUAL_BEGIN = re.compile(rb"\[.{10} .{8},.{3}\] DEBUG " + MARKER, re.DOTALL)
 USUAL_JSON = STAMP_BYTES + len(b"[] DEBUG ") + len(MARKER)
 _USUAL_END = b"}} " + LOGGER
 _DEPRECATED = b'"requestApiVersionDeprecated":true'
+#: Kafka's own ``toString`` of a header; until 0.11 its struct's.
+_BEFORE_2_8 = (b"RequestHeader(", b"{api_key=")
 #: Is near the end of what every Kafka since 2.5 writes.
 _LAST_FIELD, _LAST_BYTES = b'"clientInformation":{', 1000
 #: Behind an object whose end is not plain, this many braces are tried.
@@ -88,6 +90,8 @@ class TextLayout:
             require_sound(text, USUAL_JSON)
             return text
         start = marker + len(MARKER)
+        if text.startswith(_BEFORE_2_8, start):
+            raise Unreadable(Reason.before_2_8)
         if has_stamps_of_parts(text):
             raise Unreadable(Reason.truncated)
         if text.find(_LAST_FIELD, 0, marker) >= 0:  # the end of another line
