@@ -1,11 +1,16 @@
-"""A manifest to start from, for a folder of logs that has none: guessed, and to be corrected."""
+"""A manifest to start from, for a folder of logs that has none, to be corrected.
+
+Node ids are what lines say (``own_ids``), and guessed from names where they say nothing.
+"""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.checks import what_they_are
@@ -14,8 +19,10 @@ from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview
+from kip_replay.pipelines.ingest.own_ids import Said, own_ids, said_by
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.storage import Place, name_within
+from kip_replay.replay.kafka.request_log.layouts import LineReader, NodeBy
 from kip_replay.replay.kafka.request_log.layouts.labels import Labels, labels
 
 #: So much of a file is looked through, and a compressed one to its end up to so much.
@@ -24,9 +31,22 @@ _EXCERPT_BYTES = 1 << 20, 4 << 20
 _STEM = re.compile(r"(?P<stem>.*?\.log)\b.*")
 #: The last number of a name: ``broker-11``, ``kafka-0``.
 _NUMBER = re.compile(r".*?(\d{1,9})\D*")
+_OF_ROLE = re.compile(r"(?i).*?(?:broker|controller)s?[-_.]?(\d{1,9})(?!\d)")
 #: What containers have in their names besides: ids, and in ``/var/log/pods`` their restarts.
 _IDS = re.compile(r"[_-](?:[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32,64})(?![0-9a-f])")
 _RESTARTS = re.compile(r"\d+\.log")
+
+#: What a name has before its number, which tells kafka-broker-0 from kafka-controller-0.
+_Name = tuple[str, int]
+
+
+class _Log(NamedTuple):
+    """Files of one name, or what a label selects of them: the number in it, and what lines say."""
+
+    log: str
+    label: Labels
+    number: _Name | None
+    said: Said
 
 
 def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
@@ -36,8 +56,8 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
     """
     folder = place if place.is_dir() else place.parent
     name = folder.resolve().name
-    logs: dict[tuple[int, Labels], set[str]] = {}
-    unclear, others = [], []
+    logs: list[_Log] = []
+    unclear, others = list[str](), list[str]()
     for path, source_file in _files(place, folder):
         try:
             file = LogFile(name, 0, timezone, source_file, path)
@@ -51,35 +71,53 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
             continue
         match = _STEM.fullmatch(Path(source_file).name)
         log = str(Path(source_file).with_name(f"{match['stem']}*")) if match else source_file
-        label_path, values = labels(b"".join(excerpts.parts), seen.framing)
-        numbers = {value: _number(value) for value in values}
-        if len(values) > 1:
-            for value, node_id in numbers.items():
-                if node_id is None:
-                    unclear.append(f"{value!r} in {log} does not show which node it is: correct it")
-                else:
-                    logs.setdefault((node_id, Labels(label_path, (value,))), set()).add(log)
-            continue
-        of_names = (_node_id(Path(source_file)), *numbers.values())
-        node_id = next((number for number in of_names if number is not None), None)
-        if node_id is None:
-            unclear.append(f"{log} does not show which node it is of, 0 is assumed: correct it")
-        logs.setdefault((node_id or 0, Labels((), ())), set()).add(log)
+        text = b"".join(excerpts.parts)
+        label_path, values = labels(text, seen.framing)
+        for value in values if len(values) > 1 else (None,):
+            by = value and NodeBy(label_path, value)
+            lines = LineReader(timezone, replace(seen.framing, node_by=by or None))
+            number = _number(value) if value else _of_path(Path(source_file))
+            number = number or next(filter(None, map(_number, values)), None)
+            label = Labels(label_path, (value,)) if value else Labels((), ())
+            said = said_by(lines.read(text.splitlines(), 1).requests())
+            logs.append(_Log(log, label, number, said))
     if not logs:
         what = "; ".join(others[:3]) or "it has no files"
         raise UserError(f"there is no request log in {place}: {what}")
+    entries: dict[tuple[int, Labels], set[str]] = {}
+    for node_id, entry in zip(_ids(logs, unclear), logs, strict=True):
+        entries.setdefault((node_id, entry.label), set()).add(entry.log)
     nodes = tuple(
         Node(i, None, tuple(sorted(of)), timezone, node_by=(path, values[0]) if values else None)
-        for (i, (path, values)), of in sorted(logs.items())
+        for (i, (path, values)), of in sorted(entries.items())
     )
     counts = Counter(node.node_id for node in nodes)
     twice = [node_id for node_id, count in counts.items() if count > 1]
     unclear += [f"node {node_id} is drafted more than once: correct 'nodes'" for node_id in twice]
     unclear.append(f"'timezone' is taken to be {timezone}: write the zone of the brokers' clocks")
-    several = [str(node.node_id) for node in nodes if len(node.log) > 1]
-    if several:
-        unclear.append(f"node {', '.join(several)} has logs of more than one name: is it one node?")
     return Recording(name, timezone, nodes, folder), list(dict.fromkeys(unclear))
+
+
+def _ids(logs: Sequence[_Log], unclear: list[str]) -> Iterator[int]:
+    """The ids that lines say, then those of logs of the same name, then numbers of names."""
+    stated = own_ids([log.said for log in logs])
+    taken = {node_id for node_id in stated if node_id is not None}
+    named: dict[_Name | None, int] = {}
+    for log, node_id in zip(logs, stated, strict=True):
+        if node_id is not None and log.number:
+            named.setdefault(log.number, node_id)
+    for log, node_id in zip(logs, stated, strict=True):
+        if node_id is None and (node_id := named.get(log.number)) is None:
+            node_id = log.number[1] if log.number else 0
+            if node_id in taken or not log.number:
+                node_id = next(free for free in count() if free not in taken)
+                what = f"{log.label.values[0]!r} in {log.log}" if log.label.values else log.log
+                unclear.append(
+                    f"{what} does not show which node it is of, {node_id} is assumed: correct it"
+                )
+            named[log.number] = node_id
+            taken.add(node_id)
+        yield node_id
 
 
 def manifest_of(found: Overview) -> dict[str, Any]:
@@ -133,14 +171,16 @@ def _files(place: Place, folder: Place) -> Iterator[tuple[str, str]]:
             yield f"{path}{WITHIN}{member}", f"{name}{WITHIN}{member}"
 
 
-def _node_id(name: Path) -> int | None:
-    """The last number of the file's name before its ``.log``, else of the nearest folder's."""
+def _of_path(name: Path) -> _Name | None:
+    """That of the file's name before its ``.log``, else of the nearest folder's."""
     match = _STEM.fullmatch(name.name)
     stem = match["stem"] if match else name.name
     parts = name.parts[:-1] if _RESTARTS.fullmatch(stem) else (*name.parts[:-1], stem)
-    return next((n for part in reversed(parts) if (n := _number(part)) is not None), None)
+    return next(filter(None, map(_number, reversed(parts))), None)
 
 
-def _number(name: str) -> int | None:
-    number = _NUMBER.fullmatch(_IDS.sub("", name))
-    return int(number[1]) if number else None
+def _number(name: str) -> _Name | None:
+    """What is before a number, and it: behind the name of a role, else the last one."""
+    bare = _IDS.sub("", name)
+    number = _OF_ROLE.match(bare) or _NUMBER.fullmatch(bare)
+    return (bare[: number.start(1)], int(number[1])) if number else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_logs import BROKER, CONTROLLER, plain, write_recording
+from small_logs import BROKER, CONTROLLER, plain, stamped, write_recording
 
 from kip_replay.jobs import plan, run
 from kip_replay.pipelines.ingest.excerpts import look_at
@@ -278,12 +278,13 @@ def test_a_folder_without_a_manifest_gets_one_that_runs(
         packed = (SAMPLES / "acks-slow-follower" / f"{node}.log.gz").read_bytes()
         (tmp_path / "logs" / node / "kafka-request.log.1.gz").write_bytes(packed)
         (tmp_path / "logs" / node / "server.log").write_bytes(SERVER_LOG)
-    unclear = tmp_path / "logs" / "kafka-request.log"
-    shutil.copy(SAMPLES / "acks-slow-follower" / "controller-1.log.gz", unclear)
+    stated = tmp_path / "logs" / "kafka-request.log"
+    shutil.copy(SAMPLES / "acks-slow-follower" / "controller-1.log.gz", stated)
+    (tmp_path / "logs" / "other.log").write_bytes(stamped("2026-11-20 20:52:00,000"))
 
     assert plan.main([str(tmp_path / "logs")]) == 0
     text = capsys.readouterr().out
-    assert "to do: kafka-request.log* does not show which node it is of, 0 is assumed" in text
+    assert "to do: other.log* does not show which node it is of, 0 is assumed" in text
     assert text.endswith("--write-manifest, correct the file, and run\n")
     assert not (tmp_path / "logs" / "recording.json").exists()
 
@@ -295,8 +296,8 @@ def test_a_folder_without_a_manifest_gets_one_that_runs(
     assert draft["kafka_version"] == "4.0.0"
     assert 3 in draft["voters"]
     assert not {11, 12, 13} & {*draft["voters"]}
-    assert [node["node_id"] for node in draft["nodes"]] == [0, 3, 11, 12]
-    assert draft["nodes"][1] == {
+    assert [node["node_id"] for node in draft["nodes"]] == [0, 1, 3, 11, 12]
+    assert draft["nodes"][2] == {
         "node_id": 3,
         "role": "controller",
         "log": "controller-3/kafka-request.log*",
@@ -304,6 +305,32 @@ def test_a_folder_without_a_manifest_gets_one_that_runs(
     again = planned(tmp_path / "logs")
     assert again["status"] == 0
     assert again["recordings"][0]["manifest_draft"] is None
+
+
+@pytest.mark.parametrize(
+    ("names", "nodes"),
+    [
+        (
+            ["B/Broker-1_17-05_5b17f696.log.gz", "B/Broker-1_17-10_0ac93d21.log.gz"],
+            {11: [0, 1]},
+        ),
+        (["kafka-broker-0.log", "kafka-controller-0.log"], {11: [0], 2: [1]}),
+    ],
+)
+def test_ids_are_what_lines_say(
+    planned: Planned, tmp_path: Path, names: list[str], nodes: dict[int, list[int]]
+) -> None:
+    for name, log in zip(names, (BROKER, CONTROLLER if len(nodes) > 1 else LATER), strict=True):
+        (tmp_path / "r" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "r" / name).write_bytes(log)
+    draft = planned(tmp_path / "r")["recordings"][0]["manifest_draft"]
+    globs = {node["node_id"]: node["log"] for node in draft["nodes"]}
+    assert globs == {
+        node_id: [f"{names[at].split('.log')[0]}.log*" for at in files]
+        if len(files) > 1
+        else f"{names[files[0]].split('.log')[0]}.log*"
+        for node_id, files in nodes.items()
+    }
 
 
 def test_a_folder_of_recordings_names_them(tmp_path: Path, capsys: Capsys) -> None:
