@@ -119,29 +119,34 @@ def test_hostile_text_stays_text_in_markdown_json_and_a_terminal() -> None:
     assert "".join(render(pages(), "text").splitlines()).isprintable()
 
 
-#: A sample of OpenMetrics 1.0: a name, labels whose values escape \ and ", and a number.
+#: A sample of both formats: a name, labels whose values escape \ and ", and a number.
 SAMPLE = re.compile(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (-?[\d.e+-]+)')
 
 
-def test_openmetrics_are_families_with_escaped_labels() -> None:
+def test_metrics_are_of_the_text_format_and_openmetrics() -> None:
+    """As strictly as node_exporter's parser, and OpenMetrics where that asks for more."""
     *lines, end, last = render(pages(), "openmetrics").split("\n")
     assert (end, last) == ("# EOF", "")
-    family, samples = "", []
+    families, samples, kinds = list[str](), list[str](), list[str]()
     for line in lines:
-        if line.startswith("# TYPE "):
-            _, _, family, kind = line.split(" ")
-            assert kind in ("gauge", "info")
-        elif line.startswith("# "):
-            assert line.split(" ")[1] in ("HELP", "UNIT")
-            assert line.split(" ")[2] == family
-            assert not line.startswith("# UNIT") or family.endswith("_" + line.split(" ")[3])
+        if line.startswith("# "):
+            _, kind, name, value = line.split(" ", 3)
+            if kind == "TYPE":
+                families.append(name)
+                kinds = []
+            kinds.append(kind)
+            assert kind in ("TYPE", "UNIT", "HELP")
+            assert value == "gauge" if kind == "TYPE" else name == families[-1]
+            assert kind != "UNIT" or name.endswith("_" + value)
         else:
             match = SAMPLE.fullmatch(line)
             assert match, line
-            assert match[1] == (f"{family}_info" if kind == "info" else family)
+            assert match[1] == families[-1]
+            assert len({*kinds}) == len(kinds), "twice of a family"
             samples.append(match[1] + match[2])
+    assert len({*families}) == len(families)
     of_sample = [sample for sample in samples if "acks-slow-follower" in sample]
-    assert len(set(of_sample)) == len(of_sample) > 20
+    assert len({*of_sample}) == len(of_sample) > 20
     assert any(HOSTILE[2].replace('"', '\\"') in sample for sample in samples)
     assert 'side="before"} 0.246541' in "\n".join(lines)
 
