@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 #: A module of this package each, in the order in which they are used.
@@ -52,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help", "help"):
         print(_HELP.format(jobs="\n".join(f"  {job:12}{line}" for job, line in JOBS.items())))
     elif name == "--version":
-        print(f"kip-replay {version('kip-replay')}")
+        print(f"kip-replay {import_module('kip_replay.replay.tables').VERSION}")
     elif name == "--home":
         print(Path(__file__).resolve().parent.parent)
     elif name not in JOBS:

@@ -74,6 +74,8 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     log_bytes = log_bytes_of(files)
     engine = engine_of(job, log_bytes)
     warehouse, read = engine.warehouse, list[LinesRead]()
+    if "replay" in stages and job.arguments.rebuild:
+        warehouse.delete_of_other_versions()
     # Without states of replays, a crash would cost more than commits do.
     with warehouse.ends_waiting(growing):
         if "ingest" in stages:

@@ -47,6 +47,7 @@ from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.storage import filesystem_of, is_store, is_uri
 from kip_replay.pipelines.warehouse.data_files import DataFile, stats_columns
 from kip_replay.replay.table import Table
+from kip_replay.replay.tables import VERSION
 
 #: A reader reads the last checkpoint and as many commits as come between two. Of those before, none
 #: is needed any longer once files of their versions may be gone (``maintenance``).
@@ -56,6 +57,8 @@ _PROPERTIES = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 7 days",
 }
+#: The property of a table that has the version of this program that made it.
+MADE_BY = "kipReplay.version"
 
 #: Epochs by step and recording.
 Epochs: TypeAlias = Mapping[tuple[str, str], int]
@@ -84,7 +87,8 @@ def create(uri: str, table: Table) -> DeltaTable:
             mode="ignore",
             partition_by=list(table.partitioned_by),
             description=table.comment,
-            configuration={**_PROPERTIES, **statistics},
+            configuration={**_PROPERTIES, **statistics, MADE_BY: VERSION},
+            raise_if_key_not_exists=False,
         )
     except DeltaError:
         if not exists(uri):

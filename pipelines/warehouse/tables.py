@@ -25,12 +25,12 @@ from deltalake import DeltaTable, Schema
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
-from kip_replay.pipelines.storage import place_of
+from kip_replay.pipelines.storage import filesystem_of, place_of
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
-from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES, VERSION
 
 #: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
 #: Spark takes one for a pattern.
@@ -192,6 +192,14 @@ class Warehouse:
         ]
 
     # --- writing ----------------------------------------------------------------------------------
+
+    def delete_of_other_versions(self) -> None:
+        """Deletes all tables but those of the logs if one of them is another version's."""
+        derived = [t for t in TABLES.values() if t not in LOG_TABLES and self.exists(t)]
+        if any(_difference(DeltaTable(self.uri_of(table)), table) for table in derived):
+            for table in derived:
+                filesystem, path = filesystem_of(self.uri_of(table))
+                filesystem.delete_dir(path)
 
     def create_missing(self, tables: Iterable[Table]) -> None:
         """Makes the tables that are not there, empty. Raises UserError for one that is another."""
@@ -443,28 +451,35 @@ def sql_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def made_anew(table: Table, path: str) -> str:
+def made_anew(table: Table, path: str, is_sound: bool = False) -> str:
     """Ends a sentence with how a table whose rows cannot be used is made again."""
     if table in LOG_TABLES:
         return (
-            "run kip-replay run on the recordings with another --warehouse, which reads the logs "
-            "anew"
+            f"delete the folder of this warehouse, {path.rpartition('/')[0]}, or name another with "
+            "--warehouse, and run kip-replay run on the recordings, which reads the logs anew"
         )
+    removed = "" if is_sound else f"remove the folder {path} and "
     return (
-        f"remove the folder {path} and run kip-replay run --rebuild on every recording in the "
-        "warehouse, which writes it anew"
+        f"{removed}run kip-replay run --rebuild on every recording in the warehouse, which writes "
+        "it anew"
     )
 
 
-def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
+def _difference(delta: DeltaTable, table: Table) -> str | None:
     there, wanted = (
         {(field.name, str(field.type), field.nullable) for field in schema.fields}
         for schema in (delta.schema(), Schema.from_arrow(table.arrow_schema))
     )
-    columns = sorted({name for name, _, _ in there ^ wanted})
-    if columns or tuple(delta.metadata().partition_columns) != table.partitioned_by:
-        differs = f"differs in {', '.join(columns)}" if columns else "is partitioned otherwise"
+    if columns := sorted({name for name, _, _ in there ^ wanted}):
+        return f"differs in {', '.join(columns[:3])}{', ...' if columns[3:] else ''}"
+    is_same = tuple(delta.metadata().partition_columns) == table.partitioned_by
+    return None if is_same else "is partitioned otherwise"
+
+
+def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
+    if difference := _difference(delta, table):
+        other = delta.metadata().configuration.get(commits.MADE_BY, "before 0.2.0")
         raise UserError(
-            f"another version of this program made the table {table.name}, which {differs}: "
-            f"{made_anew(table, uri)}"
+            f"kip-replay {other} made the table {table.name}, and that of {VERSION} {difference}: "
+            f"{made_anew(table, uri, is_sound=True)}"
         )

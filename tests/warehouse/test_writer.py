@@ -14,10 +14,11 @@ from ran import at_commit
 from kip_replay.pipelines.errors import UserError, WriteConflictError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import SchemaError, TableFiles
+from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, TABLES
+from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, TABLES, VERSION
 
 AT = datetime(2026, 11, 20, 20, 0, 0, 1500, UTC)
 
@@ -101,10 +102,10 @@ REQUIRED = "content_hash, node_id, recording, source_file"
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (INGESTED_FILES.without("timezone"), "differs in timezone: run kip-replay run on"),
-        (NULLABLE, f"differs in {REQUIRED}: run"),
-        (WHOLE.set(4, pa.field("bytes_read", pa.string())), "differs in bytes_read: run"),
-        (WHOLE, "is partitioned otherwise: run"),
+        (INGESTED_FILES.without("timezone"), "0.2.0 differs in timezone: delete"),
+        (NULLABLE, f"differs in {REQUIRED}: delete"),
+        (WHOLE.set(4, pa.field("bytes_read", pa.string())), "differs in bytes_read: delete"),
+        (WHOLE, "is partitioned otherwise: delete"),
     ],
 )
 def test_a_table_of_another_schema_is_refused_in_one_sentence(
@@ -116,6 +117,7 @@ def test_a_table_of_another_schema_is_refused_in_one_sentence(
     with pytest.raises(UserError) as refused:
         writing(warehouse, "r")
     assert says in str(refused.value)
+    assert f"delete the folder of this warehouse, {warehouse.path}, or" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert not warehouse.exists(LINEAGE) or not warehouse.files(LINEAGE)
 
@@ -123,8 +125,23 @@ def test_a_table_of_another_schema_is_refused_in_one_sentence(
 def test_what_rules_wrote_is_made_anew(warehouse: Warehouse) -> None:
     uri = warehouse.uri_of(LATENCY_SUMMARY)
     deltalake.DeltaTable.create(uri, schema=pa.schema([("recording", pa.string())]))
-    with pytest.raises(UserError, match=rf"remove the folder {uri} and run .* --rebuild"):
+    writing(warehouse, "r")
+    with pytest.raises(UserError, match=r"kip-replay before 0.2.0 made .*: run .* --rebuild"):
         warehouse.open(LATENCY_SUMMARY)
+    warehouse.delete_of_other_versions()
+    assert (warehouse.exists(LATENCY_SUMMARY), warehouse.exists(INGESTED_FILES)) == (False, True)
+
+
+def test_the_version_changes_with_the_tables(warehouse: Warehouse) -> None:
+    """If this fails, raise VERSION and that of setup.cfg, and write down what it prints."""
+    fields = [
+        (name, table.partitioned_by, field.name, str(field.type), field.nullable)
+        for name, table in sorted(TABLES.items())
+        for field in table.arrow_schema
+    ]
+    assert (VERSION, fingerprint(fields)) == ("0.2.0", "51ba4c2fae67e367ca9a1e2cf9581474")
+    made_by = commits.create(warehouse.uri_of(LINEAGE), LINEAGE).metadata().configuration
+    assert made_by[commits.MADE_BY] == VERSION
 
 
 # --- rows -----------------------------------------------------------------------------------------
