@@ -19,7 +19,7 @@ from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview
-from kip_replay.pipelines.ingest.own_ids import Said, own_ids, said_by
+from kip_replay.pipelines.ingest.own_ids import Evidence, evidence_in, own_ids
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.replay.kafka.request_log.layouts import LineReader, NodeBy
@@ -46,7 +46,7 @@ class _Log(NamedTuple):
     log: str
     label: Labels
     number: _Name | None
-    said: Said
+    shown: Evidence
 
 
 def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
@@ -79,8 +79,8 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
             number = _number(value) if value else _of_path(Path(source_file))
             number = number or next(filter(None, map(_number, values)), None)
             label = Labels(label_path, (value,)) if value else Labels((), ())
-            said = said_by(lines.read(text.splitlines(), 1).requests())
-            logs.append(_Log(log, label, number, said))
+            shown = evidence_in(lines.read(text.splitlines(), 1).requests())
+            logs.append(_Log(log, label, number, shown))
     if not logs:
         what = "; ".join(others[:3]) or "it has no files"
         raise UserError(f"there is no request log in {place}: {what}")
@@ -100,7 +100,7 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
 
 def _ids(logs: Sequence[_Log], unclear: list[str]) -> Iterator[int]:
     """The ids that lines say, then those of logs of the same name, then numbers of names."""
-    stated = own_ids([log.said for log in logs])
+    stated = own_ids([log.shown for log in logs])
     taken = {node_id for node_id in stated if node_id is not None}
     named: dict[_Name | None, int] = {}
     for log, node_id in zip(logs, stated, strict=True):

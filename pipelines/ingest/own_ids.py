@@ -15,50 +15,50 @@ import msgspec
 
 from kip_replay.replay.kafka.request_log.line import json_of, stamp_of
 
-_BROKER, _BROKER_LOGGER = 4, 8
+#: ``ConfigResource.Type`` of a broker's configs and of its loggers.
+_OF_BROKER = (4, 8)
 #: Clients' METADATA is older than their requests, so not every write has to agree.
 _SHARE_MIN = 0.9
 
 
 @dataclass
-class Said:
+class Evidence:
     """What lines say: ids that are the node's ``own``, the local ends of its connections and its
     writes by stamp and partition; and of the cluster, brokers by address and leaders by partition.
     """
 
     own: Counter[int] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)
+    ends: set[str] = field(default_factory=set)
     writes: list[tuple[bytes, Any]] = field(default_factory=list)
-    brokers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    leaders: dict[Any, list[tuple[bytes, int]]] = field(default_factory=lambda: defaultdict(list))
+    brokers: set[tuple[str, int]] = field(default_factory=set)
+    leaders: list[tuple[bytes, Any, int]] = field(default_factory=list)
 
 
-def said_by(lines: Iterable[bytes]) -> Said:
-    said = Said()
+def evidence_in(lines: Iterable[bytes]) -> Evidence:
+    shown = Evidence()
     for line in lines:
-        with suppress(msgspec.DecodeError, ArithmeticError, AttributeError, LookupError, TypeError):
-            _note(said, stamp_of(line), msgspec.json.decode(json_of(line)))
-    return said
+        with suppress(msgspec.DecodeError, AttributeError, LookupError, TypeError, ValueError):
+            _note(shown, stamp_of(line), msgspec.json.decode(json_of(line)))
+    return shown
 
 
-def _note(said: Said, stamp: bytes, line: Any) -> None:
+def _note(shown: Evidence, stamp: bytes, line: Any) -> None:
     key, response = line["requestHeader"]["requestApiKey"], line["response"]
-    said.ends[line["connection"].partition("-")[0]] += 1
+    shown.ends.add(line["connection"].partition("-")[0])
     if key == 0:
-        for partition, of in _partitions(response["responses"], "partitionResponses", "index"):
-            said.writes += [(stamp, partition)] if of["errorCode"] == 0 else []
+        for partition, state in _partitions(response["responses"], "partitionResponses", "index"):
+            shown.writes += [(stamp, partition)] if state["errorCode"] == 0 else []
     elif key == 3:
         for broker in response["brokers"]:
-            said.brokers[f"{broker['host']}:{broker['port']}"].add(broker["nodeId"])
-        for partition, of in _partitions(response["topics"], "partitions", "partitionIndex"):
-            said.leaders[partition].append((stamp, of["leaderId"]))
-    elif key in (32, 44):
-        for of in response.get("results") or response["responses"]:
-            types = (_BROKER, _BROKER_LOGGER) if key == 32 else (_BROKER_LOGGER,)
-            if of["errorCode"] == 0 and of["resourceType"] in types and of["resourceName"]:
-                said.own[int(of["resourceName"])] += 1
+            shown.brokers.add((f"{broker['host']}:{broker['port']}", broker["nodeId"]))
+        for partition, state in _partitions(response["topics"], "partitions", "partitionIndex"):
+            shown.leaders.append((stamp, partition, state["leaderId"]))
+    elif key == 32:
+        for result in response["results"]:
+            name, is_own = result["resourceName"], result["resourceType"] in _OF_BROKER
+            shown.own.update([int(name)] if is_own and name and result["errorCode"] == 0 else [])
     elif key in (52, 53) and response["errorCode"] == 0 and line["request"]["voterId"] >= 0:
-        said.own[line["request"]["voterId"]] += 1
+        shown.own[line["request"]["voterId"]] += 1
 
 
 def _partitions(topics: Any, name: str, index: str) -> Iterator[tuple[Any, Any]]:
@@ -68,34 +68,32 @@ def _partitions(topics: Any, name: str, index: str) -> Iterator[tuple[Any, Any]]
                 yield (known, partition[index]), partition
 
 
-def own_ids(logs: Sequence[Said]) -> list[int | None]:
+def own_ids(logs: Sequence[Evidence]) -> list[int | None]:
     """Each log's node id, None where its lines do not say."""
     brokers: dict[str, set[int]] = defaultdict(set)
     leaders: dict[Any, list[tuple[bytes, int]]] = defaultdict(list)
-    for said in logs:
-        for address, ids in said.brokers.items():
-            brokers[address] |= ids
-        for partition, states in said.leaders.items():
-            leaders[partition] += states
-    leaders = {partition: sorted(states) for partition, states in leaders.items()}
-    return [_own_id(said, brokers, leaders) for said in logs]
+    for address, node_id in (broker for shown in logs for broker in shown.brokers):
+        brokers[address].add(node_id)
+    for stamp, partition, leader in sorted(state for shown in logs for state in shown.leaders):
+        leaders[partition].append((stamp, leader))
+
+    def led_at(stamp: bytes, partition: Any) -> set[int]:
+        at = bisect(states := leaders.get(partition, []), (stamp, 1 << 31))
+        return {leader for _, leader in states[max(at - 1, 0) : at + 1]}
+
+    ids = []
+    for shown in logs:
+        reached = _only(map(brokers.get, shown.ends))
+        led = _only(led_at(*write) for write in shown.writes)
+        likely = [_most(votes) for votes in (shown.own, reached, led)]
+        ids.append(next((node_id for node_id in likely if node_id is not None), None))
+    return ids
 
 
-def _own_id(
-    said: Said, brokers: dict[str, set[int]], leaders: dict[Any, list[tuple[bytes, int]]]
-) -> int | None:
-    reached: Counter[int] = Counter()
-    for end, count in said.ends.items():
-        if len(ids := brokers.get(end, set())) == 1:
-            reached[min(ids)] += count
-    led: Counter[int] = Counter()
-    for stamp, partition in said.writes:
-        states = leaders.get(partition, [])
-        at = bisect(states, (stamp, 1 << 31))
-        around = {leader for _, leader in states[max(at - 1, 0) : at + 1]}
-        led.update(around if len(around) == 1 else ())
-    for votes in (said.own, reached, led):
-        for node_id, count in votes.most_common(1):
-            if node_id >= 0 and count >= _SHARE_MIN * votes.total():
-                return node_id
-    return None
+def _only(choices: Iterable[set[int] | None]) -> Counter[int]:
+    return Counter(min(ids) for ids in choices if ids and len(ids) == 1)
+
+
+def _most(votes: Counter[int]) -> int | None:
+    (best, count), *_ = *votes.most_common(1), (-1, 0)
+    return best if best >= 0 and count >= _SHARE_MIN * votes.total() else None

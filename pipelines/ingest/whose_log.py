@@ -65,7 +65,7 @@ def zookeeper(recording: str, senders: Senders) -> list[str]:
     return [
         f"recording {recording!r} is of a ZooKeeper cluster (its brokers were sent "
         f"{', '.join(sorted(apis & OF_ZOOKEEPER))}): its controller is one of the brokers, so no "
-        "log of a controller is missing, and what rests on KRaft's metadata log is not answered"
+        "log of a controller is missing, and what rests on KRaft's metadata log is unknown"
     ]
 
 

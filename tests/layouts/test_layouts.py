@@ -22,6 +22,7 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader, Lines, LongLine
 from kip_replay.replay.kafka.request_log.layouts.labels import labels
+from kip_replay.replay.kafka.request_log.line import LOGGER as SUFFIX
 from kip_replay.replay.kafka.request_log.line import json_of
 
 ZONE = "Europe/Berlin"
@@ -159,12 +160,20 @@ def test_a_file_whose_layout_changes_is_read_to_its_end() -> None:
 
 
 Fields = dict[str, Any]
+LOGGER = SUFFIX.decode().strip("()")
 #: What a layout or a collector makes of a request's fields, and of when it was logged.
 FLAT: dict[str, Callable[[Fields, float], Fields]] = {
-    "beside": lambda of, at: {**of, "@timestamp": f"{utc(at)}Z", "logger": "kafka.request.logger"},
-    "before": lambda of, at: {"ts": at, "level": "DEBUG", **dict(reversed(of.items()))},
-    "in a key": lambda of, at: {"kafka": {"body": of}, "time": int(at * 1000 + 0.5)},
-    "stamp elsewhere": lambda of, at: {"event": {"created": f"{utc(at)}+00:00"}, "json": [of]},
+    "beside": lambda all_, at: {
+        **all_,
+        "@timestamp": f"{utc(at)}Z",
+        "logger": LOGGER,
+    },
+    "before": lambda all_, at: {"ts": at, "level": "DEBUG", **dict(reversed(all_.items()))},
+    "in a key": lambda all_, at: {"kafka": {"body": all_}, "time": int(at * 1000 + 0.5)},
+    "stamp elsewhere": lambda all_, at: {
+        "event": {"created": f"{utc(at)}+00:00"},
+        "json": [all_],
+    },
 }
 
 
@@ -178,8 +187,8 @@ def test_a_request_is_read_by_its_fields(name: str, flat: str) -> None:
     if not (name.endswith("csv") or "insights" in name):  # whose texts are not known by a key
         kept += [i for i, line in enumerate(LINES) if len(line) >= 2000 and wrapper.long != "cuts"]
     fields = [json.loads(EVENTS[i].message.partition(":")[2]) for i in kept]
-    objects = [FLAT[flat](of, EVENTS[i].millis / 1000) for i, of in zip(kept, fields, strict=True)]
-    log = [json.dumps(of, ensure_ascii=False).encode() for of in objects]
+    at = [EVENTS[i].millis / 1000 for i in kept]
+    log = [json.dumps(it, ensure_ascii=False).encode() for it in map(FLAT[flat], fields, at)]
     found = read(wrapper.wrapped(log, [STAMPS_US[i] for i in kept]))
     if name in ("splunk-csv", "cloudwatch-insights"):
         assert (found.requests(), reasons(found)) == ([], {"other_form"})

@@ -72,7 +72,7 @@ def test_the_folder_is_named(happens: Damage, reason: str, name: str, tmp_path: 
     assert reason in said
     way = f"remove the folder {folder} and run kip-replay run --rebuild on every recording"
     if name == "requests":
-        way = "run kip-replay run on the recordings with another --warehouse"
+        way = "delete the folder of this warehouse"
     assert f"): {way}" in said
     assert contents(warehouse.path) == before
 

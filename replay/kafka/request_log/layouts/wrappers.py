@@ -139,8 +139,8 @@ def requests_in(
     }
     text = MARKER + msgspec.json.encode({k: msgspec.Raw(json) for k, json in encoded.items()})
     around = (*around, {key: beside for key, beside in value.items() if key not in fields})
-    around = (*(v for of in around for v in of.values() if isinstance(v, dict)), *around)
-    named = (v for of in reversed(around) for k, v in of.items() if _LOGGER.fullmatch(k))
+    around = (*(v for outer in around for v in outer.values() if isinstance(v, dict)), *around)
+    named = (v for record in reversed(around) for k, v in record.items() if _LOGGER.fullmatch(k))
     logger = next((name for name in named if isinstance(name, str)), "logger")
     yield path, Unwrapped(text if _IS_OWN.fullmatch(logger) else f"({logger})".encode(), around)
 
