@@ -2,8 +2,8 @@
 
 Arrays stand for the maps of ``FetchSessionHandler`` and ``FetchSession``. Which partition it is, of
 all in a log, is a *number*. In the arrays of its client it has a *slot*, in a list of a request or
-response a *position* (``Entries`` are both), and in an order a rank (``PartitionOrder``). The same
-with maps, as Kafka has it: tests/kafka_model.
+response a *position* (``Entries`` are both), and in an order a rank (``PartitionOrder``). What
+Kafka's classes make of the same histories: tests/kafka_oracle.
 """
 
 from typing import NewType, Protocol, Self, TypeVar

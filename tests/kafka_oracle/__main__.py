@@ -1,4 +1,4 @@
-"""Lets Kafka's own classes answer histories: python -m kafka_oracle SEED [FOLDER] in tests."""
+"""Lets Kafka's own classes answer histories: python -m kafka_oracle SEED [FOLDER]."""
 
 import gzip
 import subprocess
@@ -10,7 +10,7 @@ from live.artifacts import class_path
 
 VERSION = "4.1.1"
 #: By kind, how many are drawn.
-COUNTS = {"select": 400, "replica": 80, "leader": 120, "cache": 150, "brokers": 70}
+COUNTS = {"select": 400, "replica": 80, "leader": 120, "cache": 150, "brokers": 70, "sessions": 40}
 _HERE = Path(__file__).parent
 
 

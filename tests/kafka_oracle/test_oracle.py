@@ -3,29 +3,42 @@
 ``make oracle`` draws them anew, by java/Oracle.java on the jars of Kafka 4.1.
 """
 
-import gzip
-import json
-import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
+import numpy as np
+from fetch_logs import Key, Request, Response, batch_of, unweighed
+
+from kip_replay.replay.incremental_fetch.lists import Lists
+from kip_replay.replay.incremental_fetch.partitions import Partitions
+from kip_replay.replay.incremental_fetch.recorded import Batch
+from kip_replay.replay.kafka.messages.encoding import Ints
 from kip_replay.replay.model.brokers import BrokerHeartbeatManager, Heartbeat
-from kip_replay.replay.model.fetch_session import SHARDS, FetchSessionCache, Reason, SessionEvent
+from kip_replay.replay.model.cached_partitions import (
+    NO_SLOTS,
+    CachedPartitions,
+    PartitionOrder,
+    Slots,
+)
+from kip_replay.replay.model.fetch_session import (
+    SHARDS,
+    FetchSession,
+    FetchSessionCache,
+    Reason,
+    SessionEvent,
+    is_returned,
+    update,
+)
 from kip_replay.replay.model.partition import Replica
 from kip_replay.replay.model.raft import Leader
 from kip_replay.replay.model.read_replica import ReplicaView, select
 
-FOLDER = Path(os.environ.get("ORACLE_FOLDER") or Path(__file__).parent)
+from . import histories
+from .sessions import Fetch, History
+
 _NOBODY = (1 << 63) - 1
-
-
-@cache
-def histories(kind: str) -> list[Any]:
-    lines = gzip.decompress((FOLDER / f"{kind}.jsonl.gz").read_bytes()).splitlines()
-    return [json.loads(line) for line in lines]
+_NONE = PartitionOrder.of(NO_SLOTS)
 
 
 def test_the_selector_chooses() -> None:
@@ -78,43 +91,97 @@ def test_a_leader_moves_its_high_watermark() -> None:
     assert len(histories("leader")) >= 100
 
 
-def evicted_in(history: Any) -> Iterator[tuple[Any, list[str], list[str]]]:
-    """Each creation in a shard, with who went in the model, and who as Kafka has it."""
-    cache_ = FetchSessionCache(history["slots"] * SHARDS)
-    ids: dict[str, int | None] = {}
-    sizes: dict[str, int] = {}
-    for step in history["ops"]:
-        name = str(step["name"])
-        session = cache_.find(ids.get(name))
-        if step["op"] == "touch" and session:
-            session.touch(sizes[name], step["now_ms"])
-        elif step["op"] == "close":
-            cache_.close(ids.pop(name), Reason.CLIENT)
-        elif step["op"] == "create":
-            cache_.requested = 0  # one shard
-            sizes[name], how = step["partitions"], (step["privileged"], step["partitions"])
-            new, events = cache_.maybe_create(name, *how, step["now_ms"])
-            gone = [e.session.session_key for e in events if e.event is SessionEvent.EVICTED]
-            assert (new is not None) == step["created"], step
-            ids[name] = new
-            yield step, gone, [str(each) for each in step["evicted"]]
-
-
 def test_a_cache_evicts() -> None:
-    """FetchSessionCacheShard. Kafka draws ids at random, so of equals any may go: a history that
-    comes to such a tie is left there."""
+    """FetchSessionCacheShard, with ids that count up."""
     decided = 0
     for history in histories("cache"):
-        for _, gone, by_kafka in evicted_in(history):
-            if gone != by_kafka:
-                assert len(gone) == len(by_kafka) == 1, "no tie"
-                sizes = {s["name"]: s for s in history["ops"] if s["op"] == "create"}
-                one, other = (sizes[int(each)] for [each] in (gone, by_kafka))
-                same = [(of["privileged"], of["partitions"]) for of in (one, other)]
-                assert same[0] == same[1], (one, other)
-                break
-            decided += 1
-    assert decided > 1000
+        cache, ids, sizes = FetchSessionCache(history["slots"] * SHARDS), {}, {}
+        for step in history["ops"]:
+            name = str(step["name"])
+            session = cache.find(ids.get(name))
+            if step["op"] == "create":
+                cache.requested = 0  # one shard
+                sizes[name], how = step["partitions"], (step["privileged"], step["partitions"])
+                ids[name], events = cache.maybe_create(name, *how, step["now_ms"])
+                gone = [e.session.session_key for e in events if e.event is SessionEvent.EVICTED]
+                assert (ids[name] is not None) == step["created"], step
+                assert gone == [str(other) for other in step["evicted"]], step
+                decided += 1
+            elif step["op"] == "close":
+                assert cache.close(ids.pop(name), Reason.CLIENT), step
+            else:
+                assert session is not None, step
+                session.touch(sizes[name], step["now_ms"])
+    assert decided > 2000
+
+
+class Client:
+    """A client and its session at a broker that has room, by the model."""
+
+    def __init__(self, numbering: Partitions) -> None:
+        self.cached, self.session = CachedPartitions(numbering), FetchSession(True, _NONE, _NONE)
+
+    def fetch(self, fetch: Fetch, number: int, lists: Lists) -> None:
+        """Plays a FETCH, of which ``lists`` have all that is fetched in this row."""
+        moment, (requested, _, returned), session = fetch.moment, lists, self.session
+        changes = update(self.cached, requested, requested.rows[number], None, moment.by_id)
+        if fetch.request.epoch:
+            assert session.epoch == fetch.request.epoch
+            entries, forgotten = session.request(changes, self.cached)
+            assert self.keys(requested.partitions[entries.at]) == _keys(fetch.request.partitions)
+            assert self.keys(forgotten) == fetch.request.forgotten
+        if moment.is_throttled:
+            return
+        whole = self.cached.respond(returned, returned.rows[number], has_errors=True)
+        if not fetch.request.epoch:
+            numbers = requested.partitions[requested.rows[number]]
+            last = returned.not_read[returned.rows[number]]
+            listed = numbers, np.append(numbers[~last], numbers[last])
+            assert self.keys(listed[1]) == _keys(fetch.response.partitions)
+            orders = (PartitionOrder.of(self.cached.slots_of(order)) for order in listed)
+            self.session = FetchSession(moment.by_id, *orders)
+            return
+        entries = session.response(whole, is_returned(whole))
+        assert self.keys(returned.partitions[entries.at]) == _keys(fetch.response.partitions)
+        session.rotate(Slots(entries.slots[returned.has_records[entries.at]]))
+        if self.cached.end > 2 * self.cached.size:
+            kept = self.cached.renumber()
+            session.client.renumber(kept)
+            session.broker.renumber(kept)
+
+    def keys(self, numbers: Ints) -> list[Key]:
+        of = self.cached.numbering
+        topics, indexes = of.topic_of[numbers], of.index_of[numbers]
+        return [(of.topics[t], i) for t, i in zip(topics, indexes, strict=True)]
+
+
+def _keys(partitions: Any) -> list[Key]:
+    return [
+        (partition.topic_id or partition.topic, partition.partition) for partition in partitions
+    ]
+
+
+def test_a_session_lists_what_changes_in_its_order() -> None:
+    """FetchSessionHandler and FetchSession.update, until a session ends and the next begins."""
+    incremental = 0
+    for drawn in histories("sessions"):
+        history, numbering = History(drawn), Partitions()
+        numbering.add_names(history.names)
+        clients = defaultdict[int, Client](lambda: Client(numbering))  # noqa: B023
+        fetches = [f for f in history.fetches[80_000] if f.moment.wanted and not f.response.error]
+        full = [
+            unweighed(
+                0,
+                Request(0, 0, fetch.moment.wanted, [], fetch.request.version),
+                Response(0, 0, fetch.moment.states),
+            )
+            for fetch in fetches
+        ]
+        lists = Batch(batch_of(full), numbering).lists
+        for number, fetch in enumerate(fetches):
+            clients[fetch.moment.client].fetch(fetch, number, lists)
+            incremental += fetch.request.epoch > 0
+    assert incremental > 500
 
 
 def until_one_expires(history: Any) -> Iterator[Any]:

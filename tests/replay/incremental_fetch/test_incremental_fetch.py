@@ -1,7 +1,7 @@
 """incremental_fetch on constructed histories, named after Kafka's own cases where they have one.
 
-Kafka's: FetchSessionTest (broker) and FetchSessionHandlerTest (client); what properties compare
-with a copy of its code is left to them. Nothing here is in a recording: errors 70, 71 and 106,
+Kafka's: FetchSessionTest (broker) and FetchSessionHandlerTest (client); what histories show that
+Kafka's classes answered is left to them. Nothing here is in a recording: errors 70, 71 and 106,
 throttled responses, FETCHes below v16, ... are ``synthetic``.
 """
 
@@ -9,9 +9,20 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import pytest
-from kafka_model.fetch_sessions import Request, Response
-from kafka_model.log import Replayed, batch_of, fetched, replay_of, requested, returned
-from kafka_model.recorded import RecordedFetch, RequestedPartition, ReturnedPartition
+from fetch_logs import (
+    Key,
+    RecordedFetch,
+    Replayed,
+    Request,
+    RequestedPartition,
+    Response,
+    ReturnedPartition,
+    batch_of,
+    fetched,
+    replay_of,
+    requested,
+    returned,
+)
 
 from kip_replay.replay.incremental_fetch import (
     FULL,
@@ -29,8 +40,6 @@ NEW_BAR = "new-bar".ljust(22, "_")
 FOO_0, FOO_1, BAR_0, BAR_1, NEW_BAR_0 = (FOO, 0), (FOO, 1), (BAR, 0), (BAR, 1), (NEW_BAR, 0)
 SESSION = 77
 SECOND = 1000.0
-
-Key = tuple[str, int]
 
 
 class Log:
@@ -353,6 +362,16 @@ def test_draft_needs_names() -> None:
     assert column(rows, "verdict") == ["replayed", "replayed", "unknown"]
     assert column(rows, "reason")[2] == "the name of a topic is not in the log"
     assert column(rows, "request_partitions") == [1, 0, 1]
+
+
+def test_topics_without_a_known_name_do_not_replace_one_another() -> None:
+    old, new = ("old".ljust(22, "_"), 0), NEW_BAR_0
+    log = (
+        Log()
+        .full(both(FOO_0), both(old))
+        .incremental([requested(*new), requested(*FOO_0, 1)], [returned(*new)], forgotten=[old])
+    )
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, True]
 
 
 def test_session_key_names_session_and_request() -> None:

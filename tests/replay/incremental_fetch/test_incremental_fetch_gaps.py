@@ -4,9 +4,17 @@ Synthetic histories: a FETCH a second; those that a test leaves out are in the g
 """
 
 import pytest
-from kafka_model.fetch_sessions import Request, Response
-from kafka_model.log import NODE, Replayed, fetched, replay_of, requested, returned
-from kafka_model.recorded import RecordedFetch
+from fetch_logs import (
+    NODE,
+    RecordedFetch,
+    Replayed,
+    Request,
+    Response,
+    fetched,
+    replay_of,
+    requested,
+    returned,
+)
 
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP, LogGap

@@ -1,8 +1,4 @@
-"""Whatever clients and brokers do: the replay is what Kafka's own code would have done.
-
-``kafka_model.world`` draws clients, partitions and responses, and has a literal copy of Kafka's
-session handling write the logs. A seed is drawn by hypothesis and stands in the failure.
-"""
+"""Whatever clients and brokers do: the replay is what Kafka's own classes did (kafka_oracle)."""
 
 from functools import partial
 from itertools import pairwise
@@ -12,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from constructed import fed
+from fetch_logs import NODE, RecordedFetch, Replayed, batch_of, names_row, replay_of
 from golden.recorded import events_of
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_model.log import NODE, Replayed, batch_of, names_row, replay_of
-from kafka_model.recorded import RecordedFetch
-from kafka_model.world import World, log_of
+from kafka_oracle import histories
+from kafka_oracle.sessions import SLOTS, History
 
 from kip_replay.replay.incremental_fetch import (
     FULL,
@@ -29,12 +25,11 @@ from kip_replay.replay.outcomes import RECORDED
 
 pytestmark = pytest.mark.property
 
-SLOTS = (0, 8, 16, 1000)
-seeds = st.integers(0, 2**32 - 1)
+drawn = st.integers(0, len(histories("sessions")) - 1)
 
 
-def world_of(seed: int, clients: int = 10, steps: int = 40) -> World:
-    return World(Random(seed), clients, steps)
+def history_of(number: int) -> History:
+    return History(histories("sessions")[number])
 
 
 def wire(row: dict[str, Any]) -> tuple[object, ...]:
@@ -52,29 +47,29 @@ def wire_of(row: RecordedFetch) -> tuple[object, ...]:
     return (
         number,
         attempt,
-        row.is_full,
+        row.session_epoch in (0, -1),
         row.session_epoch,
         *(len(of or ()) for of in lists),
         *sizes,
     )
 
 
-def replayed(world: World, log: list[RecordedFetch], *slots: int) -> Replayed:
-    return replay_of([log], slots, world.names)
+def replayed(history: History, log: list[RecordedFetch], *slots: int) -> Replayed:
+    return replay_of([log], slots, history.names)
 
 
-@given(seeds)
-def test_log_without_sessions_tells_what_any_number_of_slots_would_do(seed: int) -> None:
+@pytest.mark.parametrize("number", range(0, len(histories("sessions")), 2))
+def test_log_without_sessions_tells_what_any_number_of_slots_would_do(number: int) -> None:
     """Every FETCH, refusals, evictions and retries included: lists' lengths, epochs and bytes."""
-    world = world_of(seed)
-    log = log_of(world.moments, world.names, slots=0)
-    rows = replayed(world, log, *SLOTS[1:])
+    history = history_of(number)
+    assert not history.breaks
+    log = history.log(0)
+    rows = replayed(history, log, *SLOTS[1:])
     for slots in SLOTS[1:]:
-        expected = [wire_of(row) for row in log_of(world.moments, world.names, slots)]
+        expected = [wire_of(row) for row in history.log(slots)]
         assert [wire(row) for row in rows.variant(INCREMENTAL, slots)] == expected
         check_shards(rows.events(slots), slots)
-    enough = [wire_of(row) for row in log_of(world.moments, world.names, 80_000)]
-    assert [wire(row) for row in rows.variant(INCREMENTAL)] == enough
+    assert [wire(row) for row in rows.variant(INCREMENTAL)] == expected
     check_keys(rows, {row.request_id for row in log})
     full = {row["request_id"]: row for row in rows.variant(FULL)}
     for row in (*rows.variant(INCREMENTAL), *rows.variant(INCREMENTAL_DRAFT)):
@@ -106,23 +101,21 @@ def check_keys(rows: Replayed, requests: set[str]) -> None:
         assert len(set(keys)) == len(keys)
 
 
-@given(seeds, st.sampled_from(SLOTS))
-def test_log_with_sessions_explains_itself(seed: int, slots: int) -> None:
+@pytest.mark.parametrize("number", range(len(histories("sessions"))))
+def test_log_with_sessions_explains_itself(number: int) -> None:
     """Order included: each incremental FETCH is derived as it stands in the log."""
-    world = world_of(seed)
-    rows = replayed(world, log_of(world.moments, world.names, slots))
-    assert False not in [row["equals_recorded"] for row in rows.variant(INCREMENTAL)]
-    for row in rows.outcomes:
-        assert row["verdict"] != "unknown"
+    history = history_of(number)
+    for slots in SLOTS:
+        rows = replayed(history, history.log(slots))
+        assert False not in [row["equals_recorded"] for row in rows.variant(INCREMENTAL)]
+        assert "unknown" not in [row["verdict"] for row in rows.outcomes]
 
 
-@given(seeds, st.sampled_from(SLOTS[1:]))
-def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(seed: int, slots: int) -> None:
+@given(drawn, st.sampled_from(SLOTS[1:]))
+def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(number: int, slots: int) -> None:
     """Partitions; bytes but for the topics, since followers' order does not show."""
-    world = world_of(seed)
-    moments = [m for m in world.moments if not m.is_goodbye]
-    off = replayed(world, log_of(moments, world.names, 0))
-    on = replayed(world, log_of(moments, world.names, slots))
+    history = history_of(number // 2 * 2)
+    off, on = (replayed(history, history.log(of)) for of in (0, slots))
     expected = {row["request_id"][:-2]: row for row in off.variant(FULL)}
     names = ("request_partitions", "response_partitions", "record_bytes", "session_partitions")
     for row in on.variant(FULL):
@@ -135,20 +128,20 @@ def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(seed: int, slots
         )
 
 
-@given(seeds)
-def test_what_is_explained_is_not_read(seed: int) -> None:
+@given(drawn)
+def test_what_is_explained_is_not_read(number: int) -> None:
     """Sizes blanked, incremental responses in another order: the same."""
-    world, shuffle = world_of(seed), Random(seed)
-    log = log_of(world.moments, world.names, 80_000)
+    history, shuffle = history_of(number), Random(number)
+    log = history.log(80_000)
     blanked = []
     for row in log:
-        response = list(row.response_partitions or ())
-        if not row.is_full:
+        response = list(row.response_partitions)
+        if row.session_epoch > 0:
             shuffle.shuffle(response)
         blanked.append(
             row._replace(request_bytes=None, response_bytes=None, response_partitions=response)
         )
-    expected, got = (replayed(world, rows, 8) for rows in (log, blanked))
+    expected, got = (replayed(history, rows, 8) for rows in (log, blanked))
     for variant, value in ((FULL, -1), (INCREMENTAL_DRAFT, -1), (INCREMENTAL, 8)):
         assert got.variant(variant, value) == expected.variant(variant, value)
     assert got.evictions == expected.evictions
@@ -167,15 +160,10 @@ def in_increments(batch: pa.RecordBatch, cuts: list[int], names: pa.RecordBatch)
     return [pa.Table.from_batches(output).combine_chunks() for output in zip(*emitted, strict=True)]
 
 
-@given(
-    st.integers(0, 2**32 - 1),
-    st.sampled_from([0, 8, 80_000]),
-    st.lists(st.floats(0, 1), max_size=4),
-)
-def test_rows_do_not_depend_on_increments(seed: int, slots: int, cuts: list[float]) -> None:
-    world = World(Random(seed), clients=6, steps=40)
-    batch = batch_of(log_of(world.moments, world.names, slots))
-    names = batch_of([names_row(world.names)])
+@given(drawn, st.sampled_from(SLOTS), st.lists(st.floats(0, 1), max_size=4))
+def test_rows_do_not_depend_on_increments(number: int, slots: int, cuts: list[float]) -> None:
+    history = history_of(number)
+    batch, names = batch_of(history.log(slots)), batch_of([names_row(history.names)])
     places = [round(cut * batch.num_rows) for cut in cuts]
     assert in_increments(batch, places, names) == in_increments(batch, [], names)
 

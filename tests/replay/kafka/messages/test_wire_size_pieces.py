@@ -6,11 +6,9 @@ from itertools import cycle
 from typing import Any
 
 import pytest
+from fetch_logs import NodeEndpoint, Request, Response, fetched, replay_of, requested, returned
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from kafka_model.fetch_sessions import Request, Response
-from kafka_model.log import fetched, replay_of, requested, returned
-from kafka_model.recorded import NodeEndpoint
 from wire_messages import fetch_request, fetch_response, names, topics
 
 from kip_replay.replay.incremental_fetch import FULL

@@ -1,5 +1,6 @@
 """FETCH logs by hand, and their replay: only what a test is about has to be said."""
 
+from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,12 +11,37 @@ from constructed import fed, rows_of
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes
 
-from .fetch_sessions import Request, Response
-from .recorded import ForgottenPartition, RecordedFetch, RequestedPartition, ReturnedPartition
-
 NODE = 11
 NO_HIGH_WATERMARK = 2**63 - 1
 Row = dict[str, Any]
+#: A partition: its topic's id, else the topic's name, and its index.
+Key = tuple[str, int]
+
+
+def _element(of_list: str) -> Any:
+    return namedtuple("Element", INPUT_SCHEMA.field(of_list).type.value_type.names)
+
+
+#: A row of the replay's input, and the elements of its lists.
+RecordedFetch = namedtuple("RecordedFetch", INPUT_SCHEMA.names)
+RequestedPartition = _element("request_partitions")
+ReturnedPartition = _element("response_partitions")
+ForgottenPartition = _element("forgotten_partitions")
+NodeEndpoint = _element("node_endpoints")
+
+
+class Request(NamedTuple):
+    session_id: int
+    epoch: int
+    partitions: Sequence[RequestedPartition]
+    forgotten: Sequence[Key]
+    version: int = 17
+
+
+class Response(NamedTuple):
+    error: int
+    session_id: int
+    partitions: Sequence[ReturnedPartition]
 
 
 def requested(

@@ -1,1 +1,0 @@
-"""Kafka's own code, read and written down again: slow, literal, and only for tests."""
