@@ -10,7 +10,8 @@ from live.artifacts import class_path
 
 VERSION = "4.1.1"
 #: By kind, how many are drawn.
-COUNTS = {"select": 400, "replica": 80, "leader": 120, "cache": 150, "brokers": 70, "sessions": 40}
+COUNTS = {"select": 400, "replica": 80, "partition": 80, "leader": 120, "brokers": 70}
+COUNTS |= {"cache": 150, "sessions": 40}
 _HERE = Path(__file__).parent
 
 

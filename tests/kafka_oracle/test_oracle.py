@@ -30,7 +30,13 @@ from kip_replay.replay.model.fetch_session import (
     is_returned,
     update,
 )
-from kip_replay.replay.model.partition import Replica
+from kip_replay.replay.model.partition import (
+    Acks,
+    Partition,
+    Replica,
+    Requirement,
+    has_enough_in_sync,
+)
 from kip_replay.replay.model.raft import Leader
 from kip_replay.replay.model.read_replica import ReplicaView, select
 
@@ -71,6 +77,51 @@ def test_a_follower_is_caught_up() -> None:
                 assert replica.caught_up_us == step["caught_up_ms"] * 1000, step
             asked[step["op"]] += 1
     assert min(asked["fetch"], asked["ask"]) > 400
+
+
+def test_a_partition_acknowledges_what_its_high_watermark_passes() -> None:
+    """Partition.maybeIncrementLeaderHW, and ReplicaManager.findPreferredReadReplica at times.
+
+    Brokers are fenced and come back, and the leader requests ISRs that are granted or not.
+    """
+    moved, redirected = 0, 0
+    for history in histories("partition"):
+        requirement, racks = Requirement(Acks.ALL, history["min_isr"]), history["racks"]
+        model = Partition(11, [requirement], replicas=history["replicas"])
+        model.change_isr(tuple(history["isr"]))
+        model.lead(100_000_000)
+        ends, starts, acknowledged = dict[int, int](), dict[int, int](), set[int]()
+        fenced: list[int] = []
+        for number, step in enumerate(history["ops"]):
+            at_us, op, isr = step["at_ms"] * 1000, step["op"], tuple(step["isr"])
+            if op == "append":
+                is_enough = has_enough_in_sync(len(isr), model.effective_min_isr(requirement))
+                assert step["appended"] == (is_enough or step["acks"] == 1), step
+                if step["appended"]:
+                    model.append(number, step["base"], len(isr))
+                    ends[number] = step["end"]
+            elif op == "fetch":
+                model.fetch(step["broker"], step["offset"], at_us, 5)
+                starts[step["broker"]] = step["start"]
+            elif op == "fence":
+                fenced = step["fenced"]
+            elif op == "prefer":
+                views = [
+                    ReplicaView(b, racks[str(b)], of.log_end_offset, of.caught_up_us, starts[b])
+                    for b, of in model.followers.items()
+                    if b in model.in_sync
+                ]
+                chosen = select(11, racks["11"], views, step["offset"], step["rack"])
+                assert chosen == (step["chosen"] or 11), step
+                redirected += chosen != 11
+            if isr != model.isr or {*step["maximal"]} != {11, *model.maximal_isr}:
+                model.change_isr(isr, tuple(step["maximal"]))
+            if op in ("append", "fetch", "altered"):
+                now = model.acknowledge(at_us, lambda b, _, out=tuple(fenced): b not in out)
+                moved += len(now)
+                acknowledged |= {batch for batch, _ in now}
+            assert acknowledged == {n for n, end in ends.items() if end <= step["hwm"]}, step
+    assert min(moved, 10 * redirected) > 500
 
 
 def test_a_leader_moves_its_high_watermark() -> None:

@@ -54,8 +54,8 @@ public class SessionsOracle {
         State tell(Random r, State before, Wanted w, Set<Uuid> unresolved) {
             if (byId && unresolved.contains(w.id())) return new State(100, -1, -1, -1, 0, 0, -1, -1);
             if (before != null && before.error != 0 && before.error != 100 && r.nextBoolean()) return before;
-            if (r.nextInt(10) == 0) { int error = FAILURES[r.nextInt(3)]; boolean isRead = error == 6 || error == 3 && r.nextBoolean(); return isRead && before != null ? new State(error, before.highWatermark, before.stable, before.start, 0, -1, -1, -1) : new State(error, -1, -1, -1, 0, isRead ? -1 : 0, -1, -1); }
-            long high = (before == null ? 0 : Math.max(0, before.highWatermark)) + (r.nextInt(4) == 0 ? 1 : r.nextInt(40) == 0 ? -1 : 0), start = (before == null ? 0 : Math.max(0, before.start)) + (r.nextInt(20) == 0 ? r.nextInt(4) - 1 : 0);
+            if (r.nextInt(10) == 0) { int error = FAILURES[r.nextInt(3)]; return new State(error, -1, -1, -1, 0, error == 6 || error == 3 && r.nextBoolean() ? -1 : 0, -1, -1); }
+            long high = Math.max(0, (before == null ? 0 : before.highWatermark) + (r.nextInt(4) == 0 ? 1 : r.nextInt(40) == 0 ? -1 : 0)), start = Math.max(0, (before == null ? 0 : before.start) + (r.nextInt(20) == 0 ? r.nextInt(4) - 1 : 0));
             int records = new int[]{0, 0, 0, 100, 70_000}[r.nextInt(5)];
             return new State(0, high, high - r.nextInt(10) / 9, start, records, records > 0 ? r.nextInt(3) / 2 : 0, r.nextInt(33) == 0 ? 12 : -1, r.nextInt(33) == 0 ? 1 : -1);
         }
