@@ -20,9 +20,10 @@ from kip_replay.pipelines.analysis.summarize import (
     SUMMARY_TABLES,
     SummedRule,
 )
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.replaying.phases import phases_table, steady_phases
 from kip_replay.pipelines.replaying.words import SELECTIONS
 from kip_replay.pipelines.rule_files import require_facts
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -144,8 +145,10 @@ def decided(
     # Facts are of the recent part of recordings that grow.
     minutes = config["replay"]["recent_minutes"]
     recent = engine.of(recent_of(engine.warehouse, recordings, minutes))
+    phases = {"phases": phases_table(steady_phases(engine, recordings))}
     facts = {
-        rule.name: _facts(engine, recent, rule, recordings, config[rule.name]) for rule in rules
+        rule.name: _facts(engine, recent, rule, recordings, phases, config[rule.name])
+        for rule in rules
     }
     inputs = {"stated": pa.Table.from_pylist([*_stated(rules)], _STATED)}
     most = config["report"]["unknown_share_max"]
@@ -178,11 +181,12 @@ def _facts(
     recent: Engine,
     rule: SummedRule,
     recordings: Sequence[str],
+    phases: Inputs,
     limits: Mapping[str, Any],
 ) -> dict[str, Row]:
     """Counts in the recent part of each recording, by its name."""
     text = rule.text("facts", **limits)
-    table = recent.rows(text, recordings)
+    table = recent.rows(text, recordings, phases)
     require_facts(rule.name, table.column_names)
     rows = table.to_pylist()
     since = recent.warehouse.recent
@@ -191,7 +195,7 @@ def _facts(
             row["counted_since"] = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     quiet = since.keys() - {row["recording"] for row in rows}
     if quiet:  # what was counted before holds where nothing was logged of late
-        rows += engine.rows(text, quiet).to_pylist()
+        rows += engine.rows(text, quiet, phases).to_pylist()
     return {row["recording"]: row for row in rows}
 
 

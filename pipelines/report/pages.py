@@ -213,6 +213,8 @@ def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[s
     facts = {"slots": "an unknown number of", **counted, **clients, "who": who}
     facts |= {"basis": figure.get("basis", ""), "values": figure.get("values", "")}
     facts["without_most"] = words.shortened(str(counted.get("without_most")), 40)
+    if "rate_from_us" in counted:
+        facts["period"] = words.period(counted["rate_from_us"], counted["rate_until_us"])
     says = {name: row["says"].format(who=who) for name, row in figures.items()}
     effect = _effect(gain, says[gain["figure"]]) if gain else None
     if effect and words.is_known(effect):

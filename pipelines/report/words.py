@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -59,6 +59,14 @@ def size(value: float | None) -> str:
 def seconds(value: float) -> str:
     unit, scale = ("h", 3600) if value >= 7200 else ("min", 60) if value >= 120 else ("s", 1)
     return f"{number(value / scale, 1)} {unit}"
+
+
+def period(from_us: int, until_us: int) -> str:
+    """'18:02 to 18:13 UTC, (11.0 min)', with days where these are two."""
+    begin, end = (datetime.fromtimestamp(us / 1e6, UTC) for us in (from_us, until_us))
+    day = "" if begin.date() == end.date() else "%Y-%m-%d "
+    length = seconds((until_us - from_us) / 1e6)
+    return f"{begin:{day}%H:%M} to {end:{day}%H:%M} UTC ({length})"
 
 
 def clock(at: datetime) -> str:

@@ -1,8 +1,20 @@
 """Consumers that read from leaders and from followers, as brokers had it, and a naive reader."""
 
-import pytest
+from pathlib import Path
 
-from .recorded import found
+import pytest
+from small_logs import folder_of
+
+from kip_replay.pipelines.analysis.decide import decide
+from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.ingest.recording import load_recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.replay import replay
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.tables import TABLES
+
+from .recorded import OPTIONS, STEPS, InThisProcess, found, quiet
 
 pytestmark = pytest.mark.golden
 
@@ -78,3 +90,48 @@ def test_records_and_delays_are_those_of_a_naive_reader() -> None:
     assert record_bytes == read_bytes
     assert reads > 5000
     assert near >= 0.98 * reads
+
+
+def test_what_crosses_zones_is_one_figure(tmp_path: Path) -> None:
+    """Headline, dollars, both views, what is judged, and the lines of who reads from leaders."""
+    recordings = [load_recording(folder_of(f"racks-{name}")) for name in ("aware", "leader")]
+    engine, rules = InThisProcess(Warehouse(tmp_path)), [STEPS[RULE]]
+    ingest(recordings, engine, say=quiet)
+    replay(recordings, engine, rules, OPTIONS, say=quiet)
+    names = [recording.name for recording in recordings]
+    summarize(names, engine, rules, comparable_pairs(recordings), quiet)
+    decide(engine, names, rules, OPTIONS, quiet)
+    with engine.warehouse.database(names) as database:
+        create_views(database, in_order(read_views(), TABLES))
+        figures = database.execute("""
+            WITH judged AS (
+                SELECT recorded_in, predicted_from, predicted, recorded FROM prediction_accuracy
+                WHERE metric = 'bytes_per_second' AND group_kind = 'client_kind' AND passed)
+            SELECT gain.before, (SELECT sum(across_leader) FROM reads_by_client
+                    WHERE recording = d.recording),
+                (SELECT across_per_second FROM cross_zone_traffic
+                    WHERE recording = d.recording AND variant = 'leader'),
+                (SELECT max(predicted) FROM judged WHERE predicted_from = d.recording),
+                gain.after, (SELECT sum(across_closest) FROM reads_by_client
+                    WHERE recording = d.recording),
+                (SELECT across_per_second FROM cross_zone_traffic
+                    WHERE recording = d.recording AND variant = 'closest'),
+                (SELECT min(predicted) FROM judged WHERE predicted_from = d.recording),
+                (SELECT max(recorded) FROM judged) / gain.before,
+                facts['dollars_before']::DOUBLE, 2.592e-3 * 0.02 * gain.before, d.recording
+            FROM decisions AS d ORDER BY d.recording""").fetchall()
+        [(of_lines,)] = database.execute("""
+            SELECT sum(p.record_bytes) * 1e6 / any_value(until_us - from_us) FROM (
+                SELECT *, unnest(response_partitions) AS p FROM fetches WHERE replica_id = -1) AS f
+            JOIN steady_phases USING (recording) JOIN (
+                SELECT DISTINCT recording, broker_id AS node_id, rack FROM brokers)
+            USING (recording, node_id)
+            WHERE recording = 'racks-leader' AND rack_id <> rack AND rack_id <> ''
+                AND epoch_us(dequeued_at) >= from_us AND epoch_us(built_at) < until_us
+            """).fetchall()
+    for before, *befores, after, a, b, c, of_twin, dollars, paid, name in figures:
+        assert befores == pytest.approx(3 * [before], rel=1e-12)
+        assert (a, b, c) == pytest.approx(3 * (after,), rel=1e-12)
+        assert dollars == round(paid, 2)
+        assert of_twin == pytest.approx(1, rel=0.01)
+        assert name == "racks-aware" or before == pytest.approx(of_lines, rel=1e-12)

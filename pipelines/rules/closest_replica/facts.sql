@@ -1,5 +1,5 @@
--- Reads of clusters whose brokers have a rack, whether a selector is in use, what crosses zones and what
--- that costs, and who does not say where it is. A month has 30 days, a GB 1e9 bytes.
+-- Reads of clusters whose brokers have a rack, whether a selector is in use, what crosses zones in the
+-- steady phase and what that costs, and who does not say where it is. A month has 30 days, a GB 1e9 bytes.
 WITH reads AS (
     SELECT recording, count(*) AS requests,
         bool_or(node_id <> leader_id OR preferred_read_replica IS NOT NULL) AS in_use,
@@ -7,30 +7,34 @@ WITH reads AS (
     FROM closest_replica_outcomes WHERE variant = 'leader' GROUP BY recording
 ),
 zones AS (
-    SELECT recording, count(DISTINCT lower(rack)) AS zones FROM brokers GROUP BY recording
+    SELECT recording, count(DISTINCT rack) AS zones FROM brokers GROUP BY recording
+),
+-- What would cross of the reads of which it is not known, if they were spread evenly.
+evenly AS (
+    SELECT recording, variant,
+        sum(CAST(floor(even_share * record_bytes) AS BIGINT)) * 1e0 / sum(record_bytes) AS share
+    FROM closest_replica_outcomes
+    WHERE parameter = 'none' AND record_bytes > 0 AND is_cross_zone IS NULL
+    GROUP BY recording, variant
 ),
 rates AS (
-    SELECT recording, variant, node_id, max(span_s) AS span_s,
-        sum(bytes) / max(span_s) AS bytes_per_second,
-        sum(CASE WHEN client_kind = 'other zone' THEN bytes ELSE 0 END) / max(span_s) AS across
-    FROM bandwidth_summary
+    SELECT b.recording, b.variant, node_id, sum(bytes) / max(span_s) AS bytes_per_second,
+        sum(CASE WHEN client_kind = 'other zone' THEN bytes ELSE 0 END) / max(span_s) AS across,
+        sum(CASE WHEN client_kind = 'zone not known' THEN bytes END) / max(span_s) * max(share)
+            AS evenly
+    FROM bandwidth_summary AS b
+    LEFT JOIN evenly AS e ON e.recording = b.recording AND e.variant = b.variant
     WHERE rule = 'closest_replica' AND parameter = 'none' AND span_s > 0
-    GROUP BY recording, variant, node_id
+    GROUP BY b.recording, b.variant, node_id
 ),
 summed AS (
-    SELECT recording, max(span_s) AS span_s,
-        sum(CASE WHEN variant = 'leader' THEN across END) AS before,
+    SELECT recording, sum(CASE WHEN variant = 'leader' THEN across END) AS before,
         sum(CASE WHEN variant = 'closest' THEN across END) AS after,
+        sum(CASE WHEN variant = 'leader' THEN evenly END) AS even_before,
+        sum(CASE WHEN variant = 'closest' THEN evenly END) AS even_after,
         max(CASE WHEN variant = 'leader' THEN bytes_per_second END) AS busiest_before,
         max_by(node_id, bytes_per_second) FILTER (variant = 'closest') AS busiest
     FROM rates GROUP BY recording
-),
-evenly AS (
-    SELECT recording, sum(CASE WHEN variant = 'leader' THEN even_bytes END) AS even_bytes_before,
-        sum(CASE WHEN variant = 'closest' THEN even_bytes END) AS even_bytes_after
-    FROM (SELECT *, CAST(floor(even_share * record_bytes) AS BIGINT) AS even_bytes
-        FROM closest_replica_outcomes WHERE parameter = 'none' AND is_cross_zone IS NULL)
-    GROUP BY recording
 ),
 libraries AS (
     SELECT recording, client_id, min(software_name) AS library
@@ -48,8 +52,8 @@ silent AS (
 )
 SELECT reads.recording, requests, in_use, FALSE AS is_mixed, redirects, zones, without, without_most,
     busiest,
-    round(even_bytes_before / summed.span_s) AS even_before,
-    round(even_bytes_after / summed.span_s) AS even_after,
+    round(even_before) AS even_before, round(even_after) AS even_after,
+    from_us AS rate_from_us, until_us AS rate_until_us,
     $price_per_gb_out + $price_per_gb_in AS dollars_per_gb,
     round((1 + $decide_busiest_more_share_max) * busiest_before - coalesce(was.bytes_per_second, 0))
         AS busiest_more_max,
@@ -59,6 +63,6 @@ FROM reads JOIN zones ON zones.recording = reads.recording
 LEFT JOIN summed ON summed.recording = reads.recording
 LEFT JOIN rates AS was ON was.recording = reads.recording AND was.variant = 'leader'
     AND was.node_id = busiest
-LEFT JOIN evenly ON evenly.recording = reads.recording
+LEFT JOIN phases ON phases.recording = reads.recording
 LEFT JOIN silent ON silent.recording = reads.recording
 WHERE zones > 0

@@ -1,4 +1,4 @@
--- Bytes of the same traffic.
+-- Bytes of the same traffic; and bytes a second across zones, held against all that brokers send.
 WITH bytes AS (
     SELECT predicted_from, recorded_in, own_variant, 'record_bytes' AS metric,
         'client_broker' AS group_kind,
@@ -22,3 +22,7 @@ SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, 
     0 AS unknown_count
 FROM scaled
 GROUP BY predicted_from, recorded_in, own_variant, metric, group_kind, group_value
+UNION ALL BY NAME
+SELECT * REPLACE (unchanged AS baseline, is_judged AND group_kind <> 'all' AS is_judged), max(CASE group_kind WHEN 'all' THEN recorded END) OVER (
+    PARTITION BY predicted_from, recorded_in) AS scale
+FROM side_by_side

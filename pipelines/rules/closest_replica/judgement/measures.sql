@@ -1,0 +1,21 @@
+-- Bytes of records a second as headlines have them, those across zones and all; recorded: from where
+-- consumers read.
+WITH racks AS (
+    SELECT recording, broker_id, min(rack) AS rack FROM brokers GROUP BY recording, broker_id
+),
+sides AS (
+    SELECT recording, variant, is_cross_zone, record_bytes, dequeued_at, built_at FROM reads
+    UNION ALL
+    SELECT r.recording, 'recorded', rack <> client_zone, record_bytes, dequeued_at, built_at
+    FROM reads AS r LEFT JOIN racks ON racks.recording = r.recording AND broker_id = node_id
+    WHERE variant = 'leader'
+)
+SELECT sides.recording, variant, 'bytes_per_second' AS metric, kind AS group_kind, name AS group_value,
+    'B/s' AS unit, sum(CASE WHEN kind = 'all' OR is_cross_zone THEN record_bytes
+        WHEN NOT is_cross_zone THEN 0 END) * 1e6 / max(until_us - from_us) AS value, NULL AS baseline,
+    count(*) FILTER (kind = 'all' OR is_cross_zone IS NOT NULL) AS sample_count,
+    count(*) FILTER (kind <> 'all' AND is_cross_zone IS NULL) AS unknown_count
+FROM sides JOIN phases ON phases.recording = sides.recording
+CROSS JOIN (VALUES ('client_kind', 'other zone'), ('all', 'all')) AS parts(kind, name)
+WHERE record_bytes > 0 AND unix_micros(dequeued_at) >= from_us AND unix_micros(built_at) < until_us
+GROUP BY sides.recording, variant, kind, name
