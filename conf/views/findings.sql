@@ -96,7 +96,7 @@ known AS (
     CAST(NULL AS STRING) AS detail, last AS count, waits AS population, last / waits AS figure,
     $lagging_share_min AS threshold, last_ms AS amount, CAST(NULL AS TIMESTAMP) AS begin_at, CAST(NULL AS TIMESTAMP) AS event_at,
     CAST(NULL AS TIMESTAMP) AS end_at, 'lagging_followers' AS shown, 'Look at its disk, its network and num.replica.fetchers.' AS action
-  FROM lagging_followers WHERE last >= $count_min AND last_ms >= $lagging_ms_min
+  FROM lagging_followers WHERE last >= $count_min AND last_ms >= $lagging_ms_min AND 2 * waited > last
   UNION ALL SELECT recording, 2, 'failing_client', CASE count(*) WHEN 1 THEN max(client_id)
       ELSE max_by(client_id, (failed, client_id)) || ' and ' || CAST(count(*) - 1 AS STRING) || ' more' END,
     detail, sum(failed), sum(sent), sum(failed) / sum(sent), $failing_share_min, NULL, NULL, NULL, NULL, 'request_errors',

@@ -17,6 +17,7 @@ from kip_replay.replay.log_tables import (
     PRODUCES,
     REQUESTS,
 )
+from kip_replay.replay.min_isr_acks.outcomes import PRODUCE_ACK_OUTCOMES as ACKS
 from kip_replay.replay.table import Table
 
 Tables = Mapping[Table, Sequence[Row]]
@@ -160,3 +161,15 @@ def test_a_fenced_broker() -> None:
     with viewed(tables) as session:
         rows = session.execute(f"SELECT recording, code, {seconds} FROM findings ORDER BY ALL")
         assert rows.fetchall() == [(str(n), code, 37) for n, (code, _) in enumerate(cases) if code]
+
+
+@pytest.mark.parametrize(("built", "found"), [(1.03, 1), (1.02, 0)], ids=["acks=all", "KIP-926"])
+def test_a_follower_that_nobody_waited_for_is_no_finding(built: float, found: int) -> None:
+    """Whose FETCH came 30 ms after the append, where responses were built then, or sooner."""
+    times = {"appended_at": at(1), "all_isr_acked_at": at(1.03), "built_at": at(built)}
+    of: Row = {"rule": "a", "variant": "acks", "topic": "t", "partition": 0, "acks": -1}
+    of |= {"isr": [11, 12, 13], "acks_all_follower_id": 13, **times}
+    rows = [row(ACKS, **OF, **of) for _ in range(10)]
+    with viewed({REQUESTS: [SPAN], ACKS: rows}) as session:
+        findings = session.execute("SELECT subject, count, amount FROM findings").fetchall()
+    assert findings == [("13", 10, 30.0)] * found
