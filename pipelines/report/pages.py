@@ -214,7 +214,7 @@ def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[s
     facts |= {"basis": figure.get("basis", ""), "values": figure.get("values", "")}
     facts["without_most"] = words.shortened(str(counted.get("without_most")), 40)
     if "rate_from_us" in counted:
-        facts["period"] = words.period(counted["rate_from_us"], counted["rate_until_us"])
+        facts["period"] = words.period(int(counted["rate_from_us"]), int(counted["rate_until_us"]))
     says = {name: row["says"].format(who=who) for name, row in figures.items()}
     effect = _effect(gain, says[gain["figure"]]) if gain else None
     if effect and words.is_known(effect):
@@ -271,7 +271,7 @@ def _sentences(decision: Row, page: Row, facts: Mapping[str, Any]) -> list[str]:
     texts = [own.get(facts.get("unknown_reason")) or own.get(reason) or shared[reason]]
     if decision["advice"] == Advice.IN_USE and "less" in facts:
         texts.append(own["without_it"])
-    named = ("without", "without_percent", "without_rdkafka")
+    named = ("without", "without_percent", "without_rdkafka", "absent")
     texts += [own[name] for name in named if name in own and facts.get(name)]
     texts += [shared[name] for name in ("unknown_reason", "unknown_most") if name in facts]
     if decision["advice"] == Advice.DO:

@@ -155,10 +155,15 @@ def produces(latency: float) -> Rows:
     return outcomes("produce_ack_outcomes", ACKS, "x", **late, isr=[1, 2, 3])
 
 
-def waits(sent: str = "") -> Rows:
-    ends = {"low": -199.0, "high": -180.0, "before": 200.0, "after": 10.0}
+def waits(sent: str = "", **other: float) -> Rows:
+    ends = {"low": -199.0, "high": -180.0, "before": 200.0, "after": 10.0} | other
     sides = ("acks_all", "acks_min_insync_replicas")
     return figure(ACKS, f"closed_loop_latency{sent}", "p50", sides, **ends)
+
+
+OF_T = {"topic": "t", "partition": 0}
+DOWN = of("isr_changes", **OF_T, replicas=[1, 2, 3], isr=[1, 2])
+DOWN += [(name, {**one, **OF_T, "isr": [1, 2]}) for name, one in produces(200.0)]
 
 
 def alone(rule: str, metric: str, variant: str, value: float, within: float | None) -> Rows:
@@ -222,6 +227,7 @@ CASES = {
     "saves nothing": (SESSIONS, "too_little", sessions() + saved(-999.0, 0.0)),
     "produces": (ACKS, "worth_it", produces(200.0) + waits() + EXPOSED),
     "cold": (ACKS, "worth_it", produces(200.0) + waits("_sent_latest") + EXPOSED),
+    "one is down": (ACKS, "too_little", DOWN + waits(low=-1.0, high=1.0) + EXPOSED),
     "runs the draft": (ACKS, "in_use", produces(10.0)),
     "stale": (WRITES, "worth_it", WRITE + stale(300.0, 100.0)),
     "hardly stale": (WRITES, "too_little", WRITE + stale(30.0, 10.0)),
@@ -244,6 +250,8 @@ PHRASES = {
     "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
     "have happened. It takes the logs of all controllers, for longer. Most often: b.",
     "older": "No session was refused. A broker has at least 3 at once.",
+    "one is down": "Broker 3 was not in the ISR for 100 % of these writes, so acks=all had no "
+    "replica more to wait for",
     "waiting is shorter": "a retry 515 ms after the response has seen each of the 30 writes.",
     "growing": "Run again later, or close the recording with --final.",
     "runs it": "would reach brokers after 301 ms instead of 1.0 ms (estimated: too few",
