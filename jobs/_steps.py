@@ -33,6 +33,7 @@ from kip_replay.pipelines.replaying.clocks import STEP as CLOCKS
 from kip_replay.pipelines.replaying.held import STEP as HELD
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS
 from kip_replay.pipelines.replaying.replay import replay
+from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.marks import Row
 from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.rules import RULES
@@ -81,11 +82,13 @@ _REASONS = """
     GROUP BY ALL ORDER BY recording, count(*) DESC, reason"""
 #: What ``--fail-on`` looks for; a figure that no recording has is not known.
 _FAILED_CHECKS = """
-    SELECT concat(metric, ' ', group_value, ' of ', recording) FROM prediction_accuracy
+    SELECT metric, group_value, concat('replayed ', coalesce(predicted::VARCHAR, 'unknown'),
+        ', recorded ', coalesce(recorded::VARCHAR, 'unknown'), ' in ', recording)
+    FROM prediction_accuracy
     WHERE kind = 'self_check' AND tolerance IS NOT NULL AND NOT passed ORDER BY ALL"""
 _BEYOND = """
-    SELECT coalesce({figure} || ' ms', 'not known') || coalesce(' in ' || recording, '')
-    FROM (VALUES (1)) LEFT JOIN latency_summary ON metric = '{}' AND variant = '{}'
+    SELECT '{0}', 'all', concat(coalesce({figure} || ' ms', 'not known'), ' in ' || recording)
+    FROM (VALUES (1)) LEFT JOIN latency_summary ON metric = '{0}' AND variant = '{1}'
         AND parameter = 'none' AND group_kind = 'all'
     WHERE coalesce({figure} {limit}, true) ORDER BY recording"""
 #: Those that look for what is new in tables of the steps before them, by names of files.
@@ -208,9 +211,12 @@ def _met(condition: str, pages: Sequence[Row], warehouse: Warehouse) -> list[str
         query = _BEYOND.format(*MEASURED[name], figure=figure, limit=limit)
     elif condition != SELF_CHECKS:
         rules = ((page["recording"], of) for page in pages for of in page["rules"].items())
-        return [f"{rule} of {name}" for name, (rule, it) in rules if it["advice"] == condition]
+        met = ((rule, it["kip"], name) for name, (rule, it) in rules if it["advice"] == condition)
+        return [f"{rule} ({kip}) in {name}" for rule, kip, name in met]
     with warehouse.database([page["recording"] for page in pages]) as database:
-        return [text for (text,) in database.execute(query).fetchall()]
+        rows = database.execute(query).fetchall()
+    said = ((words.named(metric), words.named(group), text) for metric, group, text in rows)
+    return [f"{what}{f' ({of_whom})' * (of_whom != 'all')}: {text}" for what, of_whom, text in said]
 
 
 class Stopwatch:

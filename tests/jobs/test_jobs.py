@@ -49,9 +49,9 @@ def test_a_second_run_changes_nothing(finished: Warehouse, capsys: Capsys) -> No
     [
         (
             {
-                "already in use": "use: hwm_parking of freeze-4.1",
-                "high_watermark_lag_p50_ms >= 300": " ms in failover-4.0",
-                "produce_p99_ms > 100": "produce_p99_ms > 100: not known\n",
+                "already in use": "use: hwm_parking (KIP-1166) in freeze-4.1",
+                "high_watermark_lag_p50_ms >= 300": ">= 300: time until a commit is known: 3",
+                "produce_p99_ms > 100": "> 100: time to the response with acks=all: not known\n",
             },
             4,
         ),
