@@ -119,7 +119,7 @@ class OpenLoop(Loop, array_like=True):
         at, carried = row.built_us, row.response_high_watermark
         self.learn(row.replica_id, carried, at, row.hwm_aware)
         causes = self.causes_of(row)
-        if (woken := woken_by(row, causes)) is not None:
+        if (woken := woken_by(row, causes, self.handled.value(at) or 0)) is not None:
             evidence.replicas[row.replica_id].handled(woken, causes[woken], at)
         is_drained = completed_by_drain(row, causes, rows)
         if is_drained and at > self.drained_us + HANDLING_SLACK_US:
@@ -196,11 +196,12 @@ class OpenLoop(Loop, array_like=True):
         return UNKNOWN_OFFSET if high_watermark is None else high_watermark
 
 
-def woken_by(row: RecordedFetch, causes: Causes) -> Completion | None:
+def woken_by(row: RecordedFetch, causes: Causes, handled_us: int) -> Completion | None:
     """Returns what the Raft thread handled when it built a response: an append, or a move.
 
-    None if it was another thread, if records were there already, or if it took too long for that.
-    The high watermark carried is not read.
+    None if it was another thread, if records were there already, or if it took too long for that
+    and had handled a FETCH meanwhile: the latest one by then came at ``handled_us``. The high
+    watermark carried is not read.
     """
     completion = shown(row)
     cause = causes.get(completion)
@@ -208,8 +209,8 @@ def woken_by(row: RecordedFetch, causes: Causes) -> Completion | None:
         return None
     if completion is Completion.RECORDS and cause <= row.dequeued_us:
         return None
-    handled = cause - LATE_STAMP_US <= row.built_us <= cause + HANDLING_SLACK_US
-    return completion if handled else None
+    is_late = row.built_us > cause + HANDLING_SLACK_US and handled_us > cause
+    return completion if cause - LATE_STAMP_US <= row.built_us and not is_late else None
 
 
 def shown(row: RecordedFetch) -> Completion:

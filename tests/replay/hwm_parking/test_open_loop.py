@@ -127,17 +127,21 @@ def test_rule_explains(
 
 #: A FETCH, and what the Raft thread did when it built the response.
 WOKEN = {
-    "append, as late as it may be": (of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE), RECORDS),
-    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), None),
-    "records were there": (of_9(1_005, 1_006, 15, **NINE), None),
+    "append, as late as it may be": (
+        of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE),
+        *(1_001, RECORDS),
+    ),
+    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), 1_001, None),
+    "a stall: it handled nothing that came later": (of_9(900, 1_300, 15, **NINE), 999, RECORDS),
+    "records were there": (of_9(1_005, 1_006, 15, **NINE), 1_001, None),
 }
 
 
-@pytest.mark.parametrize(("row", "completion"), WOKEN.values(), ids=WOKEN)
+@pytest.mark.parametrize(("row", "handled_ms", "completion"), WOKEN.values(), ids=WOKEN)
 def test_raft_thread_builds_a_response_because_of(
-    row: RecordedFetch, completion: Completion | None
+    row: RecordedFetch, handled_ms: int, completion: Completion | None
 ) -> None:
-    assert woken_by(row, open_loop().causes_of(row)) is completion
+    assert woken_by(row, open_loop().causes_of(row), micros(handled_ms)) is completion
 
 
 #: An empty response to 9 before the append at 1,000 ms, another FETCH, and whether a drain without
