@@ -45,7 +45,8 @@ and when it was built, which is when its broker receives it. Of a write's: error
 and when it was built: the commit. Of a FETCH's: whether it was an error or diverging, and when it
 was built. Of API_VERSIONS's: ``finalizedFeaturesEpoch``. Never read: isCaughtUp, shouldShutDown,
 the records of a FETCH. The high watermark of a FETCH response is an input of the estimate only, the
-times of ``high_watermark_lag`` are one of the simulated variants only.
+times of ``high_watermark_lag`` are one of the simulated variants only. METADATA corrects the
+estimate only, by which topics that were written lately are there, with how many partitions.
 
 Assumptions, and where they can fail
 ------------------------------------
@@ -57,7 +58,7 @@ Assumptions, and where they can fail
   session timeout has passed since the first heartbeat, unless the log shows that the metadata log
   began empty.
 * Clocks of brokers and controllers are taken as one where a forwarded write is joined with its
-  broker's line, and where API_VERSIONS (a broker's clock) is compared with heartbeats.
+  broker's line, and where API_VERSIONS and METADATA (by a broker's clock) meet heartbeats.
 """
 
 from .replay import LowestAckedOffset as LowestAckedOffset

@@ -14,10 +14,12 @@ first sets the image that METADATA is served from, then creates and deletes the 
   broker that counts is taken to have an equal share.
 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
-it is unfenced. Heartbeats correct the rest: what one has was applied by then, what one lacks at its
-arrival at the soonest. Not counted are replicas that move. The deletion of a topic that the log
-does not have (it begins later, or has a gap) shows at once. When it is applied is unknown, and so
-is what follows until as much is done as for the largest topic, or a heartbeat has it.
+it is unfenced. METADATA corrects when it shows a commit (``Topics``): by the first response that
+does, and not before the last that does not. Heartbeats correct the rest: what one has was applied
+by then, what one lacks at its arrival at the soonest. Not counted are replicas that move. The
+deletion of a topic that the log does not have (it begins later, or has a gap) shows at once. When
+it is applied is unknown, and so is what follows until as much is done as for the largest topic, or
+a heartbeat has it.
 """
 
 from bisect import bisect_left
@@ -160,7 +162,10 @@ class Broker(msgspec.Struct):
                 self.busy_offset = learned.offset
                 self.busy_us = max(self.busy_us, handled_us) + work_us
             return learned.unknown(hidden)
-        shown = max(handled_us, self.free_us)
+        shown, has = max(handled_us, self.free_us), self.evidence.shown
+        first, _ = has.applied.reached(self.estimated + 1) or (shown, -1)
+        shown = max(learned.learned_us, min(shown, first))
+        shown = max(shown, has.not_applied.until_us(learned.offset))
         applied = shown + work_us
         not_applied_us = self.evidence.reported.until_us(learned.offset)
         if not_applied_us > applied + SLOW_US:

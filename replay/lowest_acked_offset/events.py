@@ -1,4 +1,4 @@
-"""What ``lowest_acked_offset`` reads of a log: one row a line, of four kinds, and what was learned.
+"""What ``lowest_acked_offset`` reads of a log: one row a line, of its kind, and what was learned.
 
 Each row is at the moment at which the log has it (``at_us``: the response was built); its other
 times are when things happened before that. Times are microseconds since the epoch.
@@ -20,6 +20,8 @@ WRITE = "write"
 FETCH = "fetch"
 #: API_VERSIONS with a broker's response: ``offset`` is finalizedFeaturesEpoch.
 API_VERSIONS = "api_versions"
+#: METADATA of a broker: a topic that was written lately, and its partitions (0: it has none).
+METADATA = "metadata"
 #: What held when the log began: a broker (``is_fenced``: it may have been), or a topic's replicas.
 HELD = "held"
 #: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
@@ -36,7 +38,8 @@ class Event(NamedTuple):
     of API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
     offset applied), and the fetch offset (exclusive end of the log) for FETCHes.
     ``written``, ``partitions`` and ``configs`` count what a write names and was granted; of topics
-    that it creates or deletes these are the names and, if it creates them, ``replicas``.
+    that it creates or deletes these are the names and, if it creates them, ``replicas``; ``sizes``
+    are their partitions from then on, 0 where the log does not have them.
     """
 
     at_us: int
@@ -69,6 +72,7 @@ class Event(NamedTuple):
     partitions: int = 0
     topics: Sequence[str] = ()
     replicas: Sequence[int] = ()
+    sizes: Sequence[int] = ()
     configs: int = 0
     variant: str = ""
 

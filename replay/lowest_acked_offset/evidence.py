@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..simulation import Rising
+from ..simulation import EventQueue, Rising
 from .events import API_VERSIONS, HEARTBEAT, NOT_SENT, Event
 
 FETCH_HIGH_WATERMARK = "fetch_high_watermark"
@@ -96,6 +96,61 @@ class Replicas(msgspec.Struct):
         self.works = [work for work in self.works if work.responded_us >= before]
 
 
+#: How many partitions a topic has, from and to: one that is not there, and one that is.
+GONE, THERE = (0, 0), (1, 2**31)
+
+
+class Change(NamedTuple):
+    """A topic's partitions behind a write that ends at an offset; -1: unknown, or before all."""
+
+    requested_us: int
+    offset: int
+    sizes: tuple[int, int]
+
+
+class Topics(msgspec.Struct):
+    """What METADATA shows of writes to topics; rows of it wait for the writes before them.
+
+    A response may fit a topic behind several writes, as one that is not there yet, or no more: it
+    shows the first of these, and denies what follows the last.
+    """
+
+    changes: dict[str, list[Change]] = {}
+    waiting: EventQueue[Event] = msgspec.field(default_factory=EventQueue)
+
+    def write(self, row: Event, offset: int) -> None:
+        for topic, size in zip(row.topics, row.sizes, strict=True):
+            sizes = (size, size) if size else THERE
+            before, after = {
+                "CREATE_TOPICS": (GONE, sizes),
+                "CREATE_PARTITIONS": ((1, size - 1), sizes),
+                "DELETE_TOPICS": (THERE, GONE),
+            }.get(row.api_name, (None, GONE))
+            if before is not None:
+                changes = self.changes.setdefault(topic, [Change(0, -1, before)])
+                changes.append(Change(row.received_us, offset, after))
+
+    def bound(self, row: Event, shown: "Bounds") -> None:
+        """Bounds by a row from when on its broker shows what was written."""
+        changes, shows = self.changes.get(row.topics[0], []), shown.applied.values[-1:] or [-1]
+        fitting = [
+            place
+            for place, (requested_us, _, (low, high)) in enumerate(changes)
+            if requested_us <= row.at_us and low <= row.sizes[0] <= high
+        ]
+        begin = sum(0 <= change.offset <= shows[0] for change in changes)
+        # None is newer if responses were built in another order than the broker looked.
+        fitting = [place for place in fitting if place >= begin] or fitting
+        if fitting:
+            shown.applied.add(row.at_us, changes[fitting[0]].offset)
+            for change in changes[fitting[-1] + 1 : fitting[-1] + 2]:
+                shown.not_applied.deny(change.offset, row.at_us)
+
+    def forget(self, before: int) -> None:
+        kept = {t: c for t, c in self.changes.items() if c[-1].requested_us >= before}
+        self.changes = kept
+
+
 class NotApplied(msgspec.Struct):
     """Until when a broker surely had not applied an offset, nor any above."""
 
@@ -109,6 +164,12 @@ class NotApplied(msgspec.Struct):
             self.until.append(until)
         elif offset == self.offsets[-1]:
             self.until[-1] = max(self.until[-1], until)
+
+    def deny(self, offset: int, until: int) -> None:
+        """Notes that it had not until a time that is later than all noted."""
+        if offset >= 0:
+            place = bisect_left(self.offsets, offset)
+            self.offsets[place:], self.until[place:] = [offset], [until]
 
     def until_us(self, offset: int) -> int:
         """Returns the last time; 0 if none is known."""
@@ -135,6 +196,8 @@ class BrokerEvidence(msgspec.Struct):
     )
     #: What was above its heartbeats' offsets when they arrived.
     reported: NotApplied = msgspec.field(default_factory=NotApplied)
+    #: What its METADATA responses show, which is before it has applied it.
+    shown: Bounds = msgspec.field(default_factory=Bounds)
     first_seen_us: int | None = None
     last_seen_us: int = 0
     last_response_us: int = 0

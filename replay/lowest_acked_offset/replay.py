@@ -12,18 +12,20 @@ from ..log_gaps import LogGap
 from ..model.brokers import Heartbeat
 from ..records import Outcome, Records, events_of
 from ..simulation import forget
-from .events import API_VERSIONS, FETCH, HEARTBEAT, HELD, LEARNED, STAMP_SLACK_US, WRITE, Event
+from .events import API_VERSIONS, FETCH, HEARTBEAT, HELD, LEARNED, METADATA, WRITE, Event
 from .evidence import HEARTBEAT_WAIT_US
 from .gaps import Gaps, sender_of, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .reasons import LOG_GAP, NO_HIGH_WATERMARK, RESPONSE_MISSING
 from .state import Settings, State
 from .tables import OUTCOMES, RULE
-from .writes import HORIZON_US, Front, Offsets, Write, is_write
+from .writes import HORIZON_US, STAMP_SLACK_US, Front, Offsets, Write, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line is
 #: where its response was built, at most this long after it was taken up.
 LOOKAHEAD_US = 30_000_000
+#: A write has its response within this time: METADATA is looked at behind all that it may show.
+METADATA_WAIT_US = 5_000_000
 
 
 class LowestAckedOffset:
@@ -94,6 +96,9 @@ class LowestAckedOffset:
             # So that every FETCH is in that may have been worked off before the response.
             happened += STAMP_SLACK_US
         elif row.kind == LEARNED and not state.simulations:
+            return
+        elif row.kind == METADATA:
+            state.topics.waiting.push(row.at_us, row.broker_id, row)
             return
         elif row.kind == HELD:
             hold = state.replicas.hold if row.broker_id < 0 else state.warm_up.hold
@@ -166,6 +171,7 @@ class LowestAckedOffset:
             offset = offsets.high if isinstance(offsets, Offsets) else None
             replica_us = self._settings.replica_apply_ms * 1000
             state.replicas.write(row, offset, replica_us, state.active_brokers)
+            state.topics.write(row, -1 if offset is None else offset)
 
     def _heartbeat(self, row: Event) -> None:
         state = self._state
@@ -195,6 +201,9 @@ class LowestAckedOffset:
         state, final_us = self._state, front.final_us
         state.recorded.advance(front.until_us)
         certain = (state.recorded, state.uncertain)
+        looked_us = front.until_us - (0 if front.is_over else METADATA_WAIT_US)
+        for _, broker_id, row in state.topics.waiting.until(looked_us):
+            state.topics.bound(row, state.broker(broker_id).evidence.shown)
         for broker_id, broker in sorted(state.brokers.items()):
             for estimate in broker.estimate(front, state.replicas, certain):
                 self._emit([applied_offset(broker_id, estimate)])

@@ -10,7 +10,7 @@ from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import NOT_SWEPT, Variant
 from .applying import REPLICA_APPLY_MS, Broker, Estimate
 from .events import HEARTBEAT, STAMP_SLACK_US, Event
-from .evidence import Replicas
+from .evidence import Replicas, Topics
 from .gaps import ActiveController, WarmUp
 from .reasons import (
     LOG_GAP,
@@ -61,6 +61,7 @@ class State(msgspec.Struct):
     #: Brokers and voters, and what they have to do to apply writes.
     brokers: dict[int, Broker] = {}
     replicas: Replicas = msgspec.field(default_factory=Replicas)
+    topics: Topics = msgspec.field(default_factory=Topics)
     #: The last offset that all brokers that count show, and when the first learned of it.
     shown_everywhere: Estimate = Estimate(-1, 0)
     writes: list[Write] = []
@@ -101,7 +102,7 @@ class State(msgspec.Struct):
         # This does not rest on that log.
         for name in ("forwarding", "replicas", "pending", "active", "last_lines", "fed", "front"):
             setattr(new, name, getattr(self, name))
-        new.replicas.is_partial = True
+        new.replicas.is_partial, new.topics.waiting = True, self.topics.waiting
         return new
 
     def managers(self) -> Iterator[tuple[Variant, BrokerHeartbeatManager]]:

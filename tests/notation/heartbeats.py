@@ -154,6 +154,7 @@ def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
     defaults = {"api_name": "CREATE_TOPICS", "written": 1, "partitions": 1}
     defaults |= {"client_id": "admin", "correlation_id": 7, "is_forwarded": True}
     defaults["connection"] = "10.0.0.2:9093-10.0.1.11:50000-1-2"
+    defaults["sizes"] = [0] * len(others.get("topics", ()))
     return _at_controller(events.WRITE, "write", (dequeued_ms, built_ms), defaults | others)
 
 
@@ -169,6 +170,14 @@ def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: in
     where = {"node_id": broker_id, "broker_id": broker_id, "offset": offset}
     name = f"versions {broker_id}"
     return _at_controller(events.API_VERSIONS, name, (dequeued_ms, built_ms), where)
+
+
+def metadata(broker_id: int, built_ms: float, topic: str, size: int) -> Event:
+    """METADATA of a broker: how many partitions a topic has, 0 if there is none."""
+    where = {"node_id": broker_id, "broker_id": broker_id, "topics": [topic], "sizes": [size]}
+    return _at_controller(
+        events.METADATA, f"metadata {broker_id} {topic}", (built_ms, built_ms), where
+    )
 
 
 def learned(broker_id: int, at_ms: float, high_watermark: int, variant: str = "recorded") -> Event:

@@ -5,13 +5,23 @@ WITH writes AS (
     SELECT *, coalesce(list_filter(resources, lambda r: r.error_code = 0), []) AS granted
     FROM metadata_writes WHERE completed_at > $since_at AND received_at <= $until_at
 ),
+written AS (
+    SELECT recording, api_name, received_at, built_at, explode(resources) AS topic
+    FROM metadata_writes
+    WHERE api_name IN ('CREATE_TOPICS', 'CREATE_PARTITIONS', 'DELETE_TOPICS')
+        AND completed_at > $since_at - INTERVAL 60 SECOND AND received_at <= $until_at
+),
 -- Topics that were created with the brokers' default.replication.factor, which is in no line.
 unsized AS (
-    SELECT recording, topic.name AS topic, unix_micros(built_at) AS built_us
-    FROM (SELECT recording, built_at, explode(resources) AS topic FROM metadata_writes
-        WHERE api_name = 'CREATE_TOPICS' AND completed_at > $since_at - INTERVAL 10 SECOND
-            AND received_at <= $until_at)
-    WHERE topic.error_code = 0 AND topic.replicas IS NULL
+    SELECT recording, topic.name AS topic, unix_micros(built_at) AS built_us FROM written
+    WHERE api_name = 'CREATE_TOPICS' AND topic.error_code = 0 AND topic.replicas IS NULL
+),
+-- Topics that were deleted by id alone, or may have been, as the response is missing.
+hidden AS (
+    SELECT DISTINCT t.recording, t.topic, received_at
+    FROM written AS w JOIN topics AS t ON t.recording = w.recording
+        AND (t.topic_id = w.topic.name OR w.topic.error_code IS NULL AND t.topic = w.topic.name)
+    WHERE api_name = 'DELETE_TOPICS' AND (t.topic <> w.topic.name OR w.topic.error_code IS NULL)
 )
 SELECT recording, unix_micros(built_at) AS at_us, 'heartbeat' AS kind, request_id, node_id,
     unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
@@ -27,6 +37,7 @@ SELECT recording, unix_micros(built_at) AS at_us, 'write' AS kind, request_id, n
     sum_of(list_transform(granted, lambda r: coalesce(r.partitions, 0))) AS partitions,
     list_transform(granted, lambda r: coalesce(r.name, '')) AS topics,
     list_transform(granted, lambda r: coalesce(r.replicas, 0)) AS replicas,
+    list_transform(granted, lambda r: coalesce(r.partitions, 0)) AS sizes,
     sum_of(list_transform(granted, lambda r: coalesce(r.configs, 0))) AS configs
 FROM writes
 UNION ALL BY NAME
@@ -36,6 +47,17 @@ SELECT recording, built_us AS at_us, 'fetch' AS kind, request_id, node_id, recei
     correlation_id, replica_id AS broker_id, fetch_offset AS "offset",
     is_diverging OR is_snapshot AS is_diverging
 FROM metadata_fetches
+UNION ALL BY NAME
+-- Topics as METADATA of brokers has them soon after they were written; error 3: it has none.
+SELECT DISTINCT t.recording, unix_micros(t.built_at) AS at_us, 'metadata' AS kind,
+    concat_ws('/', t.request_id, t.topic) AS request_id, t.node_id, 0 AS error_code,
+    t.node_id AS broker_id, [t.topic] AS topics, [coalesce(t.partitions, 0)] AS sizes
+FROM topics AS t JOIN written AS w ON w.recording = t.recording AND w.topic.name = t.topic
+    AND t.built_at >= w.received_at AND t.built_at < w.received_at + INTERVAL 60 SECOND
+ANTI JOIN hidden AS h ON h.recording = t.recording AND h.topic = t.topic
+    AND h.received_at <= t.built_at
+WHERE t.source = 'METADATA' AND (t.error_code = 3 OR t.partitions > 0)
+    AND t.built_at > $since_at AND t.built_at <= $until_at
 UNION ALL BY NAME
 -- Offsets of metadata images, as API_VERSIONS returns them.
 SELECT recording, unix_micros(built_at) AS at_us, 'api_versions' AS kind, request_id, node_id,

@@ -12,6 +12,7 @@ from notation.heartbeats import (
     cluster,
     create_topic,
     in_order,
+    metadata,
     raft_fetch,
     replayed,
     us,
@@ -133,6 +134,62 @@ def test_commits_are_applied_one_after_the_other(write: dict[str, Any], applied_
         (21, us(5064), us(5104)),
         (23, us(5104), us(applied_ms)),
     ]
+
+
+#: Each with the API of the write, and METADATA of 12: (built, partitions). Then there are 4.
+SHOWN: dict[str, tuple[str, Sequence[tuple[float, int]], float]] = {
+    "denied after it handled the response": ("CREATE_TOPICS", [(5050, 0), (5080, 0)], 5080),
+    "denied before it learned": ("CREATE_TOPICS", [(5050, 0)], 5064),
+    "shown before it sent a FETCH": ("CREATE_TOPICS", [(5062, 4)], 5062),
+    "shown before it can have learned": ("CREATE_TOPICS", [(5055, 4)], 5060),
+    "denied by a response that was built late": ("CREATE_TOPICS", [(5062, 4), (5070, 0)], 5070),
+    "not denied once a heartbeat has it": ("CREATE_TOPICS", [(5300, 0)], 5106),
+    "another number of partitions says nothing": ("CREATE_TOPICS", [(5080, 3)], 5064),
+    "an old number of partitions": ("CREATE_PARTITIONS", [(5080, 3)], 5080),
+    "the new number of partitions": ("CREATE_PARTITIONS", [(5061, 4)], 5061),
+    "still there": ("DELETE_TOPICS", [(5080, 4)], 5080),
+    "gone": ("DELETE_TOPICS", [(5062, 0)], 5062),
+}
+
+
+@pytest.mark.parametrize(("api", "shown", "shown_ms"), SHOWN.values(), ids=SHOWN)
+def test_metadata_shows_when_a_broker_has_a_write(
+    api: str, shown: Sequence[tuple[float, int]], shown_ms: float
+) -> None:
+    responses = [metadata(12, ms, "t", size) for ms, size in shown]
+    write = {"api_name": api, "topics": ["t"], "sizes": [4], "replicas": [0]}
+    of_11 = metadata(11, 5200, "t", 0)
+    events = cluster(*REPORTS, *fetches(12, OF_12), *responses, of_11, **write)
+    assert of_12(events)[1] == shown_ms
+
+
+@pytest.mark.parametrize(
+    ("shown", "shown_ms"),
+    [
+        # The old topic or the new one.
+        ([(5090, 4)], [5064, 5084]),
+        ([(5090, 0)], [5064, 5090]),
+        ([(5062, 0), (5082, 4)], [5062, 5082]),
+    ],
+)
+def test_topic_that_is_created_anew(
+    shown: Sequence[tuple[float, int]], shown_ms: list[int]
+) -> None:
+    """Deleted by 5.05 s, and there again by 5.078 s, of which 12 learns at 5.08 s."""
+    events = cluster(
+        *beats(11, 6006, 2, 23),
+        *beats(12, 6106, 2, 23),
+        *fetches(12, ((4990, 5060, 20, 22), (5064, 5080, 22, 24), (5084, 5500, 24, 24))),
+        create_topic(5055, 5078, correlation_id=8, topics=["t"], replicas=[0]),
+        *voters_fetch(5070, 24),
+        *(metadata(12, ms, "t", size) for ms, size in shown),
+        api_name="DELETE_TOPICS",
+        topics=["t"],
+        partitions=0,
+    )
+    there = Event(us(9), HELD, "t", -1, topics=["t"], replicas=[1])
+    rows = replayed(in_order([there, *events]), replica_apply_ms=0).applied
+    assert [row["shown_at"] for row in rows] == [us(ms) for ms in shown_ms]
 
 
 @pytest.mark.parametrize(("largest", "shown_ms"), [((), None), ((4,), None), ((1,), 5084)])

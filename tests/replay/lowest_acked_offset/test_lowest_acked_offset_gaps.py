@@ -167,7 +167,9 @@ def test_image_of_a_broker_may_have_shown_in_a_gap_of_its_log() -> None:
 def test_when_a_topic_that_was_created_in_a_gap_was_deleted_is_no_estimate() -> None:
     """How many replicas it had is not known; that it is gone is shown before they are deleted."""
     missing = gap(CONTROLLER, 10_000, 12_000)
-    delete = LATER._replace(api_name="DELETE_TOPICS", topics=("lost",), is_forwarded=False)
+    delete = LATER._replace(
+        api_name="DELETE_TOPICS", topics=("lost",), sizes=(0,), is_forwarded=False
+    )
     log = [delete if event is LATER else event for event in LONG]
     for gaps, reason in (((), None), ((missing,), reasons.UNKNOWN_WORK)):
         found = lacking(log, *gaps)

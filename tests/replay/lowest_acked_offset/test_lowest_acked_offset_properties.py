@@ -17,6 +17,7 @@ from notation.heartbeats import (
     create_topic,
     in_order,
     learned,
+    metadata,
     raft_fetch,
     replayed,
     us,
@@ -112,7 +113,8 @@ def _lives(draw: st.DrawFn, cluster: Cluster, broker: int, end_ms: int, is_rough
             until = ms + draw(st.integers(2, 400))
             fetch = raft_fetch(broker, ms + 1, until, high_watermark, **known)
             image = api_versions(broker, ms + 40, ms + 41, high_watermark - 1)
-            cluster.events += draw(st.sampled_from([(fetch,), (fetch, image), ()]))
+            shown = metadata(broker, ms + draw(st.integers(-20, 400)), "t", draw(st.integers(0, 1)))
+            cluster.events += draw(st.sampled_from([(fetch,), (fetch, image), (fetch, shown), ()]))
     ms = draw(st.integers(1_000, 2_999))
     interval = draw(st.sampled_from([400, 2_000]))
     while ms < end_ms:
