@@ -104,34 +104,25 @@ def test_what_crosses_zones_is_one_figure(tmp_path: Path) -> None:
     with engine.warehouse.database(names) as database:
         create_views(database, in_order(read_views(), TABLES))
         figures = database.execute("""
-            WITH judged AS (
-                SELECT recorded_in, predicted_from, predicted, recorded FROM prediction_accuracy
-                WHERE metric = 'bytes_per_second' AND group_kind = 'client_kind' AND passed)
-            SELECT gain.before, (SELECT sum(across_leader) FROM reads_by_client
-                    WHERE recording = d.recording),
-                (SELECT across_per_second FROM cross_zone_traffic
-                    WHERE recording = d.recording AND variant = 'leader'),
-                (SELECT max(predicted) FROM judged WHERE predicted_from = d.recording),
-                gain.after, (SELECT sum(across_closest) FROM reads_by_client
-                    WHERE recording = d.recording),
-                (SELECT across_per_second FROM cross_zone_traffic
-                    WHERE recording = d.recording AND variant = 'closest'),
-                (SELECT min(predicted) FROM judged WHERE predicted_from = d.recording),
-                (SELECT max(recorded) FROM judged) / gain.before,
-                facts['dollars_before']::DOUBLE, 2.592e-3 * 0.02 * gain.before, d.recording
-            FROM decisions AS d ORDER BY d.recording""").fetchall()
-        [(of_lines,)] = database.execute("""
+            SELECT if(variant = 'leader', gain.before, gain.after), across_per_second,
+                (SELECT sum(if(t.variant = 'leader', across_leader, across_closest))
+                    FROM reads_by_client AS c WHERE c.recording = t.recording),
+                (SELECT predicted FROM prediction_accuracy AS p WHERE p.variant = t.variant
+                    AND predicted_from = t.recording AND metric = 'bytes_per_second' AND passed),
+                facts[if(variant = 'leader', 'dollars_before', 'dollars_after')]::DOUBLE
+            FROM cross_zone_traffic AS t JOIN decisions USING (recording)
+            WHERE sender = 'consumers' ORDER BY recording, variant""").fetchall()
+        of_lines = database.execute("""
             SELECT sum(p.record_bytes) * 1e6 / any_value(until_us - from_us) FROM (
                 SELECT *, unnest(response_partitions) AS p FROM fetches WHERE replica_id = -1) AS f
             JOIN steady_phases USING (recording) JOIN (
                 SELECT DISTINCT recording, broker_id AS node_id, rack FROM brokers)
             USING (recording, node_id)
-            WHERE recording = 'racks-leader' AND rack_id <> rack AND rack_id <> ''
-                AND epoch_us(dequeued_at) >= from_us AND epoch_us(built_at) < until_us
-            """).fetchall()
-    for before, *befores, after, a, b, c, of_twin, dollars, paid, name in figures:
-        assert befores == pytest.approx(3 * [before], rel=1e-12)
-        assert (a, b, c) == pytest.approx(3 * (after,), rel=1e-12)
-        assert dollars == round(paid, 2)
-        assert of_twin == pytest.approx(1, rel=0.01)
-        assert name == "racks-aware" or before == pytest.approx(of_lines, rel=1e-12)
+            WHERE rack_id <> rack AND rack_id <> '' AND epoch_us(dequeued_at) >= from_us
+                AND epoch_us(built_at) < until_us
+            GROUP BY recording ORDER BY recording""").fetchall()
+    for headline, *same, dollars in figures:
+        assert same == pytest.approx(3 * [headline], rel=1e-12)
+        assert dollars == round(2.592e-3 * 0.02 * headline, 2)
+    recorded = [(headline,) for headline, *_ in (figures[0], figures[3])]
+    assert recorded == [pytest.approx(row, rel=1e-12) for row in of_lines]

@@ -1,5 +1,4 @@
--- Bytes of records a second as headlines have them, those across zones and all; recorded: from where
--- consumers read.
+-- Bytes of records a second across zones, as the headline has them; recorded: from where consumers read.
 WITH racks AS (
     SELECT recording, broker_id, min(rack) AS rack FROM brokers GROUP BY recording, broker_id
 ),
@@ -10,12 +9,10 @@ sides AS (
     FROM reads AS r LEFT JOIN racks ON racks.recording = r.recording AND broker_id = node_id
     WHERE variant = 'leader'
 )
-SELECT sides.recording, variant, 'bytes_per_second' AS metric, kind AS group_kind, name AS group_value,
-    'B/s' AS unit, sum(CASE WHEN kind = 'all' OR is_cross_zone THEN record_bytes
+SELECT sides.recording, variant, 'bytes_per_second' AS metric, 'client_kind' AS group_kind,
+    'other zone' AS group_value, 'B/s' AS unit, sum(CASE WHEN is_cross_zone THEN record_bytes
         WHEN NOT is_cross_zone THEN 0 END) * 1e6 / max(until_us - from_us) AS value, NULL AS baseline,
-    count(*) FILTER (kind = 'all' OR is_cross_zone IS NOT NULL) AS sample_count,
-    count(*) FILTER (kind <> 'all' AND is_cross_zone IS NULL) AS unknown_count
+    count(is_cross_zone) AS sample_count, count(*) - count(is_cross_zone) AS unknown_count
 FROM sides JOIN phases ON phases.recording = sides.recording
-CROSS JOIN (VALUES ('client_kind', 'other zone'), ('all', 'all')) AS parts(kind, name)
 WHERE record_bytes > 0 AND unix_micros(dequeued_at) >= from_us AND unix_micros(built_at) < until_us
-GROUP BY sides.recording, variant, kind, name
+GROUP BY sides.recording, variant

@@ -1,4 +1,4 @@
--- Bytes of the same traffic; and bytes a second across zones, held against all that brokers send.
+-- Bytes of the same traffic; and of all that crosses zones, a second.
 WITH bytes AS (
     SELECT predicted_from, recorded_in, own_variant, 'record_bytes' AS metric,
         'client_broker' AS group_kind,
@@ -23,6 +23,4 @@ SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, 
 FROM scaled
 GROUP BY predicted_from, recorded_in, own_variant, metric, group_kind, group_value
 UNION ALL BY NAME
-SELECT * REPLACE (unchanged AS baseline, is_judged AND group_kind <> 'all' AS is_judged), max(CASE group_kind WHEN 'all' THEN recorded END) OVER (
-    PARTITION BY predicted_from, recorded_in) AS scale
-FROM side_by_side
+SELECT * REPLACE (unchanged AS baseline) FROM side_by_side

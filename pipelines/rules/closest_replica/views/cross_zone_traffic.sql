@@ -39,11 +39,9 @@ summed AS (
     coalesce(sum(rate) FILTER (WHERE crosses), 0) AS across_per_second,
     coalesce(sum(rate) FILTER (WHERE crosses IS NULL), 0) AS unknown_per_second
   FROM rates GROUP BY recording, sender, variant, place
-),
-zones AS (SELECT recording, count(DISTINCT rack) AS zones FROM racks GROUP BY recording)
+)
 SELECT recording, sender, variant, bytes_per_second, across_per_second, unknown_per_second,
   CASE variant WHEN 'leader' THEN CAST(facts['even_before'] AS DOUBLE)
     WHEN 'closest' THEN CAST(facts['even_after'] AS DOUBLE)
-    ELSE unknown_per_second * (1 - 1e0 / nullif(zones, 0)) END AS evenly_per_second, place
-FROM summed LEFT JOIN zones USING (recording)
-LEFT JOIN (SELECT recording, facts FROM decisions WHERE rule = 'closest_replica') AS d USING (recording)
+    ELSE unknown_per_second * (1 - 1 / CAST(facts['zones'] AS DOUBLE)) END AS evenly_per_second, place
+FROM summed LEFT JOIN (SELECT recording, facts FROM decisions WHERE rule = 'closest_replica') AS d USING (recording)

@@ -16,20 +16,18 @@ prices AS (
   SELECT recording, CAST(facts['dollars_per_gb'] AS DOUBLE) AS dollars_per_gb
   FROM decisions WHERE rule = 'closest_replica'
 ),
-placed AS (
-  SELECT *, coalesce(replica_id, leader_id, node_id) AS broker_id, CASE WHEN is_cross_zone THEN 'other zone'
-    WHEN is_cross_zone IS NULL THEN 'zone not known' ELSE 'same zone' END AS kind
-  FROM closest_replica_outcomes WHERE parameter = 'none' AND record_bytes > 0
-),
--- each its share of what bandwidth_summary has
 read AS (
+  -- each its share of what bandwidth_summary has
   SELECT o.*, library, s.bytes_per_second * o.record_bytes
-    / sum(o.record_bytes) OVER (PARTITION BY o.recording, o.variant, broker_id, kind) AS rate
-  FROM placed AS o JOIN steady_phases AS p ON p.recording = o.recording
+    / sum(o.record_bytes) OVER (PARTITION BY o.recording, o.variant, s.node_id, client_kind) AS rate
+  FROM closest_replica_outcomes AS o JOIN steady_phases AS p ON p.recording = o.recording
     AND unix_micros(dequeued_at) >= from_us AND unix_micros(built_at) < until_us
   JOIN bandwidth_summary AS s ON s.recording = o.recording AND s.rule = o.rule AND s.variant = o.variant
-    AND s.parameter = o.parameter AND s.node_id = broker_id AND client_kind = kind AND direction = 'response'
+    AND s.parameter = o.parameter AND s.node_id = coalesce(replica_id, leader_id, o.node_id)
+    AND direction = 'response' AND client_kind = CASE WHEN is_cross_zone THEN 'other zone'
+      WHEN is_cross_zone IS NULL THEN 'zone not known' ELSE 'same zone' END
   LEFT JOIN libraries AS l ON l.recording = o.recording AND l.client_id = o.client_id
+  WHERE o.parameter = 'none' AND o.record_bytes > 0
 ),
 summed AS (
   SELECT recording, client_id, library, client_zone, has_rack_id, topic,
