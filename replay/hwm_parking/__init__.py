@@ -31,7 +31,8 @@ Assumptions, and where they can fail
   replica's recorded one nearest in time is used; nothing is drawn, because the slow moments of a
   machine hit all its replicas together.
 * From an append, or from the FETCH that moves the high watermark, to a replica's response the
-  Raft thread takes what it took for that replica's recorded one nearest in time, stalls included.
+  Raft thread takes what it took for that replica's recorded one nearest in time. A stall (over
+  ``STALL_US``) holds what is due within it until its end, and says nothing of other times.
   Without the KIP no move wakes anybody: there it takes as long as after an append. FETCHes that
   arrive it handles one after the other; the time for one is the mean step between the responses of
   one append.

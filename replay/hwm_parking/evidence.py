@@ -18,6 +18,8 @@ from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedFetch
 
 #: Responses (or one per replica, if fewer) that one append must cause to measure the time for one.
 WAKE_RESPONSES_MIN = 4
+#: The Raft thread that takes longer from a cause to a response has stalled.
+STALL_US = 100_000
 
 
 class Absence(NamedTuple):
@@ -72,7 +74,8 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
     """Gathers what the log shows of one replica, whose FETCHes are in it up to ``shown_until_us``.
 
     ``carried_us`` is when a response first carried the records of the ``last`` one: who lost a
-    response FETCHes them again.
+    response FETCHes them again. ``stalls``: from a cause to a response that came over ``STALL_US``
+    after it.
     """
 
     first: RecordedFetch
@@ -83,6 +86,7 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
     handling: dict[Completion, Samples[int]] = {}
     absences: list[Absence] = []
     envelopes: Samples[Envelope] = msgspec.field(default_factory=Samples)
+    stalls: list[tuple[int, int]] = []
 
     def next_fetch(self, built_us: int) -> tuple[int, Absence | None] | None:
         """Returns when the FETCH after a response arrives; None while the log doesn't show it."""
@@ -94,11 +98,18 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
 
     def handled(self, completion: Completion, cause_us: int, built_us: int) -> None:
         """Notes how long the Raft thread took from an append, or a move, to a response."""
+        if built_us - cause_us > STALL_US:
+            self.stalls.append((cause_us, built_us))
+            return
         samples = self.handling.setdefault(completion, Samples())
         samples.add(cause_us, max(0, built_us - cause_us))
 
     def handling_us(self, completion: Completion, at: int) -> int | None:
-        """Returns how long it took after such a cause, nearest in time; None if never measured."""
+        """Returns how long it took after such a cause, nearest in time, or what is left of a stall;
+        None if never measured."""
+        for since_us, until_us in self.stalls:
+            if since_us <= at < until_us:
+                return until_us - at
         samples = self.handling.get(completion)
         return None if samples is None else samples.nearest(at)
 
@@ -295,6 +306,7 @@ class Evidence(msgspec.Struct, array_like=True):
             for samples in (replica.delays, *replica.handling.values()):
                 samples.forget(before)
             replica.envelopes.forget(before)
+            replica.stalls = [stall for stall in replica.stalls if stall[1] >= before]
             replica.absences = [a for a in replica.absences if a.returns.dequeued_us >= before]
         last = {replica.last.fetch_offset for replica in self.replicas.values()}
         self.log_bytes.forget(before, last.union(offsets))

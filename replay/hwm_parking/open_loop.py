@@ -9,7 +9,7 @@ import msgspec
 from ..model.raft import UNKNOWN_OFFSET, Completion
 from ..outcomes import Verdict
 from ..simulation import EventQueue, Rising
-from .evidence import Evidence
+from .evidence import STALL_US, Evidence
 from .loop import Loop
 from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
 from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, Emitted
@@ -19,7 +19,7 @@ STAMP_SLACK_US = 2_000
 #: A line is stamped once its JSON is built: a stall before that makes all its derived times late.
 LATE_STAMP_US = 25_000
 #: The longest that the leader takes over a response that is due, unless its thread stalls.
-HANDLING_SLACK_US = 100_000
+HANDLING_SLACK_US = STALL_US
 #: What could not be drained is appended within this (the longest recorded took 176 ms).
 DRAIN_APPEND_US = 250_000
 

@@ -7,8 +7,15 @@ import pytest
 from notation.recorded import EPOCH, fetched, in_order, micros
 
 from kip_replay.replay.hwm_parking import RecordedFetch
-from kip_replay.replay.hwm_parking.evidence import Absence, Evidence, LogBytes
+from kip_replay.replay.hwm_parking.evidence import (
+    STALL_US,
+    Absence,
+    Evidence,
+    LogBytes,
+    ReplicaEvidence,
+)
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
+from kip_replay.replay.model.raft import Completion
 
 FOREVER = micros(10**9)
 
@@ -193,3 +200,13 @@ def test_bytes_that_are_forgotten_are_summed_from_where_a_replica_stands() -> No
         log_bytes.add(start, start + 1, 90, at=start)
     log_bytes.forget(18, {15})
     assert [log_bytes.between(start, 20) for start in (15, 16, 18)] == [450, None, 180]
+
+
+def test_a_stall_holds_what_is_due_in_it_and_measures_nothing_else() -> None:
+    row, due = fetched(9, 0, 500, 15), Completion.RECORDS
+    replica = ReplicaEvidence(row, row, 0, 0)
+    replica.handled(due, 0, 900)
+    replica.handled(due, 1_000, 1_001 + STALL_US)
+    at = (999, 1_000, 1_001, 1_000 + STALL_US, 1_001 + STALL_US)
+    taken = [replica.handling_us(due, us) for us in at]
+    assert taken == [900, 1 + STALL_US, STALL_US, 1, 900]
