@@ -74,6 +74,7 @@ lint: setup ## check format, types, words and the borders between the packages
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tools.words
+	@$(BIN)/python -m tools.sentences
 
 docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy --engine local
