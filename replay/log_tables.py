@@ -300,7 +300,8 @@ evidence        text what shows it: correlation_id or session_epoch (numbers tha
     fetch_offset (moved by records that no response carried), contradiction (lines of a replica \
     between which an offset or an epoch falls), connection or session (used without having been \
     opened), rejected_line, begins_late (while the node ran), ends_early (while it led), no_log, \
-    logger_off (an empty log of a node that ran), filtered (all lines of some kind are missing)
+    logger_off (an empty log of a node that ran), filtered (all lines of some kind are missing), \
+    deprecated_only, sampled or no_fetch (the logs are a selection of requests)
 lines_missing   long the least that are missing; null: not known
 last_request_id text the request before it, on the same connection or session
 next_request_id text the first request that shows it

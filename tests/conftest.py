@@ -1,4 +1,4 @@
-"""What tests share: one Spark session for all of them, and the marker that follows from it."""
+"""What tests share: a Spark session, with the marker that follows from it, and a warehouse."""
 
 import gc
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kip_replay.pipelines.warehouse.tables import Warehouse
 
 # A busy machine is no failure. ``make test-hard`` draws thirty times as many examples.
 settings.register_profile("default", deadline=None, max_examples=10)
@@ -40,6 +42,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> "Warehouse":
+    from ran import warehouse_of
+    from small_logs import PLACES
+
+    return warehouse_of(tmp_path_factory, "samples", PLACES[0])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from filelock import FileLock
 
 from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -24,6 +25,17 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(folder)
             made.touch()
     return folder
+
+
+def warehouse_of(factory: pytest.TempPathFactory, name: str, place: Path) -> Warehouse:
+    """All recordings of a folder, from raw logs to report.html, by the local engine; made once."""
+    from kip_replay.jobs import run  # takes a second
+
+    def make(folder: Path) -> None:
+        recordings = sorted(map(str, place.iterdir()))
+        assert run.main([*recordings, "--warehouse", str(folder), "--engine=local", "--quiet"]) == 0
+
+    return Warehouse(made_once(factory, name, make))
 
 
 def ran(

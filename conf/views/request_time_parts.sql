@@ -8,9 +8,9 @@
 -- throttle_ms: throttled, mean
 -- response_queue_ms: waiting for a network thread, mean
 -- send_ms: being sent, mean
--- p99_total_ms: the whole at rank floor(0.99 * (n - 1)), the unknown ranked last
+-- p99_total_ms: the whole at rank floor(0.99 * (n - 1)), the unknown ranked last; null of fewer than 100
 -- p50_own_ms: likewise of rank floor(0.5 * (n - 1)), less remote_ms where the client wishes to wait: for data (FETCH, SHARE_FETCH), for other members (JOIN_GROUP, SYNC_GROUP)
--- p99_own_ms: likewise of rank floor(0.99 * (n - 1))
+-- p99_own_ms: likewise of rank floor(0.99 * (n - 1)); null of fewer than 100
 WITH owned AS (
   SELECT *, total_ms - CASE WHEN api_name IN ('FETCH', 'SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP')
     THEN coalesce(remote_ms, 0) ELSE 0 END AS own_ms
@@ -26,7 +26,7 @@ SELECT recording, node_id, api_name,
   avg(throttle_ms) AS throttle_ms,
   avg(response_queue_ms) AS response_queue_ms,
   avg(send_ms) AS send_ms,
-  get(sort_array(collect_list(total_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_total_ms,
+  CASE WHEN count(*) >= 100 THEN get(sort_array(collect_list(total_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) END AS p99_total_ms,
   get(sort_array(collect_list(own_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_own_ms,
-  get(sort_array(collect_list(own_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_own_ms
+  CASE WHEN count(*) >= 100 THEN get(sort_array(collect_list(own_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) END AS p99_own_ms
 FROM owned GROUP BY recording, node_id, api_name

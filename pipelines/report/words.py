@@ -126,7 +126,7 @@ def state(page: Mapping[str, Any]) -> str:
         requests,
         count(lines, "line") if lines else "",
         *(
-            f"{_TIMED[rate['api_name']]} {milliseconds(rate['p99_ms'])}"
+            f"{_TIMED.get(rate['api_name'], rate['api_name'])} {milliseconds(rate['p99_ms'])}"
             for rate in rates
             if rate["p99_ms"] is not None
         ),

@@ -7,8 +7,9 @@ microseconds.
 
 No line says when a silent broker is fenced. The controller scans every eighth of
 ``broker.session.timeout.ms`` for those of which it has heard nothing for that long, so it fences
-after 9 to 10.125 s. Here it does at the latest, and until then a response that depends on such a
-broker is not certain.
+after 9 to 10.125 s. Here it does at the latest. Until then a response that depends on such a broker
+is not certain. Who comes back by then may have been fenced, so that its offset was reset until its
+next heartbeat, and others may have had a higher lowest offset meanwhile.
 """
 
 from collections.abc import Iterator
@@ -142,7 +143,7 @@ class LowestAcknowledged(NamedTuple):
     """What a response carries, ``raw`` as computed; offsets are None if no broker is active.
 
     The draft does not say that the offset never falls, but what brokers rely on ("Synchrony": a
-    guarantee), so they keep the highest. Not ``is_certain``: it depends on a silent broker.
+    guarantee), so they keep the highest. Not ``is_certain``: it depends on who was silent.
     """
 
     raw: int | None
@@ -176,6 +177,10 @@ class BrokerHeartbeatManager(msgspec.Struct):
     acknowledged: ActiveBrokers = msgspec.field(default_factory=ActiveBrokers)
     has_applied: dict[int, int] = {}
     lowest: int | None = None
+    #: Brokers that were silent, and may have been fenced before their last heartbeat.
+    returned: set[int] = set()
+    #: What a response may have carried at most while it was not certain.
+    at_most: int = RESET_OFFSET
     acknowledged_by: dict[int, Rising] = {}
     #: Responses on their way: (built, broker, (its epoch, offset)).
     responses: EventQueue[tuple[int, int]] = msgspec.field(default_factory=EventQueue)
@@ -213,8 +218,9 @@ class BrokerHeartbeatManager(msgspec.Struct):
         else:
             self.advance(at)
         broker = self.register(at, broker_id, epoch)
-        before = broker.state
+        before, was_silent = broker.state, broker_id in self.tracker.may_be_expired(at)
         self.tracker.touch(at, broker_id)
+        self.returned.discard(broker_id)
         has_applied = self.has_applied.get(broker_id, RESET_OFFSET)
         if offset > has_applied:
             self.has_applied[broker_id] = has_applied = offset
@@ -232,6 +238,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
         else:
             self._deactivate(at, broker_id)
         response = self._lowest_acknowledged_offset(at)
+        if was_silent and before is broker.state is BrokerControlState.UNFENCED:
+            self.returned.add(broker_id)
         if response and response.offset is not None and response.offset > broker.acknowledged:
             # "As part of the heartbeat response" (Proposed Changes).
             self.responses.push(built_us, broker_id, (epoch, response.offset))
@@ -241,6 +249,10 @@ class BrokerHeartbeatManager(msgspec.Struct):
             # Its registration-change record is replayed after the response was computed.
             self.active.add(broker_id, RESET_OFFSET)
         return response
+
+    def _silent(self, at: int) -> Iterator[int]:
+        """Returns the active brokers that a scan at this time would fence."""
+        return (b for b in self.tracker.may_be_expired(at) if b in self.active.offsets)
 
     def _fence_stale(self, at: int) -> None:
         while (expired := self.tracker.remove_expired(at)) is not None:
@@ -254,6 +266,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
     def _deactivate(self, at: int, broker_id: int) -> None:
         """Removes a broker that is fenced or stops: what it lacks holds nothing back."""
+        self.returned.discard(broker_id)
         for offsets in (self.active, self.applied, self.acknowledged):
             offsets.remove(broker_id)
         self._note(at, broker_id, self.acknowledged)
@@ -271,11 +284,15 @@ class BrokerHeartbeatManager(msgspec.Struct):
             return LowestAcknowledged(None, None, 0)
         if self.lowest is None or raw > self.lowest:
             self.lowest = raw
-        certain = True
-        if self.tracker.is_any_silent(at):
-            silent = sum(brokers.offsets.get(b) == raw for b in self.tracker.may_be_expired(at))
-            certain = silent < brokers.counts[raw]
-        return LowestAcknowledged(raw, self.lowest, len(brokers.offsets), certain)
+        is_certain = not self.returned
+        if silent := {*self._silent(at)}:
+            others = (offset for b, offset in brokers.offsets.items() if b not in silent)
+            self.at_most = max(self.at_most, min(others, default=RESET_OFFSET))
+        if not is_certain:
+            self.at_most = max(self.at_most, self.lowest)
+        elif is_certain := raw >= self.at_most:
+            self.at_most = RESET_OFFSET
+        return LowestAcknowledged(raw, self.lowest, len(brokers.offsets), is_certain)
 
     def is_warm(self, at: int) -> bool:
         return self.warm_from_us is not None and at >= self.warm_from_us

@@ -28,7 +28,7 @@ def test_a_fifth_rule_is_found_by_every_step(installed: Path, tmp_path: Path) ->
     manifest.write_text(json.dumps(stated))
     run = ("-m", "kip_replay.jobs.main", "run", str(recording.path), "--warehouse", str(warehouse))
     printed = python(installed, *run)
-    assert f"  {NAME} (A toy): not enough data. There is too little data for an interval" in printed
+    assert f"  {NAME} (A toy): not enough data. Too little data: " in printed
 
     def count(table: str, where: str = "true") -> int:
         rows = DeltaTable(str(warehouse / table)).to_pyarrow_dataset()  # noqa: F841

@@ -245,8 +245,8 @@ CASES |= {f"price {of}": (METADATA, PRICES[of], FETCH + lag() + more(*of)) for o
 #: What sentences say, besides what those of the samples do.
 PHRASES = {
     "old clients": "upgrade the clients that it would no longer serve: 1 of 2 in these logs",
-    "few": "The steady phase, from the last broker’s start to the first shutdown, is shorter than "
-    "10 s, or of too many moments between two advances of the high watermark too little is known.",
+    "few": "Too little data: the steady phase is shorter than 10 s, or too many moments between "
+    "two advances of the high watermark are unknown.",
     "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
     "have happened. It takes the logs of all controllers, for longer. Most often: b.",
     "older": "No session was refused. A broker has at least 3 at once.",

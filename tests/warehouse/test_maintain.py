@@ -75,7 +75,7 @@ def test_what_cannot_be_safe_is_refused(made: Warehouse, capsys: Capsys) -> None
         (["--retention-hours", "24"], "--allow-short-retention"),
         (["--retention-hours", "-1"], "0 or more"),
         (["--keep-days", "0"], "above 0"),
-        (["--warehouse", made.path + "/nowhere"], "there is no warehouse"),
+        (["--warehouse", made.path + "/nowhere"], "No warehouse"),
     ):
         assert maintain.main(["--warehouse", made.path, *wrong]) == 2
         assert message in capsys.readouterr().err

@@ -2,7 +2,8 @@
 --   * deprecated_only: every request is of a deprecated version, and such are logged at INFO.
 --   * sampled: of the connections that number what they send to one node, nine in ten skip numbers, in
 --     each quarter of the lines at one line in ten or more. A file that is missing is skipped once.
---   * no_fetch: there is no FETCH, though consumers commit, replicas stay in sync or all is METADATA.
+--   * no_fetch: there is no FETCH, though consumers commit, brokers send heartbeats, replicas stay in sync or
+--     all is METADATA.
 WITH facts AS (
     SELECT recording, bool_and(is_deprecated) AS is_deprecated, bool_or(api_name = 'FETCH') AS has_fetch,
         bool_and(api_name = 'METADATA') AND count(*) >= 10 AND count(DISTINCT connection) > 1
@@ -31,6 +32,10 @@ sampled AS (
 implied AS (
     SELECT recording FROM logged_requests WHERE api_name = 'OFFSET_COMMIT'
     GROUP BY recording, client_id HAVING max(received_at) >= min(received_at) + INTERVAL 10 SECOND
+    UNION ALL
+    SELECT recording FROM logged_requests WHERE api_name = 'BROKER_HEARTBEAT'
+    GROUP BY recording, node_id HAVING count(DISTINCT client_id) > 1
+        AND max(received_at) >= min(received_at) + INTERVAL 10 SECOND
     UNION ALL
     SELECT recording FROM isr_changes SEMI JOIN logged_requests AS r
         ON r.recording = isr_changes.recording AND r.node_id = leader_id

@@ -1,14 +1,28 @@
 -- FETCHes of topic partitions, as the rule reads them: recording, node_id, INPUT_SCHEMA. Before those
 -- of a node goes one row with the names of all topic ids: from v13 on a FETCH has only ids. Before the
 -- first FETCH of a session that is older than the log goes one with the partitions that it had.
-WITH events AS (
-    SELECT recording, node_id, request_id, api_version, client_id, connection, replica_id,
+-- Stamps are cut to milliseconds: of two FETCHes of a connection correlation ids tell the order.
+WITH in_turn AS (
+    SELECT recording, node_id, request_id, dequeued_at, built_at, lag(dequeued_at) OVER (
+        PARTITION BY recording, node_id, connection, client_id
+        ORDER BY correlation_id NULLS LAST, request_id) AS before_at
+    FROM fetches WHERE connection IS NOT NULL AND completed_at > $since_at
+        AND received_at <= $until_at + INTERVAL 1 MILLISECOND
+),
+late AS (
+    SELECT recording, node_id, request_id, unix_micros(before_at) + 1 AS turn_us FROM in_turn
+    WHERE before_at >= dequeued_at AND before_at < dequeued_at + INTERVAL 1 MILLISECOND
+        AND before_at < built_at
+),
+events AS (
+    SELECT f.recording, f.node_id, f.request_id, api_version, client_id, connection, replica_id,
         replica_epoch, unix_micros(received_at) AS received_us,
-        unix_micros(dequeued_at) AS dequeued_us, unix_micros(built_at) AS built_us, session_id,
-        session_epoch, rack_id, cluster_id, request_partitions, forgotten_partitions, throttle_ms,
-        error_code, response_session_id, response_partitions, node_endpoints, request_bytes,
-        response_bytes
-    FROM fetches
+        coalesce(turn_us, unix_micros(dequeued_at)) AS dequeued_us, unix_micros(built_at) AS built_us,
+        session_id, session_epoch, rack_id, cluster_id, request_partitions, forgotten_partitions,
+        throttle_ms, error_code, response_session_id, response_partitions, node_endpoints,
+        request_bytes, response_bytes
+    FROM fetches AS f LEFT JOIN late AS l ON l.recording = f.recording
+        AND l.node_id = f.node_id AND l.request_id = f.request_id
     -- The metadata log has no sessions; where there is no request, the client id shows it.
     WHERE NOT coalesce(is_cluster_metadata, starts_with(client_id, 'raft-client-'), FALSE)
         AND completed_at > $since_at AND received_at <= $until_at

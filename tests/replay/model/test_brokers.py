@@ -120,6 +120,24 @@ def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
     assert manager.acknowledged.offsets == {11: 20}
 
 
+@pytest.mark.parametrize(("silent_s", "is_certain"), [(8.9, True), (9.5, False)])
+def test_a_broker_that_comes_back_may_have_been_fenced(silent_s: float, is_certain: bool) -> None:
+    manager = BrokerHeartbeatManager(warm_from_us=0)
+
+    def heartbeat(second: float, broker_id: int, offset: int) -> bool:
+        at = us(1000 * second)
+        response = manager.heartbeat(Heartbeat(1, broker_id, 5, at, at, offset, False, False))
+        assert response is not None
+        return response.is_certain
+
+    for broker_id in (11, 12, 11, 12):
+        assert heartbeat(1, broker_id, 20)
+    heartbeat(1 + silent_s, 11, 20)
+    assert heartbeat(1 + silent_s, 12, 20) == is_certain
+    heartbeat(1 + silent_s + 2, 12, 20)
+    assert heartbeat(1 + silent_s + 2, 11, 20)  # its offset is one again
+
+
 class ManagerMachine(RuleBasedStateMachine):
     """A heartbeat manager and a naive account of every broker."""
 

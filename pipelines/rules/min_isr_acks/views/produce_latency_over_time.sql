@@ -5,8 +5,8 @@
 -- outcomes: requests that waited for all replicas, or partitions of them
 -- unknown: those that the log can't decide
 -- p50_ms: at rank floor(0.5 * (n - 1)), the unknown ranked last
--- p90_ms: likewise
--- p99_ms: likewise
+-- p90_ms: likewise; null of fewer than 10
+-- p99_ms: likewise; null of fewer than 100
 WITH produced AS (
   SELECT * FROM produce_ack_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable'
 ),
@@ -41,6 +41,6 @@ SELECT recording, metric, variant,
   count(*) AS outcomes,
   count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_ms,
-  get(sort_array(collect_list(value_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) AS p90_ms,
-  get(sort_array(collect_list(value_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_ms
+  CASE WHEN count(*) >= 10 THEN get(sort_array(collect_list(value_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) END AS p90_ms,
+  CASE WHEN count(*) >= 100 THEN get(sort_array(collect_list(value_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) END AS p99_ms
 FROM waits JOIN time_buckets USING (recording) GROUP BY ALL
