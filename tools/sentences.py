@@ -17,12 +17,12 @@ def _read(file: Path) -> dict[str, Any]:
 def templates() -> set[str]:
     """Returns the names of all templates, each behind its section or rule."""
     shared = _read(Path("pipelines/report/overview.toml"))
-    names = {f"{part}.{name}" for part in ("findings", "reasons") for name in shared[part]}
+    names = {f"{part}/{name}" for part in ("findings", "reasons") for name in shared[part]}
     for file in Path("pipelines/rules").glob("*/page.toml"):
         page = _read(file)
         headlines = [each for row in page["headlines"] for each in (row, *row.get("else", ()))]
         own = [*page["reasons"], *(row["name"] for row in headlines)]
-        names |= {f"{file.parent.name}.{name}" for name in own}
+        names |= {f"{file.parent.name}/{name}" for name in own}
     return names
 
 

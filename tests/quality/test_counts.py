@@ -66,6 +66,11 @@ WRONG = {
         row("metadata_offsets", kind="log_end_offset", metadata_offset=8),
     ],
     "clock_bounds": [row("clock_bounds", clocks="differ")],
+    "fetch_session_outcomes": [
+        row("fetch_session_outcomes", variant=variant, request_id="body", equals_recorded=False)
+        | {"parameter": "none", "request_bytes": size, "response_bytes": 1}
+        for variant, size in (("incremental", 7), ("recorded", 8))
+    ],
     "latency_summary": [
         row("latency_summary", rule=rule, group_kind=group, count=count, unknown_count=0)
         for rule in ("hwm_parking", "lowest_acked_offset")
