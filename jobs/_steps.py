@@ -215,13 +215,8 @@ def _met(condition: str, pages: Sequence[Row], warehouse: Warehouse) -> list[str
         return [f"{rule} ({kip}) in {name}" for rule, kip, name in met]
     with warehouse.database([page["recording"] for page in pages]) as database:
         rows = database.execute(query).fetchall()
-    rows_in_words = (
-        (words.named(metric), words.named(group), text) for metric, group, text in rows
-    )
-    return [
-        f"{what}{f' ({of_whom})' * (of_whom != 'all')}: {text}"
-        for what, of_whom, text in rows_in_words
-    ]
+    named = ((words.named(metric), words.named(group), text) for metric, group, text in rows)
+    return [f"{what}{f' ({whose})' * (whose != 'all')}: {text}" for what, whose, text in named]
 
 
 class Stopwatch:

@@ -23,4 +23,6 @@ SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, 
 FROM scaled
 GROUP BY predicted_from, recorded_in, own_variant, metric, group_kind, group_value
 UNION ALL BY NAME
-SELECT * REPLACE (unchanged AS baseline) FROM side_by_side
+SELECT predicted_from, recorded_in, variant, metric, group_kind, group_value, unit,
+    unchanged AS baseline, predicted, recorded, is_judged, sample_count, unknown_count
+FROM side_by_side
