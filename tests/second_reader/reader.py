@@ -25,8 +25,10 @@ _MARK = "Completed request:"
 _WRITES = {"CREATE_TOPICS", "DELETE_TOPICS", "INCREMENTAL_ALTER_CONFIGS", "CREATE_PARTITIONS"}
 #: APIs whose responses are searched for errors.
 _WITH_ERRORS = {"FETCH", "PRODUCE", "INIT_PRODUCER_ID", "METADATA", *_WRITES}
-#: Client ids of controllers and brokers.
-_NODE = re.compile(r"(raft-client-|AddPartitionsManager-client-)?\d+|broker-\d+-\D.*")
+#: Client ids of controllers and brokers, and of the product's own recorder.
+_NODE = re.compile(
+    r"(raft-client-|AddPartitionsManager-client-)?\d+|broker-\d+-\D.*|kip-replay-record"
+)
 #: KIP-896: the lowest versions that 4.0 serves. JOIN_GROUP is served from 0 again since 4.0.1.
 _LOWEST = """PRODUCE 3 FETCH 4 LIST_OFFSETS 1 OFFSET_COMMIT 2 OFFSET_FETCH 1 CREATE_TOPICS 2
 DELETE_TOPICS 1 OFFSET_FOR_LEADER_EPOCH 2 DESCRIBE_CONFIGS 1 DESCRIBE_ACLS 1 CREATE_ACLS 1"""
@@ -60,16 +62,7 @@ class Line(NamedTuple):
     @property
     def errors(self) -> set[int]:
         """Error codes anywhere in the response."""
-
-        def inside(value: Any) -> Iterator[int]:
-            if isinstance(value, dict):
-                yield value.get("errorCode", 0)
-                value = [*value.values()]
-            if isinstance(value, list):
-                for inner in value:
-                    yield from inside(inner)
-
-        return {*inside(self.returned)} - {0}
+        return {int(c) for c in re.findall(r'"errorCode": (-?[1-9]\d*)', json.dumps(self.returned))}
 
 
 def percentile(values: Iterable[float], q: float) -> float | None:
@@ -191,11 +184,7 @@ class Recording:
         fetches = [line.body for line in self.of("FETCH")]
         took["FETCH"] = [body["totalTimeMs"] - body["remoteTimeMs"] for body in fetches]
         return {
-            (api,): (
-                n / self.span_s,
-                percentile(took.get(api, ()), 0.5),
-                percentile(took[api], 0.99) if len(took.get(api, ())) >= 100 else None,
-            )
+            (api,): (n / self.span_s, *(percentile(took.get(api, ()), q) for q in (0.5, 0.99)))
             for api, n in Counter(line.api for line in self.lines).items()
         }
 
@@ -227,7 +216,7 @@ class Recording:
         rows = {
             ("lagging_follower", str(follower)): (last, waits)
             for (follower,), (last, waits, ms) in self.slowest_replicas().items()
-            if last >= max(10, 0.9 * waits) and ms >= 5
+            if last >= max(10, 0.9 * waits) and (ms or 0) >= 5
         }
         failing = defaultdict(list)
         for (client, api, code), (n, sent) in self.failures().items():
@@ -247,7 +236,7 @@ class Recording:
 
     def slowest_replicas(self) -> Rows:
         """By follower: acks=all writes that waited for it last, of those that waited for it and for
-        another, and how long these took in ms (median).
+        another, and how long these took in ms (median of ten or more).
 
         The leader responds when the last in-sync follower has the batch: it waited for those that
         fetched beyond it before. Stamps are whole milliseconds: 2 ms later is before, too.
@@ -270,7 +259,8 @@ class Recording:
                 if len(had) > 1 and not p["errorCode"]:
                     waits.update(follower for _, follower in had)
                     lasts[max(had)[1]].append((max(had)[0] - line.dequeued) / 1000)
-        return {(f,): (len(lasts[f]), n, percentile(lasts[f], 0.5)) for f, n in waits.items()}
+        middle = {f: percentile(of_f, 0.5) for f, of_f in lasts.items() if len(of_f) >= 10}
+        return {(f,): (len(lasts[f]), n, middle.get(f)) for f, n in waits.items()}
 
     def lags(self) -> Rows:
         """By client and topic: how many records its consumers fell further behind, and are behind.
@@ -330,16 +320,14 @@ class Recording:
         shut = (line.received for line in self.heartbeats if line.sent["wantShutDown"])
         return {(): (max(unfenced.values()), min(shut, default=ended))}
 
-    def _rates(self, lines: Iterable[Line]) -> tuple[float, float]:
-        """FETCHes and bytes a second of the steady phase: a response has to be built in it, too."""
-        ((begin, end),) = self.steady().values()
-        inside = [line for line in lines if begin <= line.dequeued < end]
-        size = sum(_sent_bytes(x) + _returned_bytes(x) * (x.built < end) for x in inside)
-        return len(inside) * 1e6 / (end - begin), size * 1e6 / (end - begin)
-
     def fetch_rates(self) -> Rows:
-        """Bytes a second of FETCHes of topic partitions; FETCHes a second of the metadata log."""
-        return {(): (self._rates(self.fetches)[1], self._rates(self.raft)[0])}
+        """Of the steady phase: bytes a second of FETCHes of topic partitions and of responses that
+        were built in it, and FETCHes a second of the metadata log."""
+        ((begin, end),) = self.steady().values()
+        inside = [line for line in self.fetches if begin <= line.dequeued < end]
+        size = sum(_sent_bytes(x) + _returned_bytes(x) * (x.built < end) for x in inside)
+        raft = sum(begin <= line.dequeued < end for line in self.raft)
+        return {(): (size * 1e6 / (end - begin), raft * 1e6 / (end - begin))}
 
     def fetched(self) -> Rows:
         """By node and client, of FETCHes of topic partitions: bytes both ways, of records among
@@ -354,17 +342,20 @@ class Recording:
         return {key: tuple(row.values()) for key, row in sums.items()}
 
     def across_zones(self) -> Rows:
-        """Bytes a second of consumers' FETCHes that brought records: those from another zone, and
+        """Bytes a second of records to consumers in the steady phase: those from another zone, and
         those of the busiest broker; and redirects to a replica."""
-        read, across = defaultdict(list), list[Line]()
-        for line in (line for line in self.fetches if line.replica < 0 and line.records):
-            read[line.node].append(line)
-            zone = line.sent["rackId"] or self.facts.get("client_racks", {}).get(line.client)
-            across += [line] * (zone not in (None, self.facts.get("racks", {}).get(str(line.node))))
-        busiest = max((self._rates(lines)[1] for lines in read.values()), default=0)
+        ((begin, end),) = self.steady().values()
+        racks, zones = self.facts.get("racks", {}), self.facts.get("client_racks", {})
+        brokers, across = defaultdict[int, float](float), 0.0
+        for line in self.fetches:
+            if line.replica < 0 and begin <= line.dequeued and line.built < end:
+                zone = line.sent["rackId"] or zones.get(line.client)
+                rate = line.records * 1e6 / (end - begin)
+                brokers[line.node] += rate
+                across += rate * (zone not in (None, racks.get(str(line.node))))
         parts = [p for line in self.fetches for _, p in self.parts(line.returned["responses"])]
         redirects = sum(p["preferredReadReplica"] >= 0 for p in parts)
-        return {(): (self._rates(across)[1], busiest, redirects)}
+        return {(): (across, max(brokers.values(), default=0), redirects)}
 
     def acks_all_ms(self) -> Rows:
         """How long PRODUCEs with acks=all took until the response: median and 90th percentile."""

@@ -17,13 +17,13 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 _SAMPLES, _OTHERS = (sorted(path.name for path in place.iterdir()) for place in PLACES)
 #: Figures that differ, why, and of which recordings.
 _DIFFERENT = {
-    ("lags", "FETCHes of a session name what changed, and only what both sides name is read"): """
-        racks-aware racks-leader sessions-on""",
+    ("slowest_replicas", "brokers with the draft wait for no such follower: they would"): """
+        acks-open-minisr acks-varying-open-minisr""",
     ("failures", "errors of partitions in METADATA are not read"): "freeze-4.0 sessions-on",
     ("across_zones", "before is of the broker that is the busiest after"): "racks-leader",
 }
 #: What is estimated from stamps, or shared out: relative and absolute tolerance.
-_CLOSE = {"slowest_replicas": (0.05, 20), "findings": (0.05, 0), "across_zones": (1e-4, 0)}
+_CLOSE = {"slowest_replicas": (0.05, 20), "findings": (0.05, 0)}
 #: What the tables and views of the product say, with the columns of the reader.
 _SAID = {
     "nodes": """SELECT node_id, sum(lines_read), sum(requests), min(epoch_us(first_received_at)),
@@ -34,8 +34,8 @@ _SAID = {
     "findings": """SELECT code, subject, count, population FROM findings
         WHERE recording = $name
           AND code NOT LIKE 'broker_%' AND code NOT IN ('leader_moved', 'new_sessions')""",
-    "slowest_replicas": """SELECT follower_id, last, waits, last_ms FROM lagging_followers
-        WHERE recording = $name""",
+    "slowest_replicas": """SELECT follower_id, last, waits, if(last >= 10, last_ms, NULL)
+        FROM lagging_followers WHERE recording = $name""",
     "lags": """SELECT client_id, topic, sum(last_lag - first_lag), sum(last_lag) FROM consumer_lag
         WHERE recording = $name GROUP BY ALL""",
     "elections": """SELECT count(*) FILTER (kind = 'metadata_leader'),
@@ -73,18 +73,18 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     return warehouse_of(tmp_path_factory, "others", PLACES[1])
 
 
-def _is_close(a: float | None, b: float | None, figure: str) -> bool:
-    relative, absolute = _CLOSE.get(figure, (1e-9, 1e-6))
-    known = a is not None and b is not None
-    return isclose(a, b, rel_tol=relative, abs_tol=absolute) if known else a is b
-
-
 def _differing(figure: str, counted: Rows, said: Rows) -> list[Any]:
+    relative, absolute = _CLOSE.get(figure, (1e-9, 1e-6))
+
+    def is_same(a: float | None, b: float | None) -> bool:
+        known = a is not None and b is not None
+        return isclose(a, b, rel_tol=relative, abs_tol=absolute) if known else a is b
+
+    pairs = ((key, counted.get(key, ()), said.get(key, ())) for key in {*counted, *said})
     return [
-        (figure, key, counted.get(key), said.get(key))
-        for key in {*counted, *said}
-        if not (key in counted and key in said)
-        or not all(_is_close(a, b, figure) for a, b in zip(counted[key], said[key], strict=True))
+        (figure, key, a, b)
+        for key, a, b in pairs
+        if len(a) != len(b) or not all(map(is_same, a, b))
     ]
 
 
