@@ -41,55 +41,63 @@ opening AS (
     count(*) FILTER (WHERE session_epoch = 0 AND response_session_id > 0) AS opened
   FROM fetches WHERE NOT is_cluster_metadata AND error_code = 0 GROUP BY recording, node_id, client_id
 ),
--- When leaders change as planned, as a broker shuts down or a controller resigns, or might: lines of
--- controllers are missing.
-planned AS (
-  SELECT recording, unix_micros(event_at) AS from_us, unix_micros(event_at) + 300000000 AS until_us
-  FROM broker_events WHERE kind = 'controlled_shutdown'
-  UNION ALL SELECT recording, unix_micros(completed_at), unix_micros(completed_at) + 60000000
-  FROM requests WHERE api_name = 'END_QUORUM_EPOCH'
-  UNION ALL SELECT recording, coalesce(unix_micros(after_at), 0),
-    coalesce(unix_micros(before_at) + 300000000, 9000000000000000000)
-  FROM log_gaps AS g WHERE node_id NOT IN (SELECT broker_id FROM broker_heartbeats AS h WHERE h.recording = g.recording)
-    OR node_id IN (SELECT node_id FROM broker_heartbeats AS h WHERE h.recording = g.recording)
-),
 -- A broker that has just started is fenced until it has caught up.
 fenced AS (
-  SELECT recording, node_id, event_at, unix_micros(event_at) AS event_us
+  SELECT recording, node_id, event_at
   FROM (SELECT *, lag(kind) OVER (PARTITION BY recording, node_id ORDER BY event_at, kind DESC) AS kind_before FROM broker_events) AS e
   WHERE kind = 'broker_fenced' AND coalesce(kind_before, '') <> 'broker_started'
 ),
--- Leaders also move from a broker that is fenced, and back to the preferred one. In a log's first 10 s
--- the cluster may start.
+-- When changes are planned, as a broker shuts down or a controller resigns, or might be: lines of
+-- controllers are missing. Leaders of partitions also move from a broker that is fenced.
+planned AS (
+  SELECT recording, CAST(NULL AS STRING) AS of_code, unix_micros(event_at) AS from_us, unix_micros(event_at) + 300000000 AS until_us
+  FROM broker_events WHERE kind = 'controlled_shutdown'
+  UNION ALL SELECT recording, NULL, unix_micros(completed_at), unix_micros(completed_at) + 60000000
+  FROM requests WHERE api_name = 'END_QUORUM_EPOCH'
+  UNION ALL SELECT g.recording, NULL, coalesce(unix_micros(after_at), 0),
+    coalesce(unix_micros(before_at) + 300000000, 9000000000000000000)
+  FROM log_gaps AS g
+    LEFT JOIN (SELECT DISTINCT recording, broker_id FROM broker_heartbeats) AS b
+      ON b.recording = g.recording AND b.broker_id = g.node_id
+    LEFT JOIN (SELECT DISTINCT recording, node_id FROM broker_heartbeats) AS c
+      ON c.recording = g.recording AND c.node_id = g.node_id
+  WHERE b.broker_id IS NULL OR c.node_id IS NOT NULL
+  UNION ALL SELECT recording, 'partitions', unix_micros(event_at) - 2000000, unix_micros(event_at) + 60000000 FROM fenced
+),
+moves AS (
+  SELECT recording, 'the metadata log' AS code, node_id, event_at, '' AS subject, false AS is_preferred
+  FROM cluster_events WHERE kind = 'metadata_leader'
+  UNION ALL SELECT recording, 'broker', node_id, event_at, '', false FROM fenced
+  UNION ALL SELECT recording, 'partitions', node_id, event_at, subject, is_preferred
+  FROM partition_events WHERE kind = 'partition_leader'
+),
+-- In a log's first 10 s the cluster may start.
 changes AS (
-  SELECT recording, code, node_id, event_at, is_explained OR unix_micros(event_at) < first_us + 10000000 OR EXISTS (
-    SELECT 1 FROM planned AS p WHERE p.recording = e.recording AND unix_micros(event_at) BETWEEN from_us AND until_us) AS is_planned
-  FROM (
-    SELECT recording, 'the metadata log' AS code, node_id, event_at, false AS is_explained FROM cluster_events WHERE kind = 'metadata_leader'
-    UNION ALL SELECT recording, 'broker', node_id, event_at, false FROM fenced
-    UNION ALL SELECT recording, 'partitions', node_id, event_at, is_preferred OR EXISTS (
-      SELECT 1 FROM fenced AS f WHERE f.recording = p.recording
-        AND unix_micros(p.event_at) BETWEEN event_us - 2000000 AND event_us + 60000000)
-    FROM partition_events AS p WHERE kind = 'partition_leader'
-  ) AS e JOIN whole USING (recording) WHERE event_at IS NOT NULL
+  SELECT e.recording, e.code, e.node_id, e.event_at, e.subject,
+    bool_or(is_preferred OR unix_micros(event_at) < first_us + 10000000 OR p.recording IS NOT NULL) AS is_planned
+  FROM moves AS e JOIN whole AS w ON w.recording = e.recording
+    LEFT JOIN planned AS p ON p.recording = e.recording AND coalesce(of_code, code) = code
+      AND unix_micros(event_at) BETWEEN from_us AND until_us
+  WHERE event_at IS NOT NULL GROUP BY e.recording, e.code, e.node_id, e.event_at, e.subject
 ),
 -- A broker's own lines around the moment at which it was fenced.
 silences AS (
-  SELECT recording, node_id, event_at, max(completed_at) FILTER (WHERE completed_at <= event_at) AS begin_at,
+  SELECT c.recording, c.node_id, event_at, max(completed_at) FILTER (WHERE completed_at <= event_at) AS begin_at,
     min(received_at) FILTER (WHERE received_at > event_at) AS end_at
-  FROM changes LEFT JOIN requests USING (recording, node_id)
-  WHERE code = 'broker' AND NOT is_planned GROUP BY recording, node_id, event_at
+  FROM changes AS c LEFT JOIN requests AS r ON r.recording = c.recording AND r.node_id = c.node_id
+  WHERE code = 'broker' AND NOT is_planned GROUP BY c.recording, c.node_id, event_at
 ),
 lost AS (
-  SELECT *, CASE
-    WHEN begin_at IS NULL OR unix_micros(end_at) < unix_micros(begin_at) + 5000000 OR EXISTS (
-      SELECT 1 FROM log_gaps AS g WHERE g.recording = s.recording AND g.node_id = s.node_id
-        AND coalesce(g.after_at <= s.event_at, true) AND coalesce(g.before_at >= s.event_at, true)) THEN 'broker_fenced'
-    WHEN end_at IS NULL OR EXISTS (
-      SELECT 1 FROM broker_events AS b WHERE b.recording = s.recording AND b.node_id = s.node_id
-        AND kind = 'broker_started' AND b.event_at BETWEEN s.event_at AND end_at) THEN 'broker_died'
+  SELECT s.recording, s.node_id, s.event_at, s.begin_at, s.end_at, CASE
+    WHEN s.begin_at IS NULL OR unix_micros(s.end_at) < unix_micros(s.begin_at) + 5000000 OR count(g.recording) > 0 THEN 'broker_fenced'
+    WHEN s.end_at IS NULL OR count(b.recording) > 0 THEN 'broker_died'
     ELSE 'broker_froze' END AS code
   FROM silences AS s
+    LEFT JOIN log_gaps AS g ON g.recording = s.recording AND g.node_id = s.node_id
+      AND coalesce(g.after_at <= s.event_at, true) AND coalesce(g.before_at >= s.event_at, true)
+    LEFT JOIN broker_events AS b ON b.recording = s.recording AND b.node_id = s.node_id
+      AND b.kind = 'broker_started' AND b.event_at BETWEEN s.event_at AND s.end_at
+  GROUP BY s.recording, s.node_id, s.event_at, s.begin_at, s.end_at
 ),
 known AS (
   SELECT recording, 1 AS place, 'lagging_follower' AS code, CAST(follower_id AS STRING) AS subject,

@@ -11,7 +11,7 @@ WITH sent AS (
 -- known, and those whose library says on each connection that it has no sessions.
 of_clients AS (
     SELECT o.recording, coalesce(o.client_id, '(no client id)') AS client_id,
-        max(session_epoch) < 0 AS has_none,
+        max(session_epoch) < 0 AS has_none, bool_or(client_kind = 'follower') AS is_follower,
         bool_and(coalesce(regexp_matches(software_name, 'rdkafka|^confluent-kafka'), FALSE))
             AS is_rdkafka,
         CASE WHEN count(*) = count(o.request_bytes + o.response_bytes - o.record_bytes)
@@ -23,7 +23,7 @@ of_clients AS (
     GROUP BY o.recording, coalesce(o.client_id, '(no client id)')
 ),
 without_session AS (
-    SELECT recording, count(*) AS clients, count(*) FILTER (has_none) AS without,
+    SELECT recording, count(*) FILTER (NOT is_follower) AS clients, count(*) FILTER (has_none) AS without,
         count(*) FILTER (has_none AND is_rdkafka) AS without_rdkafka,
         CASE WHEN count(*) = count(overhead_bytes) THEN CAST(
             100 * coalesce(sum(overhead_bytes) FILTER (has_none), 0)
