@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
 from kip_replay.pipelines.folders import rule_pages
 from kip_replay.replay.kafka.request_log.line import Reason
 from kip_replay.replay.outcomes import RECORDED
 
 NOT_KNOWN = "–"
 MINUS = "−"
-#: A rate over less, or of fewer, is none.
-SHORT_S, FEW = 10, 30
 #: What is timed of requests, by API (``rates`` in overview.toml).
 _TIMED = {"PRODUCE": "PRODUCE acks=all p99", "FETCH": "FETCH p99 without waiting for data"}
 #: Kinds of replicas and clients, in the plural.
@@ -62,7 +61,7 @@ def seconds(value: float) -> str:
 
 
 def period(from_us: int, until_us: int) -> str:
-    """'18:02 to 18:13 UTC, (11.0 min)', with days where these are two."""
+    """'18:02 to 18:13 UTC (11.0 min)', with days where these are two."""
     begin, end = (datetime.fromtimestamp(us / 1e6, UTC) for us in (from_us, until_us))
     day = "" if begin.date() == end.date() else "%Y-%m-%d "
     length = seconds((until_us - from_us) / 1e6)
@@ -115,7 +114,7 @@ def state(page: Mapping[str, Any]) -> str:
     if facts["span_s"] is not None:
         rate = sum(rate["per_second"] or 0 for rate in rates)
         begin = facts["first_at"][:16].replace("T", " ")
-        is_rate = rate and facts["span_s"] >= SHORT_S and facts["requests"] >= FEW
+        is_rate = rate and facts["span_s"] >= SHORT_S and facts["requests"] >= SAMPLES_MIN
         requests += f" in {seconds(facts['span_s'])}{f' ({number(rate, 1)}/s)' * bool(is_rate)}"
         requests += f" from {begin} UTC"
     lines = facts["lines"] if facts["lines"] != facts["requests"] else 0

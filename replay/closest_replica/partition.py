@@ -4,7 +4,7 @@ And zones: those of brokers by ``broker.rack``, those of clients by what they se
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
@@ -42,11 +42,6 @@ class Zones:
             return None
         found = [(of.prefixlen, zone) for of, zone in self._ranges if address in of]
         return max(found)[1] if found else None  # the narrowest
-
-
-def count_zones(zones: Iterable[str]) -> int:
-    """Counts zones."""
-    return len({*zones})
 
 
 def _range(name: str) -> IPv4Network | IPv6Network | None:

@@ -21,7 +21,7 @@ from .outcomes import (
     RecordedRead,
     Unknown,
 )
-from .partition import ReadPartition, Response, Zones, count_zones
+from .partition import ReadPartition, Response, Zones
 
 #: A read is decided so long after its response: by then its followers have got a response.
 DECIDED_AFTER_US = 10_000_000
@@ -240,8 +240,8 @@ class ClosestReplica:
         its = None if replica_id is None else of_brokers.get(replica_id)
         if its is None or zone:
             return Place(replica_id, its, not is_same_rack(zone, its) if its else None)
-        near = count_zones(of_brokers[each] for each in replicas if each in of_brokers)
-        return Place(replica_id, its, None, 1 - near / count_zones(of_brokers.values()))
+        near = len({of_brokers[each] for each in replicas if each in of_brokers})
+        return Place(replica_id, its, None, 1 - near / len({*of_brokers.values()}))
 
     def _time(
         self, outcome: ClosestReplicaOutcome, read: Event, moments: Moments, replica_id: int

@@ -18,7 +18,7 @@ from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedFetch
 
 #: Responses (or one per replica, if fewer) that one append must cause to measure the time for one.
 WAKE_RESPONSES_MIN = 4
-#: The Raft thread that takes longer from a cause to a response has stalled.
+#: The longest that the Raft thread takes from a cause to a response that is due, unless it stalls.
 STALL_US = 100_000
 
 

@@ -18,8 +18,6 @@ from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, Emitted
 STAMP_SLACK_US = 2_000
 #: A line is stamped once its JSON is built: a stall before that makes all its derived times late.
 LATE_STAMP_US = 25_000
-#: The longest that the leader takes over a response that is due, unless its thread stalls.
-HANDLING_SLACK_US = STALL_US
 #: What could not be drained is appended within this (the longest recorded took 176 ms).
 DRAIN_APPEND_US = 250_000
 
@@ -122,7 +120,7 @@ class OpenLoop(Loop, array_like=True):
         if (woken := woken_by(row, causes, self.handled.value(at) or 0)) is not None:
             evidence.replicas[row.replica_id].handled(woken, causes[woken], at)
         is_drained = completed_by_drain(row, causes, rows)
-        if is_drained and at > self.drained_us + HANDLING_SLACK_US:
+        if is_drained and at > self.drained_us + STALL_US:
             self.drained_us = at
             self.drains.append(at)
         elif not is_drained and row.dequeued_us < self.drained_us:
@@ -176,8 +174,8 @@ class OpenLoop(Loop, array_like=True):
             cause is not None
             and cause <= built + slack
             and (
-                built <= due + HANDLING_SLACK_US
-                or (cause <= due + HANDLING_SLACK_US and (self.handled.value(built) or 0) <= due)
+                built <= due + STALL_US
+                or (cause <= due + STALL_US and (self.handled.value(built) or 0) <= due)
                 or carried == UNKNOWN_OFFSET
             )
             and self._carries_one_of_its_wait(row)
@@ -209,7 +207,7 @@ def woken_by(row: RecordedFetch, causes: Causes, handled_us: int) -> Completion 
         return None
     if completion is Completion.RECORDS and cause <= row.dequeued_us:
         return None
-    is_late = row.built_us > cause + HANDLING_SLACK_US and handled_us > cause
+    is_late = row.built_us > cause + STALL_US and handled_us > cause
     return completion if cause - LATE_STAMP_US <= row.built_us and not is_late else None
 
 
@@ -247,5 +245,5 @@ def completed_by_drain(row: RecordedFetch, causes: Causes, rows: Sequence[Record
         return False
     later = rows[bisect_right(rows, built, key=attrgetter("built_us")) :]
     parked = (other for other in later if other.dequeued_us < built - WAKE_SPREAD_US)
-    latest = built + HANDLING_SLACK_US
+    latest = built + STALL_US
     return not any(other.record_bytes or other.built_us > latest for other in parked)

@@ -12,14 +12,24 @@ from ..log_gaps import LogGap
 from ..model.brokers import Heartbeat
 from ..records import Outcome, Records, events_of
 from ..simulation import forget
-from .events import API_VERSIONS, FETCH, HEARTBEAT, HELD, LEARNED, METADATA, WRITE, Event
+from .events import (
+    API_VERSIONS,
+    FETCH,
+    HEARTBEAT,
+    HELD,
+    LEARNED,
+    METADATA,
+    STAMP_SLACK_US,
+    WRITE,
+    Event,
+)
 from .evidence import HEARTBEAT_WAIT_US
 from .gaps import Gaps, sender_of, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .reasons import LOG_GAP, NO_HIGH_WATERMARK, RESPONSE_MISSING
 from .state import Settings, State
 from .tables import OUTCOMES, RULE
-from .writes import HORIZON_US, STAMP_SLACK_US, Front, Offsets, Write, is_write
+from .writes import HORIZON_US, Front, Offsets, Write, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line is
 #: where its response was built, at most this long after it was taken up.

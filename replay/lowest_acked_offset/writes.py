@@ -24,8 +24,7 @@ import msgspec
 
 from ..model.raft import majority_offset
 from ..simulation import Rising
-from .events import NO_ANSWER, Event
-from .events import STAMP_SLACK_US as STAMP_SLACK_US
+from .events import NO_ANSWER, STAMP_SLACK_US, Event
 from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 
 #: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.

@@ -250,10 +250,6 @@ class BrokerHeartbeatManager(msgspec.Struct):
             self.active.add(broker_id, RESET_OFFSET)
         return response
 
-    def _silent(self, at: int) -> Iterator[int]:
-        """Returns the active brokers that a scan at this time would fence."""
-        return (b for b in self.tracker.may_be_expired(at) if b in self.active.offsets)
-
     def _fence_stale(self, at: int) -> None:
         while (expired := self.tracker.remove_expired(at)) is not None:
             end_us, broker_id = expired
@@ -285,7 +281,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
         if self.lowest is None or raw > self.lowest:
             self.lowest = raw
         is_certain = not self.returned
-        if silent := {*self._silent(at)}:
+        if self.tracker.is_any_silent(at):
+            silent = {*self.tracker.may_be_expired(at)}
             others = (offset for b, offset in brokers.offsets.items() if b not in silent)
             self.at_most = max(self.at_most, min(others, default=RESET_OFFSET))
         if not is_certain:

@@ -36,10 +36,9 @@ SELECT recording, node_id, min(after_at) AS after_at, max(before_at) AS before_a
 FROM numbered ANTI JOIN selections USING (recording)
 GROUP BY recording, node_id, number HAVING max(before_at) > $since_at
 UNION ALL
-SELECT recording, node_id, after_at, before_at, evidence, NULL, NULL, NULL FROM incomplete_logs
-ANTI JOIN selections USING (recording)
-UNION ALL
-SELECT recording, node_id, after_at, before_at, evidence, NULL, NULL, NULL FROM filtered_logs
+SELECT recording, node_id, after_at, before_at, evidence, NULL, NULL, NULL
+FROM (SELECT recording, node_id, after_at, before_at, evidence FROM incomplete_logs
+    UNION ALL SELECT recording, node_id, after_at, before_at, evidence FROM filtered_logs)
 ANTI JOIN selections USING (recording)
 UNION ALL
 -- A selection is one gap at each node.

@@ -6,10 +6,10 @@ import pytest
 from notation.recorded import EPOCH, fetched, in_order, micros
 
 from kip_replay.replay.hwm_parking import RecordedFetch
+from kip_replay.replay.hwm_parking.evidence import STALL_US
 from kip_replay.replay.hwm_parking.metadata_log import WAKE_SPREAD_US
 from kip_replay.replay.hwm_parking.open_loop import (
     DRAIN_APPEND_US,
-    HANDLING_SLACK_US,
     Explanation,
     OpenLoop,
     completed_by_drain,
@@ -19,7 +19,7 @@ from kip_replay.replay.hwm_parking.outcomes import Epoch
 from kip_replay.replay.model.raft import UNKNOWN_OFFSET, Completion
 from kip_replay.replay.outcomes import RECORDED, Variant
 
-HANDLING_SLACK_MS, SPREAD_MS = HANDLING_SLACK_US / 1000, WAKE_SPREAD_US / 1000
+STALL_MS, SPREAD_MS = STALL_US / 1000, WAKE_SPREAD_US / 1000
 
 #: The leader appends to 16 at 1,000 ms, a voter's FETCH moves the high watermark there at 1,010.
 LOG_END, HIGH_WATERMARK = ({0: 15, at: 16} for at in (1_000, 1_010))
@@ -79,8 +79,8 @@ EXPLAINED = {
     "records kept back": (of_9(900, 1_200, 15, **NINE), None, True),
     "parked too long": (of_9(100, 800, 15), None, True),
     "move from the past": (of_9(1_100, 1_600, 16, 15, high_watermark=16), None, True),
-    "built this late": (of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE), RECORDS, True),
-    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), None, True),
+    "built this late": (of_9(900, 1_000 + STALL_MS, 15, **NINE), RECORDS, True),
+    "too late": (of_9(900, 1_000.001 + STALL_MS, 15, **NINE), None, True),
     "stamps put it this early": (of_9(900, 998, 15, **NINE), RECORDS, True),
     "too early": (of_9(900, 997.999, 15, **NINE), None, True),
     # A late stamp of the voter's FETCH puts the move too late, one of this FETCH the FETCH.
@@ -128,10 +128,10 @@ def test_rule_explains(
 #: A FETCH, and what the Raft thread did when it built the response.
 WOKEN = {
     "append, as late as it may be": (
-        of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE),
+        of_9(900, 1_000 + STALL_MS, 15, **NINE),
         *(1_001, RECORDS),
     ),
-    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), 1_001, None),
+    "too late": (of_9(900, 1_000.001 + STALL_MS, 15, **NINE), 1_001, None),
     "a stall: it handled nothing that came later": (of_9(900, 1_300, 15, **NINE), 999, RECORDS),
     "records were there": (of_9(1_005, 1_006, 15, **NINE), 1_001, None),
 }
@@ -154,8 +154,8 @@ DRAINED = {
     "another stays": (of_9(800, 950, 15), fetched(8, 810, 1_000, 15, **NINE), False),
     "another stays for long": (of_9(800, 850, 15), fetched(8, 810, 1_310, 15), False),
     "came just then": (of_9(800, 950, 15), fetched(8, 950 - SPREAD_MS, 1_000, 15, **NINE), True),
-    "thread takes long": (of_9(800, 850, 15), fetched(8, 810, 850 + HANDLING_SLACK_MS, 15), True),
-    "too long": (of_9(800, 850, 15), fetched(8, 810, 850.001 + HANDLING_SLACK_MS, 15), False),
+    "thread takes long": (of_9(800, 850, 15), fetched(8, 810, 850 + STALL_MS, 15), True),
+    "too long": (of_9(800, 850, 15), fetched(8, 810, 850.001 + STALL_MS, 15), False),
     "append follows": (of_9(300, EARLIEST_MS, 15), LATER, True),
     "append is far": (of_9(300, EARLIEST_MS - 0.001, 15), LATER, False),
     "no append follows": (of_9(1_020, 1_100, 16), LATER, False),
