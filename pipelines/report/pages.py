@@ -190,7 +190,8 @@ def _finding(row: Row) -> dict[str, Any]:
     values = {**row, "api_name": api_name, "error": error, "size": words.size(row["amount"])}
     values |= {"percent": f"{100 * row['figure']:.0f} %", "wait": words.milliseconds(row["amount"])}
     times = {name: row[f"{name}_at"] for name in ("begin", "event", "end")}
-    values |= {name: f"{at:%H:%M:%S}" if at else "no time" for name, at in times.items()}
+    values |= {name: at and f"{at:%H:%M:%S}" for name, at in times.items()}
+    values["then"] = f"its next line is of {values['end']}" if times["end"] else "no line follows"
     values["full"] = words.seconds(3_600_000 / row["amount"]) if row["amount"] else ""
     values["subject"] = words.shortened(row["subject"], 120)
     kept = ("code", "subject", "detail", "count", "population", "figure", "action", "statement")
