@@ -283,7 +283,8 @@ class LineReader:
         if self._paths[0] and not is_usual(raw):
             line = unwrapped_at(raw, self._paths[0])
         marker = line.text.find(MARKER) if line else -1
-        if line is None or not is_bare(line.text, marker):
+        # A usual line is read as it is, also a damaged one that looks like CSV behind its marker.
+        if line is None or not (is_bare(line.text, marker) or is_usual(raw)):
             return None
         return self._text.canonical(line.text.rstrip(), marker, line.records, is_all=False)
 

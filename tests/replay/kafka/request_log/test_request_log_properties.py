@@ -4,7 +4,7 @@ from typing import Any
 
 import parsed_lines
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from parsed_lines import LISTS, SINGLE, parsed
 
@@ -60,6 +60,13 @@ def other_scalar(draw: st.DrawFn) -> bytes:
     return line[:start] + value + line[end:]
 
 
+#: What is behind the marker was damaged, so that it looks like a field of CSV.
+USUAL_BUT_CSV = (
+    b'[2026-11-20 20:44:35,102] DEBUG Completed request:{""a":{}}} (kafka.request.logger)'
+)
+
+
+@example([b"", USUAL_BUT_CSV])
 @given(st.lists(st.binary(max_size=200) | damaged() | other_scalar() | lines, max_size=8))
 def test_every_line_is_one_row_at_most_and_nothing_is_raised(given_lines: list[bytes]) -> None:
     rows = parse(*given_lines)
