@@ -232,8 +232,8 @@ class MinIsrAcks:
                 model.count_anew()
             if carried_us is not None and led.marked_us != NEVER:
                 self._carried(led, before, offset, carried_us)
-            model.fetch(follower, offset, at_us, epoch, session)
-            if model.is_waited_for():
+            is_moved = model.fetch(follower, offset, at_us, epoch, session)
+            if is_moved and model.is_waited_for():
                 is_parked = state.consumers.is_parked(rows.partition[row], begin_us)
                 self._acknowledge(led, by, last_us if is_parked else None)
         state.fetched[session] = at_us, event.built_us

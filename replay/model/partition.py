@@ -140,16 +140,22 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
 
     def fetch(
         self, broker_id: int, offset: int, at_us: int, epoch: int | None = None, session: int = -1
-    ) -> None:
-        """Notes that a follower has all below an offset (``updateFollowerFetchState``)."""
+    ) -> bool:
+        """Notes that a follower has all below an offset (``updateFollowerFetchState``).
+
+        Returns whether that is another one than before: else the leader does not look whether its
+        high watermark may rise.
+        """
         follower = self.followers.get(broker_id)
         if follower is None:
             follower = Replica.reset(self.led_us, is_in_sync=broker_id in self.led_with)
             self.followers[broker_id] = follower
             if broker_id not in self.maximal_isr:
                 self.outside.append(broker_id)
+        before = follower.log_end_offset
         follower.fetch(offset, at_us, self.log_end_offset)
         follower.epoch, follower.session = epoch, session
+        return offset != before
 
     def append(
         self, number: int, base_offset: int, isr_size: int

@@ -101,7 +101,7 @@ def test_a_partition_acknowledges_what_its_high_watermark_passes() -> None:
                     model.append(number, step["base"], len(isr))
                     ends[number] = step["end"]
             elif op == "fetch":
-                model.fetch(step["broker"], step["offset"], at_us, 5)
+                is_looked_at = model.fetch(step["broker"], step["offset"], at_us, 5)
                 starts[step["broker"]] = step["start"]
             elif op == "fence":
                 fenced = step["fenced"]
@@ -116,7 +116,8 @@ def test_a_partition_acknowledges_what_its_high_watermark_passes() -> None:
                 redirected += chosen != 11
             if isr != model.isr or {*step["maximal"]} != {11, *model.maximal_isr}:
                 model.change_isr(isr, tuple(step["maximal"]))
-            if op in ("append", "fetch", "altered"):
+            # Not after an ISR that was refused.
+            if op == "append" or (op == "fetch" and is_looked_at) or step.get("accepted"):
                 now = model.acknowledge(at_us, lambda b, _, out=tuple(fenced): b not in out)
                 moved += len(now)
                 acknowledged |= {batch for batch, _ in now}
