@@ -179,6 +179,9 @@ class BrokerHeartbeatManager(msgspec.Struct):
     lowest: int | None = None
     #: Brokers that were silent, and may have been fenced before their last heartbeat.
     returned: set[int] = set()
+    #: Brokers that were silent when another controller took over: the one before it may have fenced
+    #: them.
+    maybe_fenced: set[int] = set()
     #: What a response may have carried at most while it was not certain.
     at_most: int = RESET_OFFSET
     acknowledged_by: dict[int, Rising] = {}
@@ -193,6 +196,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
         self.controller_id = controller_id
         for broker_id in list(self.active.offsets):
             self.active.add(broker_id, RESET_OFFSET)
+        self.returned.clear()  # the same of all
+        self.maybe_fenced.update(self.tracker.may_be_expired(at))
         for broker_id, broker in self.brokers.items():
             if not broker.state.is_fenced:
                 self.tracker.touch(at, broker_id)
@@ -218,9 +223,10 @@ class BrokerHeartbeatManager(msgspec.Struct):
         else:
             self.advance(at)
         broker = self.register(at, broker_id, epoch)
-        before, was_silent = broker.state, broker_id in self.tracker.may_be_expired(at)
+        before, was_silent = broker.state, broker_id in self._may_be_fenced(at)
         self.tracker.touch(at, broker_id)
         self.returned.discard(broker_id)
+        self.maybe_fenced.discard(broker_id)
         has_applied = self.has_applied.get(broker_id, RESET_OFFSET)
         if offset > has_applied:
             self.has_applied[broker_id] = has_applied = offset
@@ -260,9 +266,13 @@ class BrokerHeartbeatManager(msgspec.Struct):
                 self._deactivate(end_us, broker_id)
         self.advance(at)
 
+    def _may_be_fenced(self, at: int) -> set[int]:
+        return {*self.tracker.may_be_expired(at), *self.maybe_fenced}
+
     def _deactivate(self, at: int, broker_id: int) -> None:
         """Removes a broker that is fenced or stops: what it lacks holds nothing back."""
         self.returned.discard(broker_id)
+        self.maybe_fenced.discard(broker_id)
         for offsets in (self.active, self.applied, self.acknowledged):
             offsets.remove(broker_id)
         self._note(at, broker_id, self.acknowledged)
@@ -278,15 +288,16 @@ class BrokerHeartbeatManager(msgspec.Struct):
             return None
         if raw is None:
             return LowestAcknowledged(None, None, 0)
-        if self.lowest is None or raw > self.lowest:
-            self.lowest = raw
-        is_certain = not self.returned
-        if self.tracker.is_any_silent(at):
-            silent = {*self.tracker.may_be_expired(at)}
-            others = (offset for b, offset in brokers.offsets.items() if b not in silent)
-            self.at_most = max(self.at_most, min(others, default=RESET_OFFSET))
+        before = RESET_OFFSET if self.lowest is None else self.lowest
+        self.lowest = max(raw, before)
+        is_certain, highest = not self.returned, raw
+        if silent := self._may_be_fenced(at):
+            heard = {offset for b, offset in brokers.offsets.items() if b not in silent}
+            is_certain &= raw in heard
+            highest = max(raw, min(heard, default=RESET_OFFSET))
         if not is_certain:
-            self.at_most = max(self.at_most, self.lowest)
+            if highest > before:
+                self.at_most = max(self.at_most, highest)
         elif is_certain := raw >= self.at_most:
             self.at_most = RESET_OFFSET
         return LowestAcknowledged(raw, self.lowest, len(brokers.offsets), is_certain)

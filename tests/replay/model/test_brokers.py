@@ -1,5 +1,8 @@
 """Histories of heartbeats that read like the draft KIP and like Kafka's own tests."""
 
+from copy import deepcopy
+from dataclasses import dataclass, field
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -138,8 +141,33 @@ def test_a_broker_that_comes_back_may_have_been_fenced(silent_s: float, is_certa
     assert heartbeat(1 + silent_s + 2, 11, 20)  # its offset is one again
 
 
+@dataclass
+class World:
+    """A naive account of every broker: whether it is fenced, whether it is in controlled shutdown,
+    and what it has reported; and the highest offset that a response has carried."""
+
+    state: dict[int, tuple[bool, bool]] = field(
+        default_factory=lambda: dict.fromkeys(BROKERS, (True, False))
+    )
+    raw: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BROKERS, -1))
+    lowest: int = -1
+
+    def respond(self, broker: int, applied: int, now: tuple[bool, bool]) -> LowestAcknowledged:
+        before, self.state[broker], self.raw[broker] = self.state[broker], now, applied
+        counted = [b for b, state in self.state.items() if state == (False, False)]
+        if now == (False, True) and not before[1]:
+            counted.append(broker)
+        raw = min((self.raw[b] for b in counted), default=None)
+        if before != now:
+            self.raw[broker] = -1
+        if raw is None:
+            return LowestAcknowledged(None, None, 0)
+        self.lowest = max(raw, self.lowest)
+        return LowestAcknowledged(raw, self.lowest, len(counted))
+
+
 class ManagerMachine(RuleBasedStateMachine):
-    """A heartbeat manager and a naive account of every broker."""
+    """A heartbeat manager and all that may be so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,10 +176,10 @@ class ManagerMachine(RuleBasedStateMachine):
         self.controller = self.active = 1
         self.applied = dict.fromkeys(BROKERS, 0)
         self.epochs = dict.fromkeys(BROKERS, 0)
-        #: (whether it is fenced, whether it is in controlled shutdown)
-        self.state = dict.fromkeys(BROKERS, (True, False))
-        self.raw = dict.fromkeys(BROKERS, -1)
         self.seen: dict[int, int] = {}
+        #: What may be so: in the first no broker was fenced before it must have been.
+        self.worlds = [World()]
+        self.was_certain = True
         self.carried: list[int] = []
 
     @rule(
@@ -168,27 +196,26 @@ class ManagerMachine(RuleBasedStateMachine):
         self.applied[broker] += ahead
         if restarted:
             self.epochs[broker] += 1
-            self.state[broker] = (True, False)
+            for world in self.worlds:
+                world.state[broker] = (True, False)
         self.fence_silent()
-        before, now = self.state[broker], (is_fenced, stops and not is_fenced)
-        self.state[broker], self.seen[broker] = now, self.at
-        self.raw[broker] = self.applied[broker]
-        counted = [b for b, state in self.state.items() if state == (False, False)]
-        if now == (False, True) and not before[1]:
-            counted.append(broker)
-        raw = min((self.raw[b] for b in counted), default=None)
-        heard = [b for b in counted if self.at - self.seen[b] < SESSION_TIMEOUT_US]
-        is_certain = raw is None or raw in (self.raw[b] for b in heard)
-        if raw is not None:
-            self.carried.append(max([raw, *self.carried]))
+        now, self.seen[broker] = (is_fenced, stops and not is_fenced), self.at
+        if now == (False, True) and not self.worlds[0].state[broker][0]:
+            # Who is fenced and wants to shut down stays fenced: it was not.
+            self.worlds = [world for world in self.worlds if not world.state[broker][0]]
+        responses = [world.respond(broker, self.applied[broker], now) for world in self.worlds]
         identity = (self.controller, broker, self.epochs[broker], self.at, self.at + 500)
         carried = self.manager.heartbeat(
             Heartbeat(*identity, self.applied[broker], is_fenced, stops)
         )
-        lowest = None if raw is None else self.carried[-1]
-        assert carried == LowestAcknowledged(raw, lowest, len(counted), is_certain)
-        if before != now:
-            self.raw[broker] = -1
+        assert carried is not None
+        assert carried._replace(is_certain=True) == responses[0]
+        if responses[0].offset is not None:
+            self.carried.append(responses[0].offset)
+        is_one = len({(response.raw, response.offset) for response in responses}) == 1
+        # Certain only if it is the same whoever was fenced, and then, unless it has not been.
+        assert is_one if carried.is_certain else not (is_one and self.was_certain)
+        self.was_certain = carried.is_certain
 
     @rule(seconds=st.integers(1, 12))
     def time_passes(self, seconds: int) -> None:
@@ -200,14 +227,22 @@ class ManagerMachine(RuleBasedStateMachine):
         self.controller = 3 - self.controller
 
     def fence_silent(self) -> None:
-        """By the controller that is active now: with a new one all sessions begin anew."""
+        """By the controller that was active until now: with a new one all sessions begin anew."""
+        is_new = self.controller != self.active
         for broker, at in self.seen.items():
-            if self.controller != self.active:
-                self.raw[broker] = -1
-                if not self.state[broker][0]:
+            if self.at - at >= 10_125_000 and not is_new:
+                for world in self.worlds:
+                    world.state[broker] = (True, False)
+            elif self.at - at >= SESSION_TIMEOUT_US:
+                others = deepcopy(self.worlds)
+                for world in others:
+                    world.state[broker] = (True, False)
+                self.worlds += [world for world in others if world not in self.worlds]
+            if is_new:
+                for world in self.worlds:
+                    world.raw[broker] = -1
+                if not self.worlds[0].state[broker][0]:
                     self.seen[broker] = self.at
-            elif self.at - at >= 10_125_000:
-                self.state[broker] = (True, False)
         self.active = self.controller
 
     @invariant()
