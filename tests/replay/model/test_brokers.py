@@ -215,7 +215,8 @@ class ManagerMachine(RuleBasedStateMachine):
         is_one = len({(response.raw, response.offset) for response in responses}) == 1
         # Certain only if it is the same whoever was fenced, and then, unless it has not been.
         assert is_one if carried.is_certain else not (is_one and self.was_certain)
-        self.was_certain = carried.is_certain
+        if carried.raw is not None:
+            self.was_certain = carried.is_certain
 
     @rule(seconds=st.integers(1, 12))
     def time_passes(self, seconds: int) -> None:
