@@ -18,6 +18,7 @@ from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
+from kip_replay.pipelines.analysis.find_incidents import STEP as HAPPENED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
@@ -72,6 +73,7 @@ STEPS: tuple[Step, ...] = (
     SUMMED,
     JUDGED,
     QUALITY,
+    HAPPENED,
     DECIDED,
     REPORT,
 )

@@ -22,6 +22,7 @@ from kip_replay.jobs._steps import (
 from kip_replay.pipelines.analysis.accuracy import accuracy_rows
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
+from kip_replay.pipelines.analysis.find_incidents import find_incidents
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import Recording
@@ -101,6 +102,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
                 quality = check(engine, names, expected)
         if is_run:
             with watch.phase("decide"):
+                find_incidents(engine, names, job.config["incidents"], job.tell)
                 decide(engine, names, RULES, job.config, job.tell)
     too_many = too_many_rejected(read, job.config)
     if not is_run:

@@ -230,6 +230,27 @@ partitions  []struct assigned ones; of OFFSET_COMMIT those that it commits
   topic_id text, topic text, partition int
 """)
 
+GROUP_REQUESTS = table(f"""
+group_requests: Members of groups that join, synchronize, send heartbeats and leave, under the \
+    classic and the consumer protocol
+{LINE_COLUMNS}
+received_at     at   at arrival
+built_at        at   when the response was built
+source          text API that has it
+client_id       text clientId of the request header, null if the client sent none
+connection      text local host:port-remote host:port-processor-index
+group_id        text* the group
+member_id       text* the member, empty where it has no id yet
+action          text join, sync, heartbeat or leave
+protocol        text classic or consumer
+sent_generation int  generationId or memberEpoch of the request; null where the version has none
+generation      int  generationId or memberEpoch returned, -1 none; null where the API has none
+error_code      int  errorCode, of the member where it has one; null without a response
+members         int  members that the group's leader is told of (JOIN_GROUP); null of others
+assigned        int  partitions that a response assigns; null where it names none
+reason          text why a member joins again or leaves (KIP-800), null if it did not say
+""")
+
 TOPICS = table(f"""
 topics: Topic names, ids and sizes as CREATE_TOPICS, METADATA and others have them
 {LINE_COLUMNS}
@@ -371,7 +392,7 @@ NODE_ENDPOINT = _element(FETCHES, "node_endpoints")
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
     *(FETCHES, PRODUCES, BROKER_HEARTBEATS, METADATA_WRITES, ISR_CHANGES),
-    *(BROKERS, GROUP_ASSIGNMENTS, TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
+    *(BROKERS, GROUP_ASSIGNMENTS, GROUP_REQUESTS, TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
 )
 
 #: What held when logs began, and what gaps leave open.

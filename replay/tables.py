@@ -119,6 +119,31 @@ unknown_count  long  outcomes that were unknown: each counts as a miss
 is_enough      bool  30 values or more, of recordings with 10 s or more
 """)
 
+INCIDENTS = table(f"""
+incidents: What happened to the cluster and its clients, a span each: what was offline, silent, \
+    restarted, rebalanced, refused or slow, and who was hit
+{RECORDING_COLUMN}
+number        int*   from 1, by begin
+kind          text!  offline_partitions, under_replicated, not_enough_replicas, node_froze, \
+    node_died, node_restarted, node_stopped, rolling_restart, controller_handover, rebalance, \
+    connection_storm, missing_topic, failing_requests, throttled or saturated
+is_planned    bool!  somebody asked for it: a shutdown, a handover, and what followed from one
+begin_at      at!    when the first line shows it
+end_at        at     when the first line shows its end; null: none does
+subjects      []text what it happened to, the worst first, five at most: partitions, nodes, a \
+    group, a topic, an API
+count         long   how many of them: partitions, nodes, connections, requests, members
+population    long   of how many; null: of no number that is known
+worst_s       ms     seconds of the longest of them
+cause         text   why, as far as lines say: an error's name; leave, join, rejoin or lost (a \
+    member of which no line says that it left); request queue, local or response queue
+caused_by     text   who did it: a client id; null: no line says
+cause_number  int    number of the incident that it followed from: of a node
+node_id       int    the node that it happened at; null: none or several
+clients       []text client ids that were hit, most first, five at most
+request_id    text   the request that shows its begin
+""")
+
 HEADLINES = table(f"""
 headlines: The figures that decisions rest on: what each rule's change does to them in a \
     recording
@@ -223,7 +248,7 @@ image_pairs        long  metadata images held against heartbeats and FETCHes
 """)
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
-_DECIDED = (HEADLINES, DECISIONS)
+_DECIDED = (INCIDENTS, HEADLINES, DECISIONS)
 _SUMS = (
     LATENCY_SUMMARY,
     LATENCY_HISTOGRAMS,

@@ -15,6 +15,7 @@ from typing import Any
 
 from .bodies import Reader, Row, TypedRows
 from .envelope import Envelope
+from .group_requests import in_generation
 
 _REMOTE_HOST = re.compile(r":\d+-(.*):\d+-\d+(?:-\d+)?$", re.DOTALL)
 _CONSUMER = "consumer"
@@ -44,17 +45,24 @@ def _commit(request: Any, _: Any, envelope: Envelope) -> Iterator[Row]:
 
 _SYNC_GROUP = """
 SyncGroupRequest request
-  GroupId string 0+, MemberId string 0+, ProtocolType string 5+ nullableVersions=5+ default=null
+  GroupId string 0+, GenerationId int32 0+, MemberId string 0+
+  ProtocolType string 5+ nullableVersions=5+ default=null
 SyncGroupResponse response
   ErrorCode int16 0+, Assignment bytes 0+
 """
 
 
-def _sync(request: Any, response: Any, envelope: Envelope) -> Iterator[Row]:
-    if request is None or response is None or response.error_code:
-        return
-    if request.protocol_type in (None, _CONSUMER):
-        yield from (_of_sender(envelope, request, of) for of in _assigned(response.assignment))
+def _synced(request: Any, response: Any, envelope: Envelope) -> TypedRows:
+    if request is None:
+        return {}
+    is_assigned = response and not response.error_code
+    is_consumer = request.protocol_type in (None, _CONSUMER)
+    assigned = [*_assigned(response.assignment)] if is_assigned and is_consumer else []
+    count = len(assigned[0]) if assigned else None
+    return {
+        "group_assignments": [_of_sender(envelope, request, of) for of in assigned],
+        "group_requests": [in_generation("sync", request, response, count)],
+    }
 
 
 _DESCRIBE_GROUPS = """
@@ -144,7 +152,7 @@ def _reader(text: str, read: Callable[[Any, Any, Envelope], Iterator[Row]]) -> R
 
 READERS = {
     8: _reader(_OFFSET_COMMIT, _commit),
-    14: _reader(_SYNC_GROUP, _sync),
+    14: Reader(_SYNC_GROUP, _synced),
     15: _reader(_DESCRIBE_GROUPS, _described),
     69: _reader(_CONSUMER_GROUP_DESCRIBE, _described_consumers),
 }
