@@ -124,13 +124,15 @@ incidents: What happened to the cluster and its clients, a span each: what was o
     restarted, rebalanced, refused or slow, and who was hit
 {RECORDING_COLUMN}
 number        int*   from 1, by begin
-kind          text!  offline_partitions, under_replicated, not_enough_replicas, node_froze, \
-    node_died, node_restarted, node_stopped, rolling_restart, controller_handover, rebalance, \
-    connection_storm, missing_topic, failing_requests, throttled or saturated
-is_planned    bool!  somebody asked for it: a shutdown, a handover, and what followed from one
+kind          text!  offline_partitions, under_replicated, below_min_isr, not_enough_replicas, \
+    node_froze, node_died, node_fenced, node_restarted, node_stopped, rolling_restart, \
+    controller_handover, rebalance, connection_storm, missing_topic, failing_requests, throttled \
+    or saturated
+is_planned    bool   somebody asked for it: a shutdown, a handover, and what followed from one; \
+    null: no line says
 begin_at      at!    when the first line shows it
 end_at        at     when the first line shows its end; null: none does
-subjects      []text what it happened to, the worst first, five at most: partitions, nodes, a \
+subjects      []text what it happened to, by name, the five worst at most: partitions, nodes, a \
     group, a topic, an API
 count         long   how many of them: partitions, nodes, connections, requests, members
 population    long   of how many; null: of no number that is known
@@ -140,7 +142,7 @@ cause         text   why, as far as lines say: an error's name; leave, join, rej
 caused_by     text   who did it: a client id; null: no line says
 cause_number  int    number of the incident that it followed from: of a node
 node_id       int    the node that it happened at; null: none or several
-clients       []text client ids that were hit, most first, five at most
+clients       []text client ids that were hit, by name, the five with most at most
 request_id    text   the request that shows its begin
 """)
 

@@ -16,8 +16,15 @@ endings AS (
     FROM broker_heartbeats AS b JOIN last_beats AS l ON l.recording = b.recording AND l.broker_id = b.broker_id
     WHERE error_code = 0 GROUP BY b.recording, b.broker_id
 ),
+-- The last shutdowns, each within 10 s of the next one.
+in_turn AS (
+    SELECT recording, ending_us, sum(CASE WHEN ending_us < next_us - 10000000 THEN 1 ELSE 0 END)
+        OVER (PARTITION BY recording ORDER BY ending_us DESC, broker_id ROWS UNBOUNDED PRECEDING) AS turn
+    FROM (SELECT *, lead(ending_us) OVER (PARTITION BY recording ORDER BY ending_us, broker_id DESC) AS next_us
+        FROM endings WHERE ending_us IS NOT NULL) AS each
+),
 bounds AS (
-    SELECT recording, max(ending_us) AS last_us, count(ending_us) = count(*) AS ends,
+    SELECT recording, count(ending_us) = count(*) AS ends,
         max(unfenced_us) FILTER (WHERE first_us < start_us + 60000000) AS from_us
     FROM (SELECT *, min(first_us) OVER (PARTITION BY recording) AS start_us FROM endings) AS each
     GROUP BY recording
@@ -30,7 +37,7 @@ whole AS (
     WHERE requests > 0 GROUP BY recording
 )
 SELECT w.recording, coalesce(max(b.from_us), max(w.first_us)) AS from_us,
-    coalesce(min(ending_us) FILTER (WHERE b.ends AND ending_us > b.last_us - 60000000), max(w.until_us)) AS until_us
+    coalesce(min(ending_us) FILTER (WHERE b.ends AND turn = 0), max(w.until_us)) AS until_us
 FROM whole AS w LEFT JOIN bounds AS b ON b.recording = w.recording
-    LEFT JOIN endings AS e ON e.recording = w.recording
+    LEFT JOIN in_turn AS e ON e.recording = w.recording
 GROUP BY w.recording
