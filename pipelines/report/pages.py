@@ -129,6 +129,7 @@ def _page(
     if clients:
         upgrade = "clients_at_risk" if clients["at_risk"] else "clients_served"
     facts = _facts(found, since, version)
+    incidents = {row["number"]: row for row in found["incidents"]}
     counted = {**(clients or {}), "minutes": ceil((facts["span_s"] or 0) * 4 / 60)}
     rules = [_rule(row, found, counted) for row in found["decisions"]]
     order = [*rule_pages()]
@@ -145,7 +146,7 @@ def _page(
         "alerts": [*_alerts(found, rules)],
         # Of a selection of requests they would be of what was selected.
         "rates": [] if is_selection else _without_recording(found["rates"]),
-        "findings": [_finding(row) for row in found["findings"]],
+        "findings": [_finding(row, incidents) for row in found["findings"]],
         "clients": {
             "clients": clients["clients"] if clients else 0,
             "at_risk": clients["at_risk"] if clients else 0,
@@ -184,19 +185,51 @@ def _facts(
     }
 
 
-def _finding(row: Row) -> dict[str, Any]:
-    """A row of ``findings`` with the sentence that it ``says``."""
-    api_name, _, error = (row["detail"] or "").partition(": ")
-    values = {**row, "api_name": api_name, "error": error, "size": words.size(row["amount"])}
-    values |= {"percent": f"{100 * row['figure']:.0f} %", "wait": words.milliseconds(row["amount"])}
-    times = {name: row[f"{name}_at"] for name in ("begin", "event", "end")}
-    values |= {name: at and f"{at:%H:%M:%S}" for name, at in times.items()}
-    values["then"] = f"its next line is of {values['end']}" if times["end"] else "no line follows"
-    values["full"] = words.seconds(3_600_000 / row["amount"]) if row["amount"] else ""
-    values["subject"] = words.shortened(row["subject"], 120)
+def _finding(row: Row, incidents: Mapping[int, Row]) -> dict[str, Any]:
+    """A row of ``findings`` with the sentences that it ``says``: its own, and what followed."""
     kept = ("code", "subject", "detail", "count", "population", "figure", "action", "statement")
-    says = stated()["findings"][row["code"]].format(**values)
-    return {**{name: row[name] for name in kept}, "says": says}
+    found = {name: row[name] for name in kept}
+    subject = words.shortened(row["subject"], 120)
+    if row["incident"] is not None:
+        incident = incidents[row["incident"]]
+        alike = [it for it in incidents.values() if it["kind"] == row["code"] == "rebalance"]
+        each = [_rebalance(it) for it in alike if it["subjects"] == incident["subjects"]]
+        said = {"subject": subject, "each": words.joined(each or [""]), "count": row["count"]}
+        if row["code"] == "rebalance":
+            said["count"] = "once" if row["count"] == 1 else f"{row['count']} times"
+        after = [it for it in incidents.values() if it["cause_number"] == incident["number"]]
+        says = [_incident(incident, **said), *map(_incident, after)]
+        return {**found, "says": " ".join(says)}
+    values = {**row, "subject": subject, "size": words.size(row["amount"])}
+    values |= {"percent": f"{100 * row['figure']:.0f} %", "wait": words.milliseconds(row["amount"])}
+    values["full"] = words.seconds(3_600_000 / row["amount"]) if row["amount"] else ""
+    return {**found, "says": stated()["findings"][row["code"]].format(**values)}
+
+
+def _incident(row: Row, **said: object) -> str:
+    """A row of ``incidents`` in words."""
+    planned = {True: ", as asked", False: " without a controlled shutdown", None: ""}
+    values = {**row, "planned": planned[row["is_planned"]], "seconds": words.seconds(row["worst_s"] or 0)}
+    values |= {name: _clock(row[f"{name}_at"]) for name in ("begin", "end")}
+    names = [words.shortened(name, 60) for name in row["subjects"]]
+    more = (row["count"] or 0) - len(names)
+    if row["kind"] in ("offline_partitions", "under_replicated", "below_min_isr") and more > 0:
+        names.append(f"{more:,} more")
+    values |= {"what": words.joined(names), "first": names[0]}
+    clients = [words.shortened(name, 60) for name in row["clients"] or ()]
+    values["clients"] = words.joined(clients or ["clients"])
+    return str(stated()["findings"][row["kind"]].format(**{**values, **said}))
+
+
+def _rebalance(row: Row) -> str:
+    code, _, reason = row["cause"].partition(": ")
+    by = words.shortened(row["caused_by"] or "a member", 60)
+    says = stated()["rebalances"][code].format(begin=_clock(row["begin_at"]), by=by)
+    return f"{says} ({words.shortened(reason, 60)})" if reason else says
+
+
+def _clock(at: datetime | None) -> str:
+    return f"{at:%H:%M:%S}" if at else "the end of these logs"
 
 
 # --- rules ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ pauses AS (
 ),
 -- Requests of a node in the logs of others.
 heard AS (
-    SELECT recording, node_id AS by_id, replica_id AS node_id, unix_micros(received_at) AS at_us, request_id
+    SELECT recording, fetches.node_id AS by_id, replica_id AS node_id, unix_micros(received_at) AS at_us, request_id
     FROM fetches WHERE replica_id >= 0
     UNION ALL SELECT recording, node_id, broker_id, unix_micros(received_at), request_id FROM broker_heartbeats
 ),
@@ -112,7 +112,7 @@ restarts AS (
     SELECT recording, CASE WHEN count(*) = 1 THEN 'node_restarted' ELSE 'rolling_restart' END AS kind, true AS is_planned,
         min(begin_us) AS begin_us, max(end_us) AS end_us,
         sort_array(collect_list(CASE WHEN place = 1 THEN role || ' ' || CAST(node_id AS STRING) END)) AS nodes, count(*) AS count,
-        max(end_us - begin_us) AS worst_us, CASE WHEN count(*) = 1 THEN max(node_id) END AS node_id,
+        max(end_us - begin_us) AS worst_us, CASE WHEN count(*) = 1 THEN max(node_id) END AS one_node_id,
         min_by(request_id, begin_us) AS request_id
     FROM (SELECT *, row_number() OVER (PARTITION BY recording, role, turn, node_id ORDER BY begin_us) AS place FROM in_turn) AS each
     GROUP BY recording, role, turn
@@ -187,5 +187,5 @@ found AS (
 )
 SELECT recording, kind, is_planned, begin_us, end_us, nodes AS subjects, CAST(count AS BIGINT) AS count,
     CAST(NULL AS BIGINT) AS population, worst_us / 1e6 AS worst_s, CAST(NULL AS STRING) AS cause,
-    CAST(NULL AS STRING) AS caused_by, node_id, CAST(NULL AS STRING[]) AS clients, request_id
+    CAST(NULL AS STRING) AS caused_by, one_node_id AS node_id, CAST(NULL AS STRING[]) AS clients, request_id
 FROM found
