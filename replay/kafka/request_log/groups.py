@@ -19,7 +19,7 @@ from .group_requests import in_generation
 
 _REMOTE_HOST = re.compile(r":\d+-(.*):\d+-\d+(?:-\d+)?$", re.DOTALL)
 _CONSUMER = "consumer"
-#: Topic id, topic, partition and the offset that is committed.
+#: Topic id, topic, partition and the offset that was committed.
 _Partitions = Iterable[tuple[str | None, str | None, int, int | None]]
 
 _OFFSET_COMMIT = """
@@ -29,16 +29,27 @@ OffsetCommitRequest request
     Name string 0-9, TopicId uuid 10+
     Partitions []OffsetCommitRequestPartition 0+
       PartitionIndex int32 0+, CommittedOffset int64 0+
+OffsetCommitResponse response
+  Topics []OffsetCommitResponseTopic 0+
+    Name string 0-9, TopicId uuid 10+
+    Partitions []OffsetCommitResponsePartition 0+
+      PartitionIndex int32 0+, ErrorCode int16 0+
 """
 
 
-def _commit(request: Any, _: Any, envelope: Envelope) -> Iterator[Row]:
+def _commit(request: Any, response: Any, envelope: Envelope) -> Iterator[Row]:
     # Without a member, it is somebody who resets offsets.
     if request is not None and request.member_id:
+        errors = {
+            (topic.topic_id, topic.name, partition.partition_index): partition.error_code
+            for topic in (response.topics if response else ())
+            for partition in topic.partitions
+        }
         partitions = [
-            (topic.topic_id, topic.name, partition.partition_index, partition.committed_offset)
+            (*key, None if errors.get(key) != 0 else partition.committed_offset)
             for topic in request.topics
             for partition in topic.partitions
+            for key in [(topic.topic_id, topic.name, partition.partition_index)]
         ]
         yield _of_sender(envelope, request, partitions)
 
