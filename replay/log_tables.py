@@ -226,8 +226,9 @@ group_id    text*    the group
 member_id   text*    the member, empty where the version has none
 client_id   text     the member's clientId
 client_host text     the member's address
-partitions  []struct assigned ones; of OFFSET_COMMIT those that it commits
-  topic_id text, topic text, partition int
+partitions  []struct assigned ones; of OFFSET_COMMIT those that it commits, with the offset, null \
+    if that failed
+  topic_id text, topic text, partition int, committed_offset long
 """)
 
 GROUP_REQUESTS = table(f"""

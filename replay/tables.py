@@ -5,7 +5,7 @@ from .rules import RULES
 from .table import OUTCOME_COLUMNS, RECORDING_COLUMN, table
 
 #: Of the package, changed with any table: tables of a warehouse have that which made them.
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 #: Of what a figure is.
 _GROUP = """
 metric      text* what is measured

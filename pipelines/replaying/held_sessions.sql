@@ -173,7 +173,9 @@ consumed_partitions AS (
 candidates AS (
     SELECT * FROM (
         SELECT o.recording, o.node_id, o.session_id, o.listing_id, a.group_id, a.member_id,
-            a.partitions, row_number() OVER (
+            list_transform(a.partitions, lambda p: {
+                'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition}) AS partitions,
+            row_number() OVER (
                 PARTITION BY o.recording, o.node_id, o.session_id, a.group_id, a.member_id
                 ORDER BY a.built_at, a.request_id) AS number
         FROM older AS o SEMI JOIN steady USING (recording, node_id, session_id)

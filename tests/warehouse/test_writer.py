@@ -102,7 +102,7 @@ REQUIRED = "content_hash, node_id, recording, source_file"
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (INGESTED_FILES.without("timezone"), "0.2.0 differs in timezone: delete"),
+        (INGESTED_FILES.without("timezone"), f"{VERSION} differs in timezone: delete"),
         (NULLABLE, f"differs in {', '.join(REQUIRED.split(', ')[:3])}, ...: delete"),
         (WHOLE.set(4, pa.field("bytes_read", pa.string())), "differs in bytes_read: delete"),
         (WHOLE, "is partitioned otherwise: delete"),
@@ -139,7 +139,7 @@ def test_the_version_changes_with_the_tables(warehouse: Warehouse) -> None:
         for name, table in sorted(TABLES.items())
         for field in table.arrow_schema
     ]
-    assert (VERSION, fingerprint(fields)) == ("0.2.0", "51ba4c2fae67e367ca9a1e2cf9581474")
+    assert (VERSION, fingerprint(fields)) == ("0.3.0", "092168e9d0008ad156a185b153ef8599")
     made_by = commits.create(warehouse.uri_of(LINEAGE), LINEAGE).metadata().configuration
     assert made_by[commits.MADE_BY] == VERSION
 

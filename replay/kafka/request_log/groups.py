@@ -19,8 +19,8 @@ from .group_requests import in_generation
 
 _REMOTE_HOST = re.compile(r":\d+-(.*):\d+-\d+(?:-\d+)?$", re.DOTALL)
 _CONSUMER = "consumer"
-#: Topic id, topic and partition.
-_Partitions = Iterable[tuple[str | None, str | None, int]]
+#: Topic id, topic, partition and the offset that was committed.
+_Partitions = Iterable[tuple[str | None, str | None, int, int | None]]
 
 _OFFSET_COMMIT = """
 OffsetCommitRequest request
@@ -28,17 +28,28 @@ OffsetCommitRequest request
   Topics []OffsetCommitRequestTopic 0+
     Name string 0-9, TopicId uuid 10+
     Partitions []OffsetCommitRequestPartition 0+
-      PartitionIndex int32 0+
+      PartitionIndex int32 0+, CommittedOffset int64 0+
+OffsetCommitResponse response
+  Topics []OffsetCommitResponseTopic 0+
+    Name string 0-9, TopicId uuid 10+
+    Partitions []OffsetCommitResponsePartition 0+
+      PartitionIndex int32 0+, ErrorCode int16 0+
 """
 
 
-def _commit(request: Any, _: Any, envelope: Envelope) -> Iterator[Row]:
+def _commit(request: Any, response: Any, envelope: Envelope) -> Iterator[Row]:
     # Without a member, it is somebody who resets offsets.
     if request is not None and request.member_id:
+        errors = {
+            (topic.topic_id, topic.name, partition.partition_index): partition.error_code
+            for topic in (response.topics if response else ())
+            for partition in topic.partitions
+        }
         partitions = [
-            (topic.topic_id, topic.name, partition.partition_index)
+            (*key, None if errors.get(key) != 0 else partition.committed_offset)
             for topic in request.topics
             for partition in topic.partitions
+            for key in [(topic.topic_id, topic.name, partition.partition_index)]
         ]
         yield _of_sender(envelope, request, partitions)
 
@@ -97,7 +108,7 @@ def _described_consumers(_: Any, response: Any, __: Envelope) -> Iterator[Row]:
     for group in response.groups if response else ():
         for member in group.members:
             partitions = [
-                (topic.topic_id, topic.topic_name, partition)
+                (topic.topic_id, topic.topic_name, partition, None)
                 for topic in member.assignment.topic_partitions
                 for partition in topic.partitions
             ]
@@ -118,11 +129,11 @@ def _described_member(group: Any, member: Any, partitions: _Partitions) -> Row:
 
 
 def _structs(partitions: _Partitions) -> list[dict[str, Any]]:
-    names = ("topic_id", "topic", "partition")
+    names = ("topic_id", "topic", "partition", "committed_offset")
     return [dict(zip(names, partition, strict=True)) for partition in partitions]
 
 
-def _assigned(encoded: str) -> Iterator[list[tuple[None, str, int]]]:
+def _assigned(encoded: str) -> Iterator[list[tuple[None, str, int, None]]]:
     """Decodes the partitions in a ``ConsumerProtocolAssignment``; nothing where it is none."""
     partitions = []
     try:
@@ -134,7 +145,7 @@ def _assigned(encoded: str) -> Iterator[list[tuple[None, str, int]]]:
             name, at = data[at + 2 : at + 2 + length].decode(), at + 2 + length
             (count,) = unpack_from(">i", data, at)
             numbers = unpack_from(f">{count}i", data, at + 4)
-            partitions += [(None, name, number) for number in numbers]
+            partitions += [(None, name, number, None) for number in numbers]
             at += 4 + 4 * count
     except (TooShort, ValueError):
         return

@@ -69,7 +69,7 @@ def test_rows_of_a_body(case: Case) -> None:
     (row,) = parse_all(case)
     for column, expected in case.columns:
         assert like(row[column], expected) == expected
-    lists = ("isr_changes", "topics", "configs", "metadata_offsets")
+    lists = ("isr_changes", "topics", "configs", "metadata_offsets", "group_requests")
     typed = [element for column in lists for element in row[column]]
     typed += [row[column] for column in ("producer_id", "metadata_write") if row[column]]
     shared = {**row["request"], "source": case.api}
