@@ -82,7 +82,7 @@
     if (!charts.has(plot)) charts.set(plot, draw(plot, width));
     const chart = charts.get(plot);
     chart.setSize({width, height: heightOf(plot)});
-    chart.redraw(false);
+    chart.redraw(false, true);
   }
   const sizes = new ResizeObserver(entries => {
     requestAnimationFrame(() => entries.forEach(({target, contentRect: {width}}) => width && fit(target, width)));
