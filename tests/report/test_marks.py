@@ -205,7 +205,7 @@ def test_bars_are_shares_of_the_longest_and_a_silent_node_is_a_hole() -> None:
 
 
 def test_incidents_are_bands_with_words_and_bounded() -> None:
-    named = {"kind": "offline_partitions", "begin_at": at(1), "subjects": [HOSTILE, "b-1"]}
+    named = {"kind": "offline_partitions", "begin_at": at(1), "subjects": [HOSTILE, "b-1", "b-2"]}
     long = [row(INCIDENTS, number=n, is_planned=n > 9, worst_s=n, **named) for n in range(1, 200)]
     with viewed({INCIDENTS: long}) as connection:
         found = marks.rows(connection, pages.stated()["rows"]["bands"])
@@ -213,7 +213,7 @@ def test_incidents_are_bands_with_words_and_bounded() -> None:
     assert sum(not it["is_planned"] for it in found) == 9
     begin, end, is_planned, text = pages.band(found[0])
     assert (begin, end, is_planned) == (at(1).timestamp(), None, False)
-    assert text == r"offline partitions: \u202ec<\u0000, b-1, 00:00:01 until after these logs"
+    assert text == r"offline partitions: \u202ec<\u0000, b-1, …, 00:00:01 until after these logs"
     until = pages.band(found[0] | {"end_at": at(9), "subjects": None, "is_planned": True})
     assert until[1:] == (
         at(9).timestamp(),
