@@ -1,15 +1,17 @@
 """Makes what a page shows of a specification and the rows of its query.
 
-A specification is a table of a ``page.toml``: ``mark`` (table or lines), ``name``, ``note`` and a
-``query`` on the warehouse's tables and views, which are bounded. A table may name the ``columns``
-to show, and ``sentences`` (templates of a column, over a row). A query of lines has line, figure,
-x and y; where ``x`` is UTC, x is when a bucket of ``time_buckets`` begins, in seconds since 1970.
+A specification is a table of a ``page.toml``: ``mark``, ``name``, ``note`` and a ``query`` on the
+warehouse's tables and views, which are bounded. A table may name the ``columns`` to show, and
+``sentences`` (templates of a column, over a row). A query of lines has line, figure, x and y; where
+``x`` is UTC, x is when a bucket of ``time_buckets`` begins, in seconds since 1970; lines that have
+a figure are of the unit ``right``, if one is stated. A query of bars has a name, a figure that is
+not the sum or null, and a column for each part; one of a strip has name, x and y as lines have.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
@@ -29,6 +31,8 @@ Points: TypeAlias = Sequence[tuple[float, float | None]]
 _FIGURES = {"p50": "median", "p90": "90 %", "p99": "99 %"}
 #: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
 _BRIDGED = 3
+#: Cells of a strip, at most, and of all strips of a picture.
+_CELLS, _MOST_CELLS = 60, 3000
 #: Charts of at most this many x have a table beside them.
 SMALL = 40
 #: Characters of a name of a client, a topic or a file, and of a sentence.
@@ -63,7 +67,11 @@ def shown(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block |
     found = rows(database, spec["query"], **values)
     if not found or spec["mark"] == "table":
         return table(spec, found) if found else None
+    if spec["mark"] == "bars":
+        return _bars(spec, found)
     buckets = rows(database, _BUCKETS, **values)[0] if spec["x"] == "UTC" else None
+    if spec["mark"] == "strip" and buckets:
+        return _strip(spec, found, buckets)
     return _chart(spec, found, buckets)
 
 
@@ -113,6 +121,59 @@ _SENTENCES = jinja2.Environment(undefined=jinja2.StrictUndefined)
 _SENTENCES.filters |= {"ms": words.milliseconds, "number": words.number, "clock": words.clock}
 
 
+# --- bars -----------------------------------------------------------------------------------------
+
+
+def _bars(spec: Spec, found: Sequence[Row]) -> Block:
+    """Bars of parts, beside the longest of them. A wait that clients wish is in no figure."""
+    parts = [name for name in found[0] if name not in ("name", "figure")]
+    sums = [sum(row[part] or 0 for part in parts if part != "wished wait") for row in found]
+    longest, unit = max(sums) or 1, spec["unit"]
+
+    def text(value: float) -> str:
+        return words.size(value) if unit == "B" else words.in_unit(value, unit)
+
+    def bar(row: Row, total: float) -> dict[str, Any]:
+        cells = [
+            _part(part.split()[0], min(row[part] / longest, 1), 1, f"{part} {text(row[part])}")
+            for part in parts
+            if row[part]
+        ]
+        name = words.shortened(row["name"], _NAME)
+        return {"name": name, "figure": row.get("figure") or text(total), "cells": cells}
+
+    return {"note": "", **spec, "parts": parts, "bars": [*map(bar, found, sums)]}
+
+
+def _part(style: str, width: float, opacity: float, title: str) -> dict[str, str]:
+    sizes = {"width": f"{100 * width:.3g}", "opacity": f"{opacity:.2g}"}
+    return {"style": style, **sizes, "title": title}
+
+
+def _strip(spec: Spec, found: Sequence[Row], buckets: Row) -> Block:
+    """A bar over time for each name: the fuller a cell, the more; nothing where nothing was."""
+    begins, unit = range(buckets["first"], buckets["last"] + 1, buckets["bucket_s"]), spec["unit"]
+    by: dict[str, dict[int, float]] = defaultdict(dict)
+    for row in found:
+        by[row["name"]][row["x"]] = row["y"] or 0.0
+    each = -(-len(begins) // max(1, min(_CELLS, _MOST_CELLS // len(by))))
+    cells = [begins[at : at + each] for at in range(0, len(begins), each)]
+
+    def bar(name: str, at: Mapping[int, float]) -> dict[str, Any]:
+        rates = [sum(at.get(x, 0.0) for x in cell) / len(cell) for cell in cells]
+        drawn = []
+        for cell, rate in zip(cells, rates, strict=True):
+            title = f"from {datetime.fromtimestamp(cell[0], UTC):%Y-%m-%d %H:%M:%S}: "
+            shade = 0.2 + 0.8 * rate / (max(rates) or 1)
+            title += words.in_unit(rate, unit)
+            drawn.append(_part("rate" if rate else "none", len(cell) / len(begins), shade, title))
+        whole = words.in_unit(sum(at.values()) / len(begins), unit)
+        return {"name": name, "figure": whole, "cells": drawn}
+
+    width = f"a cell is {words.seconds(each * buckets['bucket_s'])}"
+    return {**spec, "note": width, "bars": [bar(*of) for of in by.items()]}
+
+
 # --- lines ----------------------------------------------------------------------------------------
 
 
@@ -122,10 +183,11 @@ class Line(NamedTuple):
     name: str
     style: str
     points: Points
+    is_right: bool
 
 
 def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | None:
-    lines = [*_lines(found, buckets, spec.get("is_rate", False))]
+    lines = [*_lines(spec, found, buckets)]
     xs = {x for line in lines for x, _ in line.points}
     if len(xs) < 2:
         return None
@@ -137,7 +199,7 @@ def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | Non
     return {
         **spec,
         "note": spec.get("note", "") + width,
-        "described": "; ".join(_described(line, spec["y"]) for line in lines) + ".",
+        "described": "; ".join(_described(line, spec) for line in lines) + ".",
         "figures": table({"name": "Figures", "note": spec["name"]}, figures) if is_small else None,
         "data": [_drawn(line) for line in lines],
         "scales": (
@@ -147,23 +209,26 @@ def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | Non
     }
 
 
-def _lines(found: Sequence[Row], buckets: Row | None, is_rate: bool) -> Iterator[Line]:
+def _lines(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Iterator[Line]:
     """Lines that have a point."""
-    for (name, figure), points in _points(found).items():
+    for (name, figure), points in _points(found, spec.get("styles", ())).items():
+        is_right = "right" in spec and figure is not None
+        is_rate = spec.get("is_rate", False) and not is_right
         placed = _over_time(points, buckets, is_rate) if buckets else points
         if any(y is not None for _, y in placed):
             parts = filter(None, (words.named(name), _FIGURES.get(figure or "")))
             label = words.visible(words.shortened(", ".join(parts), _NAME))
-            yield Line(label, words.variant_class(name), placed)
+            style = spec.get("styles", {}).get(name) or words.variant_class(name)
+            yield Line(label, style, placed, is_right)
 
 
-def _points(found: Sequence[Row]) -> dict[tuple[str, str | None], Points]:
-    """Points by line and figure, in the order of variants; x rises."""
+def _points(found: Sequence[Row], first: Iterable[str]) -> dict[tuple[str, str | None], Points]:
+    """Points by line and figure, in the order of variants behind the ``first``; x rises."""
     by: dict[tuple[str, str | None], list[tuple[float, float | None]]] = defaultdict(list)
     for row in found:
         x = row["x"].timestamp() if isinstance(row["x"], datetime) else float(row["x"])
         by[row["line"], row["figure"]].append((x, None if row["y"] is None else float(row["y"])))
-    order = words.in_order(name for name, _ in by)
+    order = [*first, *words.in_order(name for name, _ in by)]
     ranked = sorted(by, key=lambda key: (order.index(key[0]), key[1] or ""))
     return {key: sorted(by[key], key=lambda point: (point[0], point[1] or 0.0)) for key in ranked}
 
@@ -182,7 +247,8 @@ def _over_time(points: Points, buckets: Row, is_rate: bool) -> Points:
     return [*placed()]
 
 
-def _described(line: Line, unit: str) -> str:
+def _described(line: Line, spec: Spec) -> str:
+    unit = spec["right" if line.is_right else "y"]
     ys = [y for _, y in line.points if y is not None]
     return f"{line.name}: {words.number(min(ys), 1)} to {words.number(max(ys), 1)} {unit}"
 
@@ -196,4 +262,5 @@ def _drawn(line: Line) -> dict[str, Any]:
 
     # The last of those at one x.
     points = {short(x, 6): y if y is None else short(y, 4) for x, y in line.points}
-    return {"name": line.name, "style": line.style, "x": [*points], "y": [*points.values()]}
+    drawn = {"name": line.name, "style": line.style, "x": [*points], "y": [*points.values()]}
+    return {**drawn, "right": True} if line.is_right else drawn

@@ -26,7 +26,7 @@ FORMATS = ("html", "json", "markdown", "openmetrics")
 _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "page.js")
 #: Of a page what is only drawn.
-_DRAWN = ("id", "sections", "blocks", "events")
+_DRAWN = ("id", "sections", "blocks", "bands", "pictures")
 
 
 def is_current(path: Place, fingerprint: str | None) -> bool:

@@ -7,7 +7,7 @@ shown of a rule from its ``page.toml``.
 import hashlib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from math import ceil
 from operator import itemgetter
@@ -47,26 +47,6 @@ KINDS = {
 MOST_ALERTS = 20
 #: Views that have rows for each partition of each request: too many to hold.
 _UNBOUNDED = {"fetched_partitions", "produced_partitions"}
-#: All events, read once.
-EVENTS_OF_ALL = """
-    CREATE TEMP TABLE dated_events AS
-    SELECT recording, kind, event_at, subject, node_id, what, bucket_s
-    FROM cluster_events JOIN time_buckets USING (recording) WHERE event_at >= first_at"""
-#: Events that charts mark, a hundred at most; more are merged over longer times.
-EVENTS = """
-    WITH events AS (FROM dated_events WHERE recording = $recording),
-    widths AS (
-        SELECT bucket_s << doublings AS width_s, kind, epoch_us(event_at) // 1000000 AS at_s
-        FROM events CROSS JOIN range(24) AS tried(doublings)),
-    fitting AS (
-        SELECT min(width_s) AS width_s FROM (
-            SELECT width_s FROM widths GROUP BY width_s
-            HAVING count(DISTINCT (kind, at_s // width_s)) <= 100))
-    SELECT kind, epoch_us(min(event_at)) / 1e6 AS x, min_by(what, (event_at, what)) AS what,
-        if(starts_with(kind, 'isr_'), count(DISTINCT subject), count(*)) AS number,
-        list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)) AS nodes
-    FROM events CROSS JOIN fitting
-    GROUP BY kind, epoch_us(event_at) // 1000000 // width_s ORDER BY x, kind"""
 
 
 @cache
@@ -84,7 +64,7 @@ def read_pages(
     limits: Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The pages of recordings, in the order given: what report.schema.json describes, and where
-    ``is_drawn`` its ``sections`` and ``events``.
+    ``is_drawn`` its ``pictures``, ``bands`` and ``sections``.
 
     Details are of what the warehouse shows as recent. ``kafka_versions``: what manifests say, by
     recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. ``limits``:
@@ -92,7 +72,7 @@ def read_pages(
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
-        texts = stated(), rule_pages(), EVENTS_OF_ALL
+        texts = stated(), rule_pages()
         run = str(texts if is_drawn else stated()["rows"])
         views = named_in(run, in_order(read_views(limits), TABLES))
         # The page reads them for each recording, rule or chart, so they are computed once.
@@ -102,8 +82,6 @@ def read_pages(
             read |= {"headlines": decided[0].to_pylist(), "decisions": decided[1].to_pylist()}
         read["headlines"].sort(key=itemgetter("place"))
         by_recording = {name: marks.grouped(rows) for name, rows in read.items()}
-        if is_drawn:
-            database.execute(EVENTS_OF_ALL)
         pages = []
         for number, name in enumerate(names, start=1):
             found = {of: rows.get(name, []) for of, rows in by_recording.items()}
@@ -383,7 +361,7 @@ def _missed(found: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[st
 def _drawn(
     database: DuckDBPyConnection, name: str, page: Row, found: Mapping[str, list[Row]]
 ) -> dict[str, Any]:
-    """What is folded away: sections of blocks, and the events that charts mark."""
+    """What is to look at: pictures, incidents that charts mark, and sections that are folded."""
 
     def blocks(specs: Sequence[Row], **values: object) -> list[Block]:
         made = (marks.shown(database, spec, recording=name, **values) for spec in specs)
@@ -409,28 +387,20 @@ def _drawn(
         values["variants"] = [variant for _, variant in sides] or [*own["variants"], "recorded"]
         specs = [*(shared["before"] if curves else ()), *own.get("show", ()), *shared["behind"]]
         rules[rule] = blocks(specs, **values)
-    events = [event(row) for row in marks.rows(database, EVENTS, recording=name)]
-    if events:
-        spec = {"mark": "table", "name": "Events", "note": "of the cluster, as charts mark them"}
-        listed = [{"time": datetime.fromtimestamp(x, UTC), "event": text} for x, _, text in events]
-        common[0]["blocks"].append(marks.table(spec, listed))
-    return {
-        "sections": common,
-        "blocks": rules,
-        "events": events,
-    }
+    bands = [band(row) for row in found["bands"]]
+    pictures = blocks(shared["picture"])
+    return {"sections": common, "blocks": rules, "bands": bands, "pictures": pictures}
 
 
-def event(row: Row) -> tuple[float, str, str]:
-    """An event that charts mark, or several of a kind: when, its symbol, and words."""
-    template = stated()["events"].get(row["kind"], "● {what}")
-    symbol, _, text = template.partition(" ")
-    nodes = [str(node) for node in row["nodes"] or ()]
-    if row["number"] == 1 and len(nodes) < 2:
-        text = "{what}"
-    shown = nodes if len(nodes) <= 6 else [*nodes[:6], f"{len(nodes) - 6} more"]
-    text = text.format(**{**row, "nodes": words.joined(shown or ["none"])})
-    return row["x"], symbol, words.visible(words.shortened(text, 120))
+def band(row: Row) -> tuple[float, float | None, bool, str]:
+    """An incident that charts mark: from when to when, whether it was planned, and words."""
+    begin, end = row["begin_at"], row["end_at"]
+    kind = f"{row['kind'].replace('_', ' ')}{', planned' * row['is_planned']}"
+    subjects = row["subjects"] or []
+    what = ": ".join(filter(None, (kind, ", ".join(subjects[:2] + ["…"] * (len(subjects) > 2)))))
+    until = f"to {end:%H:%M:%S}" if end else "until after these logs"
+    text = f"{words.visible(words.shortened(what, 120))}, {begin:%H:%M:%S} {until}"
+    return begin.timestamp(), end and end.timestamp(), row["is_planned"], text
 
 
 def accuracy_sentence(rows: Iterable[Row]) -> str:

@@ -47,6 +47,19 @@ def over_time(name: str, unit: str, styles: Sequence[str]) -> dict[str, Any]:
     return {"mark": "lines", "name": name, "x": "UTC", "y": unit, "query": query}
 
 
+PICTURES = [
+    over_time("Load", "requests/s", ["recorded"]) | {"view": "requests"},
+    {"mark": "bars", "name": "Clients", "view": "client_traffic", "unit": "B"}
+    | {
+        "query": """SELECT * FROM (VALUES ('producer-1', 4e6, 1e6, NULL),
+            ('poller', NULL, NULL, '9 requests')) t(name, sent, "wished wait", figure)""",
+    },
+    {"mark": "strip", "name": "Nodes", "view": "requests", "x": "UTC", "unit": "/s"}
+    | {
+        "query": f"""SELECT 'node ' || n AS name, if(n = 1, {BEGIN} + 5 * i, NULL) AS x, 2.0 AS y
+            FROM range(1, 3) t(n), range(79 * n - 79, 80) t(i)""",
+    },
+]
 SPECS = [
     over_time("Wait", "ms", ["recorded", "acks_all", "acks_min_insync_replicas", "other"]),
     over_time("Bytes", "B/s", ["acks_min_insync_replicas", "acks_all"]),
@@ -75,13 +88,17 @@ def page() -> dict[str, Any]:
         database.execute(f"""CREATE TABLE time_buckets AS SELECT 'r' AS recording, 5 AS bucket_s,
             to_timestamp({BEGIN}) AS first_at, to_timestamp({BEGIN + 5 * 239}) AS last_at""")
         blocks = [shown(database, spec, recording="r") for spec in SPECS]
-    events = ["election on node 0", "isr on node 1", "restart on node 2"]
+        pictures = [shown(database, spec, recording="r") for spec in PICTURES]
+    bands = ["node froze: 12", "rolling restart, planned: 1, 2"]
     return of | {
         "id": "recording-1",
         "alerts": [{"text": f"gap {number}", "is_critical": True} for number in range(3)],
         "findings": [{**it, "detail": f"{n}"} for n in range(5) for it in of["findings"]],
         "clients": {"clients": 2, "at_risk": 1, "says": "one"},
-        "events": [(BEGIN + 130 * i, "◆", text) for i, text in enumerate(events)],
+        "bands": [
+            (BEGIN + 130 * i, (BEGIN + 60, None)[i], i == 1, of) for i, of in enumerate(bands)
+        ],
+        "pictures": pictures,
         "blocks": dict.fromkeys(of["rules"], blocks),
         "sections": [{"name": it, "id": it, "blocks": blocks} for it in ("upgrade", "nodes")],
     }
@@ -100,7 +117,7 @@ def spoiled(value: Any, text: str, key: str = "") -> Any:
 
 def pages(text: str = TEXT) -> list[dict[str, Any]]:
     second = spoiled(page(), text) | {"id": "recording-2"}
-    second["events"] = [(at, "●", visible(of)) for at, _, of in second["events"]]
+    second["bands"] = [(*of, visible(text)) for *of, text in second["bands"]]
     return [page(), second]
 
 

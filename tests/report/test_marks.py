@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
-import pytest
+import made_page
 from constructed import BEGIN, Row, at, row, viewed
 
 from kip_replay.pipelines.folders import rule_pages
@@ -12,8 +12,9 @@ from kip_replay.pipelines.report import marks, pages
 from kip_replay.pipelines.report.marks import shown
 from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
-from kip_replay.replay.log_tables import CONFIGS, ISR_CHANGES, LOG_GAPS, REJECTED_LINES, REQUESTS
+from kip_replay.replay.log_tables import PRODUCES, REJECTED_LINES, REQUESTS
 from kip_replay.replay.table import Table
+from kip_replay.replay.tables import INCIDENTS
 
 #: Invisible or reordering in a page.
 HOSTILE = "\u202ec<\x00"
@@ -154,42 +155,68 @@ def test_rates_over_time() -> None:
     assert [*points(line).values()][:5] == [0, 220, 0, None, 0]
 
 
-def events(tables: Mapping[Table, Sequence[Row]], span_s: float) -> list[tuple[float, str, str]]:
-    long = row(REQUESTS, node_id=1, received_at=at(0), completed_at=at(span_s))
-    with viewed({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
-        connection.execute(pages.EVENTS_OF_ALL)
-        found = marks.rows(connection, pages.EVENTS, recording="r")
-    return [(x - BEGIN.timestamp(), symbol, text) for x, symbol, text in map(pages.event, found)]
+def test_percentiles_over_time_are_of_a_hundred_values_or_wider() -> None:
+    [spec] = [it for it in pages.stated()["picture"] if it["mark"] == "lines"]
 
-
-def test_events_of_a_kind_that_come_together_are_one_mark() -> None:
-    def isr(second: float, partition: int, replicas: list[int]) -> Row:
-        named = {
+    def requests(each: int, api_name: str, number: int) -> list[Row]:
+        usual: Row = {
             "node_id": 1,
-            "source": "ALTER_PARTITION",
-            "topic": HOSTILE,
-            "partition": partition,
+            "api_name": api_name,
+            "remote_ms": 500.0 * (api_name == "FETCH"),
         }
-        leader = {"leader_id": 11, "leader_epoch": 1, "isr": replicas, "error_code": 0}
-        return row(ISR_CHANGES, built_at=at(second), **named, **leader)
+        return [
+            row(
+                REQUESTS,
+                received_at=at(n / each),
+                completed_at=at(200),
+                total_ms=501.0 + n,
+                **usual,
+            )
+            for n in range(number)
+        ]
 
-    changes = [isr(1, number, [11, 12, 13]) for number in range(14)]
-    changes += [isr(5.1 + number / 100, number, [11]) for number in range(14)]
-    changes.append(isr(8, 3, [11, 12]))
-    gap = row(LOG_GAPS, node_id=12, number=1, evidence="no_log")  # nobody knows when
-    assert events({ISR_CHANGES: changes, LOG_GAPS: [gap]}, 200) == [
-        (pytest.approx(5.1), "◆", "ISR of 14 partitions shrank: without 12 and 13"),
-        (8, "◆", r"ISR of \u202ec<\u0000-3 grew: with 12"),
-    ]
+    fetches, produces = requests(100, "FETCH", 400), requests(25, "PRODUCE", 200)
+    acked = [row(PRODUCES, request_id=it["request_id"], node_id=1, acks=-1) for it in produces]
+    with viewed({REQUESTS: fetches + produces, PRODUCES: acked}) as connection:
+        chart = shown(connection, spec, recording="r")
+    assert chart
+    rate, produce, fetch = chart["data"]
+    assert [*points(rate).values()][:5] == [125, 125, 125, 125, 25]
+    assert [it.get("right") for it in chart["data"]] == [None, True, True]
+    # 100 of each second; of 25 a second, those of four seconds.
+    assert {x: y for x, y in points(fetch).items() if y} == {0: 99, 1: 199, 2: 299, 3: 399}
+    assert {x: y for x, y in points(produce).items() if y} == dict.fromkeys(range(4), 599) | (
+        dict.fromkeys(range(4, 8), 699)
+    )
 
 
-def test_marks_are_bounded() -> None:
-    by = {"node_id": 1, "source": "INCREMENTAL_ALTER_CONFIGS", "error_code": 0}
-    by |= {"resource_type": "topic", "name": "retention.ms", "operation": "set"}
-    changes = [row(CONFIGS, resource_name=f"t{s}", built_at=at(s), **by) for s in range(1000)]
-    line = {"node_id": 1, "source_file": "x", "line_number": 1, "is_forwarded": False}
-    senders = [row(REQUESTS, request_id=change["request_id"], **line) for change in changes]
-    found = events({CONFIGS: changes, REQUESTS: senders}, 1000)
-    assert 50 <= len(found) <= 100
-    assert found[0][2].startswith("10 config changes: topic t0: set retention.ms")
-    assert sum(int(text.split(" ")[0]) for _, _, text in found) == 1000
+def test_bars_are_shares_of_the_longest_and_a_silent_node_is_a_hole() -> None:
+    _, bars, strip = made_page.page()["pictures"]
+    known, unknown = bars["bars"]
+    assert (known["figure"], unknown["figure"], unknown["cells"]) == ("4.0 MB", "9 requests", [])
+    sizes = [(cell["style"], cell["width"], cell["title"]) for cell in known["cells"]]
+    assert sizes == [("sent", "100", "sent 4.0 MB"), ("wished", "25", "wished wait 1.0 MB")]
+    first, second = strip["bars"]
+    styles = [cell["style"] for cell in first["cells"]]
+    assert styles == ["rate"] * 20 + ["none"] * 40
+    assert {cell["style"] for cell in second["cells"]} == {"none"}
+    assert first["cells"][20]["title"] == "from 2026-11-22 16:06:40: 0.0 /s"
+    assert (first["figure"], strip["note"]) == ("0.7 /s", "a cell is 20.0 s")
+
+
+def test_incidents_are_bands_with_words_and_bounded() -> None:
+    named = {"kind": "offline_partitions", "begin_at": at(1), "subjects": [HOSTILE, "b-1", "b-2"]}
+    long = [row(INCIDENTS, number=n, is_planned=n > 9, worst_s=n, **named) for n in range(1, 200)]
+    with viewed({INCIDENTS: long}) as connection:
+        found = marks.rows(connection, pages.stated()["rows"]["bands"])
+    assert len(found) == 100
+    assert sum(not it["is_planned"] for it in found) == 9
+    begin, end, is_planned, text = pages.band(found[0])
+    assert (begin, end, is_planned) == (at(1).timestamp(), None, False)
+    assert text == r"offline partitions: \u202ec<\u0000, b-1, …, 00:00:01 until after these logs"
+    until = pages.band(found[0] | {"end_at": at(9), "subjects": None, "is_planned": True})
+    assert until[1:] == (
+        at(9).timestamp(),
+        True,
+        "offline partitions, planned, 00:00:01 to 00:00:09",
+    )
