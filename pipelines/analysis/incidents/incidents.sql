@@ -1,6 +1,8 @@
 -- Incidents of all kinds, numbered by begin.
 WITH found AS (
     SELECT * FROM of_groups
+    UNION ALL SELECT * FROM of_clients
+    UNION ALL SELECT * FROM of_load
 ),
 within AS (
     SELECT f.* FROM found AS f JOIN health_spans AS h ON h.recording = f.recording
