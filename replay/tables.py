@@ -139,7 +139,8 @@ population    long   of how many; null: of no number that is known
 worst_s       ms     seconds of the longest of them
 cause         text   why, as far as lines say: an error's name; leave, join, rejoin or lost (a \
     member of which no line says that it left); request queue, local or response queue
-caused_by     text   who did it: a client id; null: no line says
+caused_by     text   who did it: a client id, of refused requests the principal; null: no line \
+    says
 cause_number  int    number of the incident that it followed from: of a node
 node_id       int    the node that it happened at; null: none or several
 clients       []text client ids that were hit, by name, the five with most at most

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kip_replay.pipelines.analysis.views import CLIENT_CONNECTIONS, NAMES_OF_ERRORS
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
@@ -21,14 +22,16 @@ from kip_replay.replay.tables import INCIDENTS
 
 _FOLDER = Path(__file__).parent / "incidents"
 _INCIDENTS = _FOLDER / "incidents.sql"
-_PARTS = {file.stem: file for file in _FOLDER.glob("*.sql") if file != _INCIDENTS}
-_PARTS |= {**NAMES_OF_TOPICS, **STATED_CONFIGS}
+#: The texts of incidents, and all that they may read.
+FILES = {file.stem: file for file in _FOLDER.glob("*.sql") if file != _INCIDENTS}
+FILES |= {**NAMES_OF_TOPICS, **STATED_CONFIGS, CLIENT_CONNECTIONS.stem: CLIENT_CONNECTIONS}
+PARTS: Mapping[str, Path | Text] = {**FILES, "error_names": NAMES_OF_ERRORS}
 STEP = Step(
     name="incidents",
     reads=(LOG_GAPS,),
     writes=(INCIDENTS,),
     modules=(__name__,),
-    queries=(_INCIDENTS, *_PARTS.values()),
+    queries=(_INCIDENTS, *FILES.values()),
 )
 
 
@@ -49,7 +52,7 @@ def find_incidents(
     }
     if due := STEP.due(warehouse, wanted):
         say(f"incidents: {', '.join(due)}")
-        found = engine.rows(Text.read(_INCIDENTS, _PARTS, **limits), [*due])
+        found = engine.rows(Text.read(_INCIDENTS, PARTS, **limits), [*due])
         schema = INCIDENTS.arrow_schema
         rows = {INCIDENTS: found.select(schema.names).cast(schema)}
         warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, rows)

@@ -3,6 +3,8 @@ WITH found AS (
     SELECT * FROM of_nodes
     UNION ALL SELECT * FROM of_partitions
     UNION ALL SELECT * FROM of_groups
+    UNION ALL SELECT * FROM of_clients
+    UNION ALL SELECT * FROM of_load
 ),
 numbered AS (
     SELECT f.*, CAST(row_number() OVER (PARTITION BY f.recording ORDER BY begin_us, kind, get(subjects, 0)) AS INT) AS number
