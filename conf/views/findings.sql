@@ -1,6 +1,6 @@
 -- What stands out in a recording, by the limits of conf/decisions.toml ([findings]), and what to do about it.
 -- rank: 1 is shown first: of each code the largest, then the next ones
--- code: a kind of incidents, lagging_follower, consumer_lag, new_sessions, no_fetch_session, idle_polling or tiny_batches
+-- code: a kind of incidents, lagging_follower, consumer_lag, new_sessions, no_fetch_session, idle_polling, tiny_batches or unused_topics
 -- subject: node, partition, group, topic, API, follower or client; of several the first, and how many more
 -- detail: cause of an incident, topic of consumer_lag
 -- count: how many incidents, partitions, waits, requests, connections, records or bytes it is about
@@ -96,6 +96,13 @@ known AS (
     count(*) / max(span_s), NULL, NULL, NULL, 'client_traffic', 'Raise linger.ms and batch.size.'
   FROM produced_partitions JOIN whole USING (recording) WHERE span_s >= 10
   GROUP BY recording, client_id HAVING count(*) >= 30 AND count(*) / max(span_s) >= $tiny_per_second_min
+  UNION ALL SELECT u.recording, 11, 'unused_topics',
+    min(topic) || CASE WHEN count(*) > 1 THEN ' and ' || CAST(count(*) - 1 AS STRING) || ' more' ELSE '' END, NULL, count(*), CAST(NULL AS BIGINT),
+    CAST(count(*) AS DOUBLE), 1, NULL, NULL, NULL, NULL, 'unused_topics', 'Ask whose they are before you delete them.'
+  FROM unused_topics AS u JOIN (
+    -- what nobody uses says something where others are used
+    SELECT DISTINCT recording FROM produced_partitions) AS p ON p.recording = u.recording
+  WHERE NOT is_written AND NOT is_read GROUP BY u.recording
 ),
 placed AS (
   SELECT known.*, coalesce(subject, '(no client id)') AS who,
