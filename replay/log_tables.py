@@ -247,7 +247,7 @@ protocol        text classic or consumer
 sent_generation int  generationId or memberEpoch of the request; null where the version has none
 generation      int  generationId or memberEpoch returned, -1 none; null where the API has none
 error_code      int  errorCode, of the member where it has one; null without a response
-members         int  members that the group's leader is told of (JOIN_GROUP); null of others
+members         int  members in the response to the group's leader (JOIN_GROUP); null of others
 assigned        int  partitions that a response assigns; null where it names none
 reason          text why a member joins again or leaves (KIP-800), null if it did not say
 """)

@@ -128,7 +128,7 @@ kind          text!  offline_partitions, under_replicated, below_min_isr, not_en
     node_froze, node_died, node_fenced, node_restarted, node_stopped, rolling_restart, \
     controller_handover, rebalance, connection_storm, missing_topic, failing_requests, throttled \
     or saturated
-is_planned    bool   somebody asked for it: a shutdown, a handover, and what followed from one; \
+is_planned    bool   requested: a shutdown, a handover, and what followed from one; \
     null: no line says
 begin_at      at!    when the first line shows it
 end_at        at     when the first line shows its end; null: none does

@@ -52,7 +52,7 @@ kinds AS (
     ('missing_topic', 5, 'Create the topic, or correct its name in the client.'),
     ('node_restarted', 7, ''), ('node_stopped', 7, ''), ('rolling_restart', 7, '')) AS t(kind, place, action)
 ),
--- Rebalances of a group are told together, and what follows from an incident with that one.
+-- Rebalances of a group are one finding, and so is an incident with what followed from it.
 happened AS (
   SELECT recording, min(number) AS number, kind, max(is_planned) AS is_planned, max(get(subjects, 0)) AS subject,
     max(size(subjects)) AS subjects, max(cause) AS cause, CASE WHEN kind = 'rebalance' THEN count(*) ELSE max(count) END AS count,

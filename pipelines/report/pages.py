@@ -172,11 +172,11 @@ def _finding(row: Row, incidents: Mapping[int, Row]) -> dict[str, Any]:
         incident = incidents[row["incident"]]
         alike = [it for it in incidents.values() if it["kind"] == row["code"] == "rebalance"]
         each = [_rebalance(it) for it in alike if it["subjects"] == incident["subjects"]]
-        said = {"subject": subject, "each": words.joined(each or [""]), "count": row["count"]}
+        own = {"subject": subject, "each": words.joined(each or [""]), "count": row["count"]}
         if row["code"] == "rebalance":
-            said["count"] = "once" if row["count"] == 1 else f"{row['count']} times"
+            own["count"] = "once" if row["count"] == 1 else f"{row['count']} times"
         after = [it for it in incidents.values() if it["cause_number"] == incident["number"]]
-        says = [_incident(incident, **said), *map(_incident, after)]
+        says = [_incident(incident, **own), *map(_incident, after)]
         return {**found, "says": " ".join(says)}
     values = {**row, "subject": subject, "size": words.size(row["amount"])}
     values |= {"percent": f"{100 * row['figure']:.0f} %", "wait": words.milliseconds(row["amount"])}
@@ -184,10 +184,14 @@ def _finding(row: Row, incidents: Mapping[int, Row]) -> dict[str, Any]:
     return {**found, "says": stated()["findings"][row["code"]].format(**values)}
 
 
-def _incident(row: Row, **said: object) -> str:
+def _incident(row: Row, **own: object) -> str:
     """A row of ``incidents`` in words."""
-    planned = {True: ", as asked", False: " without a controlled shutdown", None: ""}
-    values = {**row, "planned": planned[row["is_planned"]], "seconds": words.seconds(row["worst_s"] or 0)}
+    planned = {True: ", as requested", False: " without a controlled shutdown", None: ""}
+    values = {
+        **row,
+        "planned": planned[row["is_planned"]],
+        "seconds": words.seconds(row["worst_s"] or 0),
+    }
     values |= {name: _clock(row[f"{name}_at"]) for name in ("begin", "end")}
     names = [words.shortened(name, 60) for name in row["subjects"]]
     more = (row["count"] or 0) - len(names)
@@ -196,7 +200,7 @@ def _incident(row: Row, **said: object) -> str:
     values |= {"what": words.joined(names), "first": names[0]}
     clients = [words.shortened(name, 60) for name in row["clients"] or ()]
     values["clients"] = words.joined(clients or ["clients"])
-    return str(stated()["findings"][row["kind"]].format(**{**values, **said}))
+    return str(stated()["findings"][row["kind"]].format(**{**values, **own}))
 
 
 def _rebalance(row: Row) -> str:

@@ -212,19 +212,12 @@ class Recording:
 
     def findings(self) -> Rows:
         """By code and subject, of how many: which findings there are, by the limits that are
-        documented; idle polling, tiny batches and growing lag are in no recording."""
+        documented, but for incidents; idle polling, tiny batches and growing lag are in none."""
         rows = {
             ("lagging_follower", str(follower)): (last, waits)
             for (follower,), (last, waits, ms) in self.slowest_replicas().items()
             if last >= max(10, 0.9 * waits) and (ms or 0) >= 5
         }
-        failing = defaultdict(list)
-        for (client, api, code), (n, sent) in self.failures().items():
-            if api != "METADATA" and not _NODE.fullmatch(client) and n >= max(10, 0.01 * sent):
-                failing[api, code].append((n, client, sent))
-        for group in failing.values():
-            who = max(group)[1] + (f" and {len(group) - 1} more" if len(group) > 1 else "")
-            rows["failing_client", who] = sum(n for n, *_ in group), sum(x for *_, x in group)
         costs = Counter[str]()
         for (_, client), (both_ways, records, *_) in self.fetched().items():
             costs[client] += both_ways - records

@@ -32,8 +32,8 @@ _SAID = {
     "failures": """SELECT client_id, api_name, error_code, sum(requests), max(of_requests)
         FROM request_errors WHERE recording = $name GROUP BY ALL""",
     "findings": """SELECT code, subject, count, population FROM findings
-        WHERE recording = $name
-          AND code NOT LIKE 'broker_%' AND code NOT IN ('leader_moved', 'new_sessions')""",
+        WHERE recording = $name AND incident IS NULL
+          AND code NOT IN ('new_sessions', 'unused_topics')""",
     "slowest_replicas": """SELECT follower_id, last, waits, if(last >= 10, last_ms, NULL)
         FROM lagging_followers WHERE recording = $name""",
     "lags": """SELECT client_id, topic, sum(last_lag - first_lag), sum(last_lag) FROM consumer_lag

@@ -1,7 +1,7 @@
 -- When the cluster of a recording is up as a whole: from the moment at which every broker of its start
 -- has been unfenced, until the brokers are shut down one after the other and none comes back. UTC
 -- microseconds. A selection of requests has none, for what it lacks did not happen.
-WITH last_beats AS (
+WITH heartbeats AS (
     SELECT recording, broker_id, min(unix_micros(built_at)) FILTER (WHERE NOT is_fenced) AS unfenced_us,
         min(unix_micros(received_at)) AS first_us,
         max(unix_micros(received_at)) FILTER (WHERE NOT want_shut_down) AS wanted_us,
@@ -13,7 +13,7 @@ endings AS (
     SELECT b.recording, b.broker_id, max(l.unfenced_us) AS unfenced_us, max(l.first_us) AS first_us,
         min(unix_micros(b.received_at)) FILTER (
             WHERE want_shut_down AND unix_micros(b.received_at) > coalesce(l.wanted_us, 0)) AS ending_us
-    FROM broker_heartbeats AS b JOIN last_beats AS l ON l.recording = b.recording AND l.broker_id = b.broker_id
+    FROM broker_heartbeats AS b JOIN heartbeats AS l ON l.recording = b.recording AND l.broker_id = b.broker_id
     WHERE error_code = 0 GROUP BY b.recording, b.broker_id
 ),
 -- The last shutdowns, each within 10 s of the next one.

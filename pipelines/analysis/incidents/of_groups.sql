@@ -39,13 +39,13 @@ compared AS (
         AND (m.generation = g.generation OR m.generation = g.before)
     WHERE g.before IS NOT NULL GROUP BY g.recording, g.group_id, g.generation, m.member_id
 ),
--- The first line that shows it: a member that joins or leaves, or one that is told to join again.
+-- The first line that shows it: a member that joins or leaves, or one that has to join again.
 shown AS (
     SELECT g.recording, g.group_id, g.generation, s.member_id, s.client_id, s.received_us, s.request_id, s.reason, s.action
     FROM generations AS g JOIN sent AS s ON s.recording = g.recording AND s.group_id = g.group_id
         AND s.action = 'leave' AND s.received_us BETWEEN g.before_us AND g.assigned_us
     UNION ALL SELECT g.recording, g.group_id, g.generation, s.member_id, s.client_id, unix_micros(s.received_at), s.request_id,
-        NULL, 'told'
+        NULL, 'rejoin'
     FROM generations AS g JOIN group_requests AS s ON s.recording = g.recording AND s.group_id = g.group_id
         AND s.action = 'heartbeat' AND s.sent_generation = g.before AND s.error_code = 27 -- REBALANCE_IN_PROGRESS
     WHERE unix_micros(s.received_at) <= g.assigned_us

@@ -55,8 +55,8 @@ lives AS (
     FROM (
         SELECT recording, broker_id AS node_id, broker_epoch, min(unix_micros(received_at)) AS first_us,
             max(unix_micros(received_at)) AS last_us, max_by(request_id, received_at) AS last_id,
-            min(unix_micros(received_at)) FILTER (WHERE want_shut_down) AS asked_us,
-            min_by(request_id, received_at) FILTER (WHERE want_shut_down) AS asked_id,
+            min(unix_micros(received_at)) FILTER (WHERE want_shut_down) AS requested_us,
+            min_by(request_id, received_at) FILTER (WHERE want_shut_down) AS requested_id,
             min(unix_micros(built_at)) FILTER (WHERE NOT is_fenced) AS unfenced_us
         FROM broker_heartbeats WHERE error_code = 0 GROUP BY recording, broker_id, broker_epoch) AS each
     WINDOW of_broker AS (PARTITION BY recording, node_id ORDER BY broker_epoch)
@@ -83,15 +83,15 @@ back AS (
     GROUP BY r.recording, r.node_id, r.at_us
 ),
 downs AS (
-    SELECT l.recording, 'broker' AS role, l.node_id, asked_us IS NOT NULL AS is_planned,
-        coalesce(asked_us, min(s.begin_us), last_us) AS begin_us, coalesce(next_unfenced_us, next_first_us) AS end_us,
-        coalesce(asked_id, min_by(s.request_id, s.begin_us), last_id) AS request_id,
-        CASE WHEN next_first_us IS NOT NULL THEN 'node_restarted' WHEN asked_us IS NOT NULL THEN 'node_stopped'
+    SELECT l.recording, 'broker' AS role, l.node_id, requested_us IS NOT NULL AS is_planned,
+        coalesce(requested_us, min(s.begin_us), last_us) AS begin_us, coalesce(next_unfenced_us, next_first_us) AS end_us,
+        coalesce(requested_id, min_by(s.request_id, s.begin_us), last_id) AS request_id,
+        CASE WHEN next_first_us IS NOT NULL THEN 'node_restarted' WHEN requested_us IS NOT NULL THEN 'node_stopped'
             ELSE 'node_died' END AS kind
     FROM lives AS l LEFT JOIN silences AS s ON s.recording = l.recording AND s.node_id = l.node_id
         AND s.begin_us >= l.last_us - 3000000 AND s.begin_us < coalesce(l.next_first_us, 9000000000000000)
-    GROUP BY l.recording, l.node_id, broker_epoch, asked_us, asked_id, last_us, last_id, next_unfenced_us, next_first_us
-    HAVING asked_us IS NOT NULL OR next_first_us IS NOT NULL OR count(s.node_id) > count(s.end_us)
+    GROUP BY l.recording, l.node_id, broker_epoch, requested_us, requested_id, last_us, last_id, next_unfenced_us, next_first_us
+    HAVING requested_us IS NOT NULL OR next_first_us IS NOT NULL OR count(s.node_id) > count(s.end_us)
     UNION ALL SELECT b.recording, 'controller', b.node_id, b.resigned_us IS NOT NULL OR NULL,
         coalesce(b.resigned_us, min(s.begin_us)), b.at_us, coalesce(b.resigned_id, min_by(s.request_id, s.begin_us)),
         'node_restarted'
@@ -132,7 +132,7 @@ leaders AS (
         WHERE leader_epoch >= 0 GROUP BY recording, leader_epoch) AS each
     WINDOW of_epoch AS (PARTITION BY recording ORDER BY leader_epoch)
 ),
--- A handover after which the controller does not come back, and one that nobody asked for.
+-- A handover after which the controller does not come back, and one that nobody requested.
 handovers AS (
     SELECT l.recording, count(e.node_id) > 0 AS is_planned, coalesce(max(e.at_us), l.before_us) AS begin_us,
         l.first_us AS end_us, l.before_id AS node_id, coalesce(max_by(e.request_id, e.at_us), l.last_before_id) AS request_id
@@ -155,7 +155,7 @@ freezes AS (
     GROUP BY s.recording, s.node_id, s.begin_us, s.end_us, s.request_id HAVING count(d.node_id) = 0
 ),
 -- Fenced without a shutdown and without a silence: its heartbeats did not come, or a disk failed.
-beats AS (
+heartbeats AS (
     SELECT recording, broker_id AS node_id, broker_epoch, unix_micros(built_at) AS at_us, request_id, is_fenced, want_shut_down,
         lag(is_fenced) OVER (PARTITION BY recording, broker_id, broker_epoch ORDER BY built_at, request_id) AS was_fenced,
         min(CASE WHEN NOT is_fenced THEN unix_micros(built_at) END) OVER (
@@ -165,7 +165,7 @@ beats AS (
 ),
 fencings AS (
     SELECT b.recording, b.node_id, b.at_us, b.unfenced_us, b.request_id
-    FROM beats AS b LEFT JOIN silences AS s ON s.recording = b.recording AND s.node_id = b.node_id
+    FROM heartbeats AS b LEFT JOIN silences AS s ON s.recording = b.recording AND s.node_id = b.node_id
         AND s.begin_us < b.at_us AND coalesce(s.end_us, 9000000000000000) > b.at_us - 10000000
     WHERE is_fenced AND NOT was_fenced AND NOT want_shut_down
     GROUP BY b.recording, b.node_id, b.at_us, b.unfenced_us, b.request_id HAVING count(s.node_id) = 0

@@ -64,7 +64,7 @@ HeartbeatResponse response
 """
 
 
-def _beat(request: Any, response: Any, _: Envelope) -> TypedRows:
+def _heartbeat(request: Any, response: Any, _: Envelope) -> TypedRows:
     return _rows(in_generation("heartbeat", request, response)) if request else {}
 
 
@@ -131,7 +131,7 @@ ConsumerGroupHeartbeatResponse response
 """
 
 
-def _beat_of_consumer(request: Any, response: Any, _: Envelope) -> TypedRows:
+def _consumer_heartbeat(request: Any, response: Any, _: Envelope) -> TypedRows:
     if request is None:
         return {}
     epoch = request.member_epoch
@@ -151,7 +151,7 @@ def _beat_of_consumer(request: Any, response: Any, _: Envelope) -> TypedRows:
 
 READERS = {
     11: Reader(_JOIN_GROUP, _joined),
-    12: Reader(_HEARTBEAT, _beat),
+    12: Reader(_HEARTBEAT, _heartbeat),
     13: Reader(_LEAVE_GROUP, _left),
-    68: Reader(_CONSUMER_GROUP_HEARTBEAT, _beat_of_consumer),
+    68: Reader(_CONSUMER_GROUP_HEARTBEAT, _consumer_heartbeat),
 }
