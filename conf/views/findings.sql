@@ -106,7 +106,7 @@ known AS (
 ),
 placed AS (
   SELECT known.*, coalesce(subject, '(no client id)') AS who,
-    row_number() OVER (PARTITION BY recording, code ORDER BY count DESC, begin_at NULLS LAST, subject NULLS LAST, detail NULLS LAST) AS of_code
+    row_number() OVER (PARTITION BY recording, code ORDER BY place, count DESC, begin_at NULLS LAST, subject NULLS LAST, detail NULLS LAST) AS of_code
   FROM known JOIN whole USING (recording) WHERE CASE code WHEN 'tiny_batches' THEN figure <= threshold ELSE figure >= threshold END
 )
 SELECT recording, row_number() OVER (PARTITION BY recording ORDER BY of_code, place, who, detail NULLS LAST, begin_at NULLS LAST) AS rank,

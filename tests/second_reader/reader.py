@@ -14,7 +14,6 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -275,31 +274,6 @@ class Recording:
             behind[key[0], key[3]] += mark - offsets[key]
             grown[key[0], key[3]] += mark - offsets[key] - firsts[key]
         return {key: (grown[key], n) for key, n in behind.items()}
-
-    def elections(self) -> Rows:
-        """How often the metadata log and partitions got another leader."""
-        epochs = {x.sent["topics"][0]["partitions"][0]["currentLeaderEpoch"] for x in self.raft}
-        leaders: dict[Any, dict[int, int]] = defaultdict(dict)
-        for line in self.of("METADATA", "ALTER_PARTITION"):
-            for topic in line.returned["topics"]:
-                for p in topic["partitions"]:
-                    if p.get("leaderEpoch", -1) >= 0:
-                        key = topic.get("topicId"), p["partitionIndex"]
-                        leaders[key][p["leaderEpoch"]] = p["leaderId"]
-        moves = sum(led[a] != led[b] for led in leaders.values() for a, b in pairwise(sorted(led)))
-        return {(): (max(len(epochs) - 1, 0), moves)}
-
-    def fencings(self) -> Rows:
-        """By broker: how often a heartbeat said fenced after one that did not, or none came for
-        broker.session.timeout.ms, 9 s."""
-        last, fenced = dict[int, Line](), Counter[tuple[int]]()
-        for line in (line for line in self.heartbeats if not line.returned["errorCode"]):
-            before = last.get(line.sent["brokerId"], line)
-            last[line.sent["brokerId"]] = line
-            if not (before.returned["isFenced"] or before.returned["shouldShutDown"]):
-                is_silent = line.built - before.built > 9_000_000
-                fenced[line.sent["brokerId"],] += line.returned["isFenced"] or is_silent
-        return {broker: (n,) for broker, n in fenced.items() if n}
 
     def steady(self) -> Rows:
         """From when all brokers are unfenced first until the first of them wishes to shut down;

@@ -38,10 +38,6 @@ _SAID = {
         FROM lagging_followers WHERE recording = $name""",
     "lags": """SELECT client_id, topic, sum(last_lag - first_lag), sum(last_lag) FROM consumer_lag
         WHERE recording = $name GROUP BY ALL""",
-    "elections": """SELECT count(*) FILTER (kind = 'metadata_leader'),
-        count(*) FILTER (kind = 'partition_leader') FROM cluster_events WHERE recording = $name""",
-    "fencings": """SELECT node_id, count(*) FROM cluster_events
-        WHERE recording = $name AND kind = 'broker_fenced' GROUP BY ALL""",
     "steady": "SELECT from_us, until_us FROM steady_phases WHERE recording = $name",
     "fetch_rates": """SELECT max(if(reason = 'to_mend', before, after)), max(recorded)
         FROM headlines AS h JOIN decisions USING (recording, rule)
