@@ -200,6 +200,9 @@ def _incident(row: Row, **own: object) -> str:
     values |= {"what": words.joined(names), "first": names[0]}
     clients = [words.shortened(name, 60) for name in row["clients"] or ()]
     values["clients"] = words.joined(clients or ["clients"])
+    values["rate"] = (row["population"] or 0) / (row["worst_s"] or 1)
+    values["at"] = "" if row["node_id"] is None else f" at node {row['node_id']}"
+    values["by"] = f" ({words.shortened(row['caused_by'], 60)})" if row["caused_by"] else ""
     return str(stated()["findings"][row["kind"]].format(**{**values, **own}))
 
 
