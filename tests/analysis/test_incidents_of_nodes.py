@@ -61,6 +61,11 @@ CASES: list[tuple[str, Tables, list[tuple[str, bool | None, float, float | None]
     ("died", cluster(ALL[:30]), [("node_died", False, 29, None)]),
     ("crashed", cluster(SILENT, epochs=[(0, 5), (44, 9)]), [("node_restarted", False, 29, 44)]),
     (
+        "restarted in a gap",
+        cluster(SILENT, None, gap(1), epochs=[(0, 5), (44, 9)]),
+        [("node_restarted", None, 29, 44)],
+    ),
+    (
         "restarted",
         cluster(SILENT, epochs=[(0, 5), (44, 9)], stops=[28, 29]),
         [("node_restarted", True, 28, 44)],

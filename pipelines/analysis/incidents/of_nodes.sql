@@ -34,6 +34,7 @@ going_on AS (
     GROUP BY w.recording, w.node_id, w.begin_us, w.by_id
     HAVING max(unix_micros(r.completed_at)) >= w.begin_us + $silent_seconds_min * 500000
 ),
+-- Whose lines are missing may have heard of it.
 gaps AS (
     SELECT recording, node_id, coalesce(unix_micros(after_at), 0) AS from_us,
         coalesce(unix_micros(before_at), 9000000000000000) AS until_us
@@ -44,7 +45,7 @@ silences AS (
     FROM witnesses AS w
         LEFT JOIN going_on AS o ON o.recording = w.recording AND o.node_id = w.node_id AND o.begin_us = w.begin_us
             AND o.by_id = w.by_id
-        LEFT JOIN gaps AS g ON g.recording = w.recording AND g.node_id IN (w.node_id, w.by_id)
+        LEFT JOIN gaps AS g ON g.recording = w.recording
             AND g.from_us < coalesce(w.end_us, 9000000000000000) AND g.until_us > w.begin_us
     GROUP BY w.recording, w.node_id, w.begin_us, w.end_us, w.request_id
     HAVING max(during) = 0 AND count(o.by_id) FILTER (WHERE g.node_id IS NULL) > 0
@@ -83,13 +84,16 @@ back AS (
     GROUP BY r.recording, r.node_id, r.at_us
 ),
 downs AS (
-    SELECT l.recording, 'broker' AS role, l.node_id, requested_us IS NOT NULL AS is_planned,
+    SELECT l.recording, 'broker' AS role, l.node_id,
+        CASE WHEN requested_us IS NOT NULL OR count(g.node_id) = 0 THEN requested_us IS NOT NULL END AS is_planned,
         coalesce(requested_us, min(s.begin_us), last_us) AS begin_us, coalesce(next_unfenced_us, next_first_us) AS end_us,
         coalesce(requested_id, min_by(s.request_id, s.begin_us), last_id) AS request_id,
         CASE WHEN next_first_us IS NOT NULL THEN 'node_restarted' WHEN requested_us IS NOT NULL THEN 'node_stopped'
             ELSE 'node_died' END AS kind
     FROM lives AS l LEFT JOIN silences AS s ON s.recording = l.recording AND s.node_id = l.node_id
         AND s.begin_us >= l.last_us - 3000000 AND s.begin_us < coalesce(l.next_first_us, 9000000000000000)
+        LEFT JOIN gaps AS g ON g.recording = l.recording AND g.from_us < coalesce(l.next_first_us, 9000000000000000)
+            AND g.until_us > l.last_us
     GROUP BY l.recording, l.node_id, broker_epoch, requested_us, requested_id, last_us, last_id, next_unfenced_us, next_first_us
     HAVING requested_us IS NOT NULL OR next_first_us IS NOT NULL OR count(s.node_id) > count(s.end_us)
     UNION ALL SELECT b.recording, 'controller', b.node_id, b.resigned_us IS NOT NULL OR NULL,
