@@ -402,12 +402,12 @@ def _drawn(
 def band(row: Row) -> tuple[float, float | None, bool, str]:
     """An incident that charts mark: from when to when, whether it was planned, and words."""
     begin, end = row["begin_at"], row["end_at"]
-    kind = f"{row['kind'].replace('_', ' ')}{', planned' * row['is_planned']}"
+    kind = f"{row['kind'].replace('_', ' ')}{', planned' * bool(row['is_planned'])}"
     subjects = row["subjects"] or []
     what = ": ".join(filter(None, (kind, ", ".join(subjects[:2] + ["…"] * (len(subjects) > 2)))))
     until = f"to {end:%H:%M:%S}" if end else "until after these logs"
     text = f"{words.visible(words.shortened(what, 120))}, {begin:%H:%M:%S} {until}"
-    return begin.timestamp(), end and end.timestamp(), row["is_planned"], text
+    return begin.timestamp(), end and end.timestamp(), bool(row["is_planned"]), text
 
 
 def accuracy_sentence(rows: Iterable[Row]) -> str:
