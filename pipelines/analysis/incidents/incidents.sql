@@ -13,14 +13,14 @@ numbered AS (
 -- Partitions lose a leader or replicas, and requests fail, while a node is away, or soon after it is back.
 followed AS (
     SELECT f.recording, f.number, max_by(n.number, (n.begin_us, n.number)) AS cause_number,
-        max_by(n.is_planned, (n.begin_us, n.number)) AS is_planned
+        max_by(CASE WHEN n.is_planned THEN 1 WHEN NOT n.is_planned THEN 0 ELSE -1 END, (n.begin_us, n.number)) AS is_planned
     FROM numbered AS f JOIN numbered AS n ON n.recording = f.recording
         AND f.begin_us BETWEEN n.begin_us - 1000000 AND coalesce(n.end_us, 9000000000000000) + 10000000
         AND (starts_with(n.kind, 'node_') OR n.kind IN ('rolling_restart', 'controller_handover'))
     WHERE f.kind IN ('offline_partitions', 'under_replicated', 'below_min_isr', 'not_enough_replicas', 'failing_requests')
     GROUP BY f.recording, f.number
 )
-SELECT n.recording, n.number, kind, CASE WHEN f.number IS NULL THEN n.is_planned ELSE f.is_planned END AS is_planned,
+SELECT n.recording, n.number, kind, CASE WHEN f.number IS NULL THEN n.is_planned WHEN f.is_planned >= 0 THEN f.is_planned = 1 END AS is_planned,
     timestamp_micros(begin_us) AS begin_at, timestamp_micros(end_us) AS end_at, subjects, count, population, worst_s, cause,
     caused_by, cause_number, node_id, clients, request_id
 FROM numbered AS n LEFT JOIN followed AS f ON f.recording = n.recording AND f.number = n.number

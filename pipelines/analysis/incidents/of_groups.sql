@@ -1,7 +1,10 @@
 -- Rebalances of groups: a generation of the classic protocol, or an epoch of the consumer protocol,
 -- after another one of which members stayed: these had to wait for their partitions.
 WITH sent AS (
-    SELECT *, unix_micros(received_at) AS received_us, unix_micros(built_at) AS built_us FROM group_requests
+    SELECT recording, node_id, request_id, group_id, member_id, coalesce(client_id, '(no client id)') AS client_id, protocol,
+        action, sent_generation, generation, assigned, reason, unix_micros(received_at) AS received_us,
+        unix_micros(built_at) AS built_us
+    FROM group_requests
     WHERE error_code = 0 AND member_id <> ''
 ),
 -- When a member came into a generation, and when it had its partitions.
@@ -18,7 +21,7 @@ moments AS (
 members AS (
     SELECT recording, group_id, generation, member_id, max(client_id) AS client_id, max(node_id) AS node_id,
         min(joined_us) AS joined_us, max(assigned_us) AS assigned_us, min_by(request_id, joined_us) AS request_id,
-        min_by(reason, joined_us) AS reason
+        max(reason) AS reason
     FROM moments GROUP BY recording, group_id, generation, member_id
 ),
 generations AS (

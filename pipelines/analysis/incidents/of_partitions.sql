@@ -43,7 +43,7 @@ placed AS (
 -- Brokers learn of a change one after the other, hardly later than 2 s: what one says in between is no end.
 spans AS (
     SELECT recording, kind, topic, partition, min(at_us) AS begin_us, min_by(request_id, at_us) AS request_id,
-        max_by(whole_after_us, at_us) AS end_us, bool_or(whole_before_us IS NOT NULL) AS was_whole
+        CASE WHEN count(whole_after_us) = count(*) THEN max(whole_after_us) END AS end_us
     FROM (
         SELECT *, sum(CASE WHEN lacked_before_us IS NULL OR (whole_before_us > lacked_before_us
                 AND at_us > lacked_before_us + 2000000) THEN 1 ELSE 0 END)
