@@ -72,8 +72,8 @@ STEPS: tuple[Step, ...] = (
     *(rule.step for rule in RULES),
     SUMMED,
     JUDGED,
-    QUALITY,
     HAPPENED,
+    QUALITY,
     DECIDED,
     REPORT,
 )

@@ -97,12 +97,14 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
                 recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
                 summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
         quality = None
+        if is_run:
+            with watch.phase("incidents"):
+                find_incidents(engine, names, job.config["incidents"], job.tell)
         if is_run and job.config["quality"]["in_run"]:
             with watch.phase("check"):
                 quality = check(engine, names, expected)
         if is_run:
             with watch.phase("decide"):
-                find_incidents(engine, names, job.config["incidents"], job.tell)
                 decide(engine, names, RULES, job.config, job.tell)
     too_many = too_many_rejected(read, job.config)
     if not is_run:

@@ -38,6 +38,7 @@ from kip_replay.replay.tables import (
     CLOCK_BOUNDS,
     DECISIONS,
     HEADLINES,
+    INCIDENTS,
     PREDICTION_ACCURACY,
     QUALITY_RESULTS,
 )
@@ -47,11 +48,18 @@ Config: TypeAlias = Mapping[str, Mapping[str, Any]]
 Row: TypeAlias = Mapping[str, Any]
 
 _FOLDER = Path(__file__).parent
-#: Steps whose rows decisions rest on.
-_READ = ("clocks", "log_gaps", "quality", SUMMARIES, ACCURACY)
+#: Steps whose rows decisions rest on, and the page that is written after them.
+_READ = ("clocks", "log_gaps", "incidents", "quality", SUMMARIES, ACCURACY)
 STEP = Step(
     name="decisions",
-    reads=(CLOCK_BOUNDS, LOG_GAPS, QUALITY_RESULTS, *SUMMARY_TABLES, PREDICTION_ACCURACY),
+    reads=(
+        CLOCK_BOUNDS,
+        LOG_GAPS,
+        INCIDENTS,
+        QUALITY_RESULTS,
+        *SUMMARY_TABLES,
+        PREDICTION_ACCURACY,
+    ),
     writes=(HEADLINES, DECISIONS),
     modules=(__name__,),
     files=(*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")),
