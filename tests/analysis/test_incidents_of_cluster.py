@@ -156,7 +156,8 @@ def generation(second: float, number: int, *members: str, **more: Any) -> list[R
 
 
 def test_rebalances() -> None:
-    """The first generation is none, nor is one after all members have left."""
+    """The first generation is none, nor is one after all members have left, nor one that another took
+    the place of, nor an epoch that moved nothing."""
     of_new: Row = {"protocol": "consumer", "group_id": "new"}
     rows = [
         *generation(0, 1, "a"),
@@ -164,6 +165,8 @@ def test_rebalances() -> None:
         *(sent(19, "a", "heartbeat", 2, 27), *generation(20, 3, "a")),
         *(sent(29, "x", "leave", -1), *generation(30, 4, "a", reason="a {new} topic")),
         *generation(40, 5, "c"),
+        *(sent(44, "c", "join", 6), sent(44, "d", "join", 6), *generation(45, 7, "c", "d")),
+        *(sent(54, "c", "join", 8), sent(70, "a", "join", 3, **of_new)),
         sent(50, "a", "join", 1, assigned=4, **of_new),
         *(
             sent(55, "b", "join", 2, assigned=2, **of_new),
@@ -176,5 +179,7 @@ def test_rebalances() -> None:
         (["g"], 10, 11.5, "join", "B", ["A"], 2),
         (["g"], 19, 21.5, "lost", "B", ["A"], 1),
         (["g"], 29, 31.5, "leave: a {new} topic", "X", ["A"], 1),
+        (["g"], 45, 46.5, "rejoin", "C", ["C", "D"], 2),
+        (["g"], 54, None, "lost", "D", ["C"], 1),
         (["new"], 55, 58.5, "join", "B", ["A"], 2),
     ]

@@ -9,28 +9,30 @@ WITH sent AS (
 ),
 -- When a member came into a generation, and when it had its partitions.
 moments AS (
-    SELECT recording, group_id, generation, member_id, client_id, node_id, received_us AS joined_us,
+    SELECT recording, group_id, protocol, generation, member_id, client_id, node_id, received_us AS joined_us,
         CAST(NULL AS BIGINT) AS assigned_us, request_id, reason
     FROM sent WHERE protocol = 'classic' AND action = 'join'
-    UNION ALL SELECT recording, group_id, sent_generation, member_id, client_id, node_id, NULL, built_us, NULL, NULL
+    UNION ALL SELECT recording, group_id, protocol, sent_generation, member_id, client_id, node_id, NULL, built_us, NULL, NULL
     FROM sent WHERE action = 'sync'
-    UNION ALL SELECT recording, group_id, generation, member_id, client_id, node_id, received_us,
+    UNION ALL SELECT recording, group_id, protocol, generation, member_id, client_id, node_id, received_us,
         CASE WHEN assigned IS NOT NULL THEN built_us END, request_id, NULL
     FROM sent WHERE protocol = 'consumer' AND generation > 0
 ),
 members AS (
-    SELECT recording, group_id, generation, member_id, max(client_id) AS client_id, max(node_id) AS node_id,
+    SELECT recording, group_id, max(protocol) AS protocol, generation, member_id, max(client_id) AS client_id, max(node_id) AS node_id,
         min(joined_us) AS joined_us, max(assigned_us) AS assigned_us, min_by(request_id, joined_us) AS request_id,
         max(reason) AS reason
     FROM moments GROUP BY recording, group_id, generation, member_id
 ),
 generations AS (
-    SELECT *, lag(generation) OVER of_group AS before, lag(assigned_us) OVER of_group AS before_us
+    SELECT *, lag(generation) OVER of_group AS before, max(assigned_us) OVER earlier AS before_us,
+        lead(generation) OVER of_group AS next
     FROM (
-        SELECT recording, group_id, generation, max(node_id) AS node_id, count(*) AS members,
+        SELECT recording, group_id, max(protocol) AS protocol, generation, max(node_id) AS node_id, count(*) AS members,
             min(joined_us) AS joined_us, max(assigned_us) AS assigned_us, min_by(request_id, joined_us) AS request_id
         FROM members GROUP BY recording, group_id, generation) AS each
-    WINDOW of_group AS (PARTITION BY recording, group_id ORDER BY generation)
+    WINDOW of_group AS (PARTITION BY recording, group_id ORDER BY generation),
+        earlier AS (PARTITION BY recording, group_id ORDER BY generation ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 -- Members of either of two generations: who came, who stayed, who went.
 compared AS (
@@ -82,4 +84,5 @@ SELECT g.recording, 'rebalance' AS kind, false AS is_planned, begin_us, g.assign
 FROM generations AS g
     JOIN causes AS c ON c.recording = g.recording AND c.group_id = g.group_id AND c.generation = g.generation
     JOIN firsts AS f ON f.recording = g.recording AND f.group_id = g.group_id AND f.generation = g.generation
-WHERE stayed > 0
+-- A generation that another took the place of at once, and an epoch that moved no partition, made nobody wait.
+WHERE stayed > 0 AND (g.assigned_us IS NOT NULL OR (g.next IS NULL AND g.protocol = 'classic'))

@@ -138,11 +138,14 @@ leaders AS (
 ),
 -- A handover after which the controller does not come back, and one that nobody requested.
 handovers AS (
-    SELECT l.recording, count(e.node_id) > 0 AS is_planned, coalesce(max(e.at_us), l.before_us) AS begin_us,
-        l.first_us AS end_us, l.before_id AS node_id, coalesce(max_by(e.request_id, e.at_us), l.last_before_id) AS request_id
+    SELECT l.recording, CASE WHEN count(b.node_id) = 0 THEN 'controller_handover' ELSE 'node_restarted' END AS kind,
+        count(e.node_id) > 0 AS is_planned, coalesce(max(e.at_us), l.before_us) AS begin_us,
+        coalesce(min(b.at_us), l.first_us) AS end_us, l.before_id AS node_id, coalesce(max_by(e.request_id, e.at_us), l.last_before_id) AS request_id
     FROM leaders AS l
         LEFT JOIN resigned AS e ON e.recording = l.recording AND e.node_id = l.before_id
             AND e.at_us BETWEEN l.before_us - 5000000 AND l.first_us
+        LEFT JOIN back AS b ON b.recording = l.recording AND b.node_id = l.before_id
+            AND b.at_us BETWEEN l.first_us AND l.first_us + 120000000
         LEFT JOIN downs AS d ON d.recording = l.recording AND d.node_id = l.before_id
             AND l.first_us BETWEEN d.begin_us AND d.end_us + 1000000
         LEFT JOIN gaps AS g ON g.recording = l.recording AND g.from_us < l.first_us AND g.until_us > l.before_us
@@ -179,7 +182,7 @@ others AS (
     WHERE kind <> 'node_restarted' OR is_planned IS DISTINCT FROM true
     UNION ALL SELECT recording, 'node_froze', false, begin_us, end_us, node_id, request_id FROM freezes
     UNION ALL SELECT recording, 'node_fenced', false, at_us, unfenced_us, node_id, request_id FROM fencings
-    UNION ALL SELECT recording, 'controller_handover', is_planned, begin_us, end_us, node_id, request_id FROM handovers
+    UNION ALL SELECT recording, kind, is_planned, begin_us, end_us, node_id, request_id FROM handovers
 ),
 brokers AS (SELECT DISTINCT recording, node_id FROM lives),
 found AS (
