@@ -156,7 +156,7 @@ def generation(second: float, number: int, *members: str, **more: Any) -> list[R
 
 
 def test_rebalances() -> None:
-    """The first generation is none, nor is one after all members have left, nor one that another took
+    """None is the first generation, one after all members have left, one that another took
     the place of, nor an epoch that moved nothing."""
     of_new: Row = {"protocol": "consumer", "group_id": "new"}
     rows = [
