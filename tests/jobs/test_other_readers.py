@@ -77,7 +77,7 @@ def test_every_table_has_the_same_rows_for_every_reader(
     assert {table.name for table in READ} - filled == {
         # Nobody produced or consumed, and logs begin with the cluster.
         *("produces", "producer_ids", "produce_ack_outcomes", "produce_closed_loop_outcomes"),
-        *("group_assignments", "group_requests", "incidents"),
+        *("group_assignments", "group_requests"),
         *("held_partitions", "held_sessions", "uncertainties"),
         *("closest_replica_outcomes",),
         *("replay_state", "rejected_lines", "log_gaps", "quality_failures"),
