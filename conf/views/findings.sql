@@ -65,8 +65,8 @@ grave AS (
   WHERE kind IN ('offline_partitions', 'not_enough_replicas', 'below_min_isr') AND cause_number IS NOT NULL
 ),
 known AS (
-  SELECT h.recording, CASE WHEN g.recording IS NOT NULL THEN 1 WHEN kind = 'node_restarted' AND NOT coalesce(is_planned, false) THEN 2
-      WHEN kind = 'controller_handover' AND is_planned THEN 7 ELSE place END AS place, kind AS code,
+  SELECT h.recording, CASE WHEN g.recording IS NOT NULL THEN CASE WHEN is_planned THEN 1 ELSE 0 END
+      WHEN kind = 'node_restarted' AND NOT coalesce(is_planned, false) THEN 2 WHEN kind = 'controller_handover' AND is_planned THEN 7 ELSE place END AS place, kind AS code,
     CASE WHEN subjects > 1 THEN subject || ' and ' || CAST(CASE WHEN subjects < 5 THEN subjects ELSE greatest(count, subjects) END - 1
       AS STRING) || ' more' ELSE subject END AS subject,
     cause AS detail, count, population, CAST(count AS DOUBLE) AS figure, 1 AS threshold, worst_s AS amount, begin_at, end_at, number AS incident,

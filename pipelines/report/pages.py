@@ -175,6 +175,7 @@ def _finding(row: Row, incidents: Mapping[int, Row]) -> dict[str, Any]:
         own = {"subject": subject, "each": words.joined(each or [""]), "count": row["count"]}
         if row["code"] == "rebalance":
             own["count"] = "once" if row["count"] == 1 else f"{row['count']} times"
+            own["seconds"] = words.seconds(row["amount"] or 0)
         after = [it for it in incidents.values() if it["cause_number"] == incident["number"]]
         says = [_incident(incident, **own), *map(_incident, after)]
         return {**found, "says": " ".join(says)}
