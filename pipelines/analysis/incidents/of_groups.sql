@@ -57,8 +57,9 @@ shown AS (
     UNION ALL SELECT recording, group_id, generation, NULL, NULL, joined_us, request_id, NULL, 'join' FROM generations
 ),
 firsts AS (
-    SELECT recording, group_id, generation, min(received_us) AS begin_us, min_by(request_id, received_us) AS request_id,
-        min_by(client_id, received_us) FILTER (WHERE action = 'leave') AS left_by,
+    SELECT recording, group_id, generation, min(received_us) AS begin_us,
+        min_by(request_id, (received_us, request_id)) FILTER (WHERE received_us IS NOT NULL) AS request_id,
+        min_by(client_id, (received_us, client_id)) FILTER (WHERE action = 'leave') AS left_by,
         max(reason) FILTER (WHERE action = 'leave') AS reason,
         count(*) FILTER (WHERE action = 'leave') > 0 AS has_left
     FROM shown GROUP BY recording, group_id, generation
@@ -67,9 +68,9 @@ causes AS (
     SELECT recording, group_id, generation, count(*) FILTER (WHERE was_in AND is_in) AS stayed,
         count(*) FILTER (WHERE is_in) AS members,
         sort_array(collect_list(CASE WHEN was_in AND is_in THEN client_id END)) AS clients,
-        min_by(client_id, joined_us) FILTER (WHERE is_in AND NOT was_in) AS joined_by,
+        min_by(client_id, (joined_us, client_id)) FILTER (WHERE is_in AND NOT was_in AND joined_us IS NOT NULL) AS joined_by,
         max(client_id) FILTER (WHERE was_in AND NOT is_in) AS lost_by,
-        min_by(client_id, joined_us) FILTER (WHERE is_in) AS first_by, max(reason) AS reason,
+        min_by(client_id, (joined_us, client_id)) FILTER (WHERE is_in AND joined_us IS NOT NULL) AS first_by, max(reason) AS reason,
         count(*) FILTER (WHERE is_in AND NOT was_in) > 0 AS has_joined,
         count(*) FILTER (WHERE was_in AND NOT is_in) > 0 AS has_lost
     FROM compared GROUP BY recording, group_id, generation
