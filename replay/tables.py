@@ -132,7 +132,7 @@ is_planned    bool   requested: a shutdown, a handover, and what followed from o
     null: no line says
 begin_at      at!    when the first line shows it
 end_at        at     when the first line shows its end; null: none does
-subjects      []text what it happened to, by name, the five worst at most: partitions, nodes, a \
+subjects      []text what it happened to, the five worst at most: partitions, nodes, a \
     group, a topic, an API
 count         long   how many of them: partitions, nodes, connections, requests, members
 population    long   of how many; null: of no number that is known
@@ -143,7 +143,7 @@ caused_by     text   who did it: a client id, of refused requests the principal;
     says
 cause_number  int    number of the incident that it followed from: of a node
 node_id       int    the node that it happened at; null: none or several
-clients       []text client ids that were hit, by name, the five with most at most
+clients       []text client ids that were hit, the five with most at most
 request_id    text   the request that shows its begin
 """)
 

@@ -1,4 +1,5 @@
 -- Incidents of all kinds, numbered by begin, and of which one of a node each is a consequence.
+CREATE TEMP MACRO or_never(us) AS coalesce(us, 9000000000000000);
 WITH found AS (
     SELECT * FROM of_nodes
     UNION ALL SELECT * FROM of_partitions
@@ -15,7 +16,7 @@ followed AS (
     SELECT f.recording, f.number, max_by(n.number, (n.begin_us, n.number)) AS cause_number,
         max_by(CASE WHEN n.is_planned THEN 1 WHEN NOT n.is_planned THEN 0 ELSE -1 END, (n.begin_us, n.number)) AS is_planned
     FROM numbered AS f JOIN numbered AS n ON n.recording = f.recording
-        AND f.begin_us BETWEEN n.begin_us - 1000000 AND coalesce(n.end_us, 9000000000000000) + 10000000
+        AND f.begin_us BETWEEN n.begin_us - 1000000 AND or_never(n.end_us) + 10000000
         AND (starts_with(n.kind, 'node_') OR n.kind IN ('rolling_restart', 'controller_handover'))
     WHERE f.kind IN ('offline_partitions', 'under_replicated', 'below_min_isr', 'not_enough_replicas', 'failing_requests')
     GROUP BY f.recording, f.number

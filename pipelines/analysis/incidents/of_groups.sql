@@ -20,7 +20,7 @@ moments AS (
 ),
 members AS (
     SELECT recording, group_id, max(protocol) AS protocol, generation, member_id, max(client_id) AS client_id, max(node_id) AS node_id,
-        min(joined_us) AS joined_us, max(assigned_us) AS assigned_us, min_by(request_id, joined_us) AS request_id,
+        min(joined_us) AS joined_us, max(assigned_us) AS assigned_us, min_by(request_id, (joined_us, request_id)) FILTER (WHERE joined_us IS NOT NULL) AS request_id,
         max(reason) AS reason
     FROM moments GROUP BY recording, group_id, generation, member_id
 ),
@@ -28,8 +28,9 @@ generations AS (
     SELECT *, lag(generation) OVER of_group AS before, max(assigned_us) OVER earlier AS before_us,
         lead(generation) OVER of_group AS next
     FROM (
-        SELECT recording, group_id, max(protocol) AS protocol, generation, max(node_id) AS node_id, count(*) AS members,
-            min(joined_us) AS joined_us, max(assigned_us) AS assigned_us, min_by(request_id, joined_us) AS request_id
+        SELECT recording, group_id, max(protocol) AS protocol, generation, max(node_id) AS node_id,
+            min(joined_us) AS joined_us, max(assigned_us) AS assigned_us,
+            min_by(request_id, (joined_us, request_id)) FILTER (WHERE joined_us IS NOT NULL) AS request_id
         FROM members GROUP BY recording, group_id, generation) AS each
     WINDOW of_group AS (PARTITION BY recording, group_id ORDER BY generation),
         earlier AS (PARTITION BY recording, group_id ORDER BY generation ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -46,15 +47,15 @@ compared AS (
 ),
 -- The first line that shows it: a member that joins or leaves, or one that has to join again.
 shown AS (
-    SELECT g.recording, g.group_id, g.generation, s.member_id, s.client_id, s.received_us, s.request_id, s.reason, s.action
+    SELECT g.recording, g.group_id, g.generation, s.client_id, s.received_us, s.request_id, s.reason, s.action
     FROM generations AS g JOIN sent AS s ON s.recording = g.recording AND s.group_id = g.group_id
         AND s.action = 'leave' AND s.received_us BETWEEN g.before_us AND g.assigned_us
-    UNION ALL SELECT g.recording, g.group_id, g.generation, s.member_id, s.client_id, unix_micros(s.received_at), s.request_id,
+    UNION ALL SELECT g.recording, g.group_id, g.generation, s.client_id, unix_micros(s.received_at), s.request_id,
         NULL, 'rejoin'
     FROM generations AS g JOIN group_requests AS s ON s.recording = g.recording AND s.group_id = g.group_id
         AND s.action = 'heartbeat' AND s.sent_generation = g.before AND s.error_code = 27 -- REBALANCE_IN_PROGRESS
     WHERE unix_micros(s.received_at) <= g.assigned_us
-    UNION ALL SELECT recording, group_id, generation, NULL, NULL, joined_us, request_id, NULL, 'join' FROM generations
+    UNION ALL SELECT recording, group_id, generation, NULL, joined_us, request_id, NULL, 'join' FROM generations
 ),
 firsts AS (
     SELECT recording, group_id, generation, min(received_us) AS begin_us,

@@ -1,5 +1,6 @@
 -- Nodes that froze, restarted, stopped or died, and controllers that handed over. What follows is a
 -- node's silence in its own log, as long as no other node hears of it either, while one that did goes on.
+CREATE TEMP MACRO or_never(us) AS coalesce(us, 9000000000000000);
 WITH lines AS (
     SELECT recording, node_id, unix_micros(completed_at) AS at_us, request_id,
         lag(unix_micros(completed_at)) OVER of_node AS before_us, lag(request_id) OVER of_node AS before_id,
@@ -22,7 +23,7 @@ witnesses AS (
         count(*) FILTER (WHERE h.at_us <= p.begin_us + 1000000) AS before,
         count(*) FILTER (WHERE h.at_us > p.begin_us + 1000000) AS during
     FROM pauses AS p JOIN heard AS h ON h.recording = p.recording AND h.node_id = p.node_id AND h.by_id <> p.node_id
-        AND h.at_us > p.begin_us - 10000000 AND h.at_us < coalesce(p.end_us - 1000000, 9000000000000000)
+        AND h.at_us > p.begin_us - 10000000 AND h.at_us < or_never(p.end_us - 1000000)
     GROUP BY p.recording, p.node_id, p.begin_us, p.end_us, p.request_id, h.by_id
 ),
 -- Witnesses that go on: they have lines of the middle, and none is missing.
@@ -30,14 +31,14 @@ going_on AS (
     SELECT w.recording, w.node_id, w.begin_us, w.by_id
     FROM witnesses AS w JOIN requests AS r ON r.recording = w.recording AND r.node_id = w.by_id
     WHERE w.before >= 2 AND unix_micros(r.completed_at) BETWEEN w.begin_us + 1000000
-        AND coalesce(w.end_us, 9000000000000000) - 1000000
+        AND or_never(w.end_us) - 1000000
     GROUP BY w.recording, w.node_id, w.begin_us, w.by_id
     HAVING max(unix_micros(r.completed_at)) >= w.begin_us + $silent_seconds_min * 500000
 ),
 -- Whose lines are missing may have heard of it.
 gaps AS (
     SELECT recording, node_id, coalesce(unix_micros(after_at), 0) AS from_us,
-        coalesce(unix_micros(before_at), 9000000000000000) AS until_us
+        or_never(unix_micros(before_at)) AS until_us
     FROM log_gaps
 ),
 silences AS (
@@ -46,7 +47,7 @@ silences AS (
         LEFT JOIN going_on AS o ON o.recording = w.recording AND o.node_id = w.node_id AND o.begin_us = w.begin_us
             AND o.by_id = w.by_id
         LEFT JOIN gaps AS g ON g.recording = w.recording
-            AND g.from_us < coalesce(w.end_us, 9000000000000000) AND g.until_us > w.begin_us
+            AND g.from_us < or_never(w.end_us) AND g.until_us > w.begin_us
     GROUP BY w.recording, w.node_id, w.begin_us, w.end_us, w.request_id
     HAVING max(during) = 0 AND count(o.by_id) FILTER (WHERE g.node_id IS NULL) > 0
 ),
@@ -55,9 +56,9 @@ lives AS (
     SELECT *, lead(unfenced_us) OVER of_broker AS next_unfenced_us, lead(first_us) OVER of_broker AS next_first_us
     FROM (
         SELECT recording, broker_id AS node_id, broker_epoch, min(unix_micros(received_at)) AS first_us,
-            max(unix_micros(received_at)) AS last_us, max_by(request_id, received_at) AS last_id,
+            max(unix_micros(received_at)) AS last_us, max_by(request_id, (received_at, request_id)) AS last_id,
             min(unix_micros(received_at)) FILTER (WHERE want_shut_down) AS requested_us,
-            min_by(request_id, received_at) FILTER (WHERE want_shut_down) AS requested_id,
+            min_by(request_id, (received_at, request_id)) FILTER (WHERE want_shut_down) AS requested_id,
             min(unix_micros(built_at)) FILTER (WHERE NOT is_fenced) AS unfenced_us
         FROM broker_heartbeats WHERE error_code = 0 GROUP BY recording, broker_id, broker_epoch) AS each
     WINDOW of_broker AS (PARTITION BY recording, node_id ORDER BY broker_epoch)
@@ -91,8 +92,8 @@ downs AS (
         CASE WHEN next_first_us IS NOT NULL THEN 'node_restarted' WHEN requested_us IS NOT NULL THEN 'node_stopped'
             ELSE 'node_died' END AS kind
     FROM lives AS l LEFT JOIN silences AS s ON s.recording = l.recording AND s.node_id = l.node_id
-        AND s.begin_us >= l.last_us - 3000000 AND s.begin_us < coalesce(l.next_first_us, 9000000000000000)
-        LEFT JOIN gaps AS g ON g.recording = l.recording AND g.from_us < coalesce(l.next_first_us, 9000000000000000)
+        AND s.begin_us >= l.last_us - 3000000 AND s.begin_us < or_never(l.next_first_us)
+        LEFT JOIN gaps AS g ON g.recording = l.recording AND g.from_us < or_never(l.next_first_us)
             AND g.until_us > l.last_us
     GROUP BY l.recording, l.node_id, broker_epoch, requested_us, requested_id, last_us, last_id, next_unfenced_us, next_first_us
     HAVING requested_us IS NOT NULL OR next_first_us IS NOT NULL OR count(s.node_id) > count(s.end_us)
@@ -100,7 +101,7 @@ downs AS (
         coalesce(b.resigned_us, min(s.begin_us)), b.at_us, coalesce(b.resigned_id, min_by(s.request_id, s.begin_us)),
         'node_restarted'
     FROM back AS b LEFT JOIN silences AS s ON s.recording = b.recording AND s.node_id = b.node_id
-        AND b.at_us BETWEEN s.begin_us AND coalesce(s.end_us, 9000000000000000) + 15000000
+        AND b.at_us BETWEEN s.begin_us AND or_never(s.end_us) + 15000000
     GROUP BY b.recording, b.node_id, b.at_us, b.resigned_us, b.resigned_id HAVING b.resigned_us IS NOT NULL OR count(s.node_id) > 0
 ),
 -- Planned restarts of nodes of one role, each after the one before it has ended, are one.
@@ -117,7 +118,7 @@ restarts AS (
         min(begin_us) AS begin_us, max(end_us) AS end_us,
         sort_array(collect_list(CASE WHEN place = 1 THEN role || ' ' || CAST(node_id AS STRING) END)) AS nodes, count(*) AS count,
         max(end_us - begin_us) AS worst_us, CASE WHEN count(*) = 1 THEN max(node_id) END AS one_node_id,
-        min_by(request_id, begin_us) AS request_id
+        min_by(request_id, (begin_us, request_id)) AS request_id
     FROM (SELECT *, row_number() OVER (PARTITION BY recording, role, turn, node_id ORDER BY begin_us) AS place FROM in_turn) AS each
     GROUP BY recording, role, turn
 ),
@@ -127,7 +128,7 @@ leaders AS (
         lag(last_id) OVER of_epoch AS last_before_id
     FROM (
         SELECT recording, leader_epoch, min(node_id) AS node_id, min(built_us) AS first_us, max(built_us) AS last_us,
-            max_by(request_id, built_us) AS last_id
+            max_by(request_id, (built_us, request_id)) AS last_id
         FROM (
             SELECT recording, node_id, unix_micros(built_at) AS built_us, request_id,
                 (get(request_partitions, 0)).current_leader_epoch AS leader_epoch
@@ -157,13 +158,13 @@ handovers AS (
 freezes AS (
     SELECT s.recording, s.node_id, s.begin_us, s.end_us, s.request_id
     FROM silences AS s LEFT JOIN downs AS d ON d.recording = s.recording AND d.node_id = s.node_id
-        AND d.begin_us < s.end_us AND coalesce(d.end_us, 9000000000000000) > s.begin_us
+        AND d.begin_us < s.end_us AND or_never(d.end_us) > s.begin_us
     WHERE s.end_us IS NOT NULL
     GROUP BY s.recording, s.node_id, s.begin_us, s.end_us, s.request_id HAVING count(d.node_id) = 0
 ),
 -- Fenced without a shutdown and without a silence: its heartbeats did not come, or a disk failed.
 heartbeats AS (
-    SELECT recording, broker_id AS node_id, broker_epoch, unix_micros(built_at) AS at_us, request_id, is_fenced, want_shut_down,
+    SELECT recording, broker_id AS node_id, unix_micros(built_at) AS at_us, request_id, is_fenced, want_shut_down,
         lag(is_fenced) OVER (PARTITION BY recording, broker_id, broker_epoch ORDER BY built_at, request_id) AS was_fenced,
         min(CASE WHEN NOT is_fenced THEN unix_micros(built_at) END) OVER (
             PARTITION BY recording, broker_id, broker_epoch ORDER BY built_at, request_id
@@ -173,7 +174,7 @@ heartbeats AS (
 fencings AS (
     SELECT b.recording, b.node_id, b.at_us, b.unfenced_us, b.request_id
     FROM heartbeats AS b LEFT JOIN silences AS s ON s.recording = b.recording AND s.node_id = b.node_id
-        AND s.begin_us < b.at_us AND coalesce(s.end_us, 9000000000000000) > b.at_us - 10000000
+        AND s.begin_us < b.at_us AND or_never(s.end_us) > b.at_us - 10000000
     WHERE is_fenced AND NOT was_fenced AND NOT want_shut_down
     GROUP BY b.recording, b.node_id, b.at_us, b.unfenced_us, b.request_id HAVING count(s.node_id) = 0
 ),

@@ -1,6 +1,7 @@
 -- Partitions without a leader, under-replicated, and below min.insync.replicas, as METADATA and
 -- ALTER_PARTITION show them.
 -- What a partition lacks at overlapping times is one incident with that of others.
+CREATE TEMP MACRO or_never(us) AS coalesce(us, 9000000000000000);
 WITH named AS (
     SELECT i.recording, coalesce(n.topic, i.topic) AS topic, i.partition, i.leader_id, i.leader_epoch,
         unix_micros(i.built_at) AS at_us, i.request_id, size(i.isr) AS in_sync,
@@ -42,7 +43,7 @@ placed AS (
 ),
 -- Brokers learn of a change one after the other, hardly later than 2 s: what one says in between is no end.
 spans AS (
-    SELECT recording, kind, topic, partition, min(at_us) AS begin_us, min_by(request_id, at_us) AS request_id,
+    SELECT recording, kind, topic, partition, min(at_us) AS begin_us, min_by(request_id, (at_us, request_id)) AS request_id,
         CASE WHEN count(whole_after_us) = count(*) THEN max(whole_after_us) END AS end_us
     FROM (
         SELECT *, sum(CASE WHEN lacked_before_us IS NULL OR (whole_before_us > lacked_before_us
@@ -57,13 +58,13 @@ joined AS (
         OVER (PARTITION BY recording, kind ORDER BY begin_us, topic, partition ROWS UNBOUNDED PRECEDING) AS number
     FROM (
         SELECT s.*, topic || '-' || CAST(partition AS STRING) AS subject, end_us - begin_us AS lasts_us,
-            max(coalesce(end_us, 9000000000000000)) OVER (PARTITION BY s.recording, kind ORDER BY begin_us, topic, partition
+            max(or_never(end_us)) OVER (PARTITION BY s.recording, kind ORDER BY begin_us, topic, partition
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_us
         FROM spans AS s JOIN health_spans AS h ON h.recording = s.recording AND begin_us >= from_us AND begin_us < until_us) AS each
 ),
 placed_subjects AS (
     SELECT *, row_number() OVER (PARTITION BY recording, kind, number
-        ORDER BY coalesce(end_us, 9000000000000000) - begin_us DESC, subject) AS place
+        ORDER BY or_never(end_us) - begin_us DESC, subject) AS place
     FROM joined
 )
 SELECT recording, kind, false AS is_planned, min(begin_us) AS begin_us,
@@ -71,5 +72,5 @@ SELECT recording, kind, false AS is_planned, min(begin_us) AS begin_us,
     sort_array(collect_list(CASE WHEN place <= 5 THEN subject END)) AS subjects, count(DISTINCT subject) AS count,
     CAST(NULL AS BIGINT) AS population, max(lasts_us) / 1e6 AS worst_s, CAST(NULL AS STRING) AS cause,
     CAST(NULL AS STRING) AS caused_by, CAST(NULL AS INT) AS node_id, CAST(NULL AS STRING[]) AS clients,
-    min_by(request_id, begin_us) AS request_id
+    min_by(request_id, (begin_us, request_id)) AS request_id
 FROM placed_subjects GROUP BY recording, kind, number
