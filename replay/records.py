@@ -97,7 +97,7 @@ class Outcome(Record, kw_only=True, gc=False):
 
 
 _OF_VARIANT = WHAT_IF[1:]
-Row = TypeVar("Row", bound=Outcome)
+Row = TypeVar("Row", bound=Record)
 Event = TypeVar("Event", bound=NamedTuple)
 
 
@@ -122,38 +122,63 @@ def outcome_table(
 
 
 class Records(Generic[Row]):
-    """Records of one table that were not emitted yet; without the recording."""
+    """Rows of one table that were not emitted yet; without the recording.
+
+    Each row is a record under one variant. Rows refer to what they share, so that each record
+    becomes values of columns once, however many rows have it.
+    """
 
     def __init__(self, table: Table, rule: str) -> None:
         self._schema, self._rule = table.without("recording"), rule
-        self._records: list[Row] = []
-        self._shared: list[Any] = []
-        self._places: list[int] = []
+        self._clear()
 
-    def add(self, *records: Row, shared: Any = None) -> None:
-        """Adds records, and what they share."""
-        self._records += records
+    def _clear(self) -> None:
+        self._records: list[Row] = []
+        self._shared: list[Record] = []
+        #: Of each row.
+        self._variants: list[Variant] = []
+        self._record_places: list[int] = []
+        self._shared_places: list[int] = []
+
+    def add(
+        self, record: Row, variants: Sequence[Variant] = (), shared: Record | None = None
+    ) -> None:
+        """Adds a record under each of some variants, or its own.
+
+        ``shared``: columns that rows added one after the other have from one record.
+        """
         if shared is not None:
-            self._places += [len(self._shared)] * len(records)
-            self._shared.append(shared)
+            if not self._shared or self._shared[-1] is not shared:
+                self._shared.append(shared)
+            self._shared_places += [len(self._shared) - 1] * (len(variants) or 1)
+        if variants:
+            self._variants += variants
+            self._record_places += [len(self._records)] * len(variants)
+        else:
+            assert isinstance(record, Outcome)
+            self._variants.append(record.variant)
+            self._record_places.append(len(self._records))
+        self._records.append(record)
 
     def take(self) -> pa.RecordBatch:
-        """Emits the records as a batch, column by column."""
-        records, shared, places = self._records, self._shared, pa.array(self._places, pa.int64())
-        self._records, self._shared, self._places = [], [], []
-        variants = [record.variant for record in records]
-        columns = _columns_of(records)
-        columns |= zip(_OF_VARIANT, zip(*variants, strict=True), strict=True) if variants else {}
-        of_shared = _columns_of(shared)
+        """Emits the rows as a batch, column by column."""
+        rows, columns = len(self._variants), dict[str, tuple[Sequence[Any], pa.Array | None]]()
+        for records, row_places in (
+            (self._records, self._record_places),
+            (self._shared, self._shared_places),
+        ):
+            places = None if len(records) == rows else pa.array(row_places, pa.int64())
+            columns |= {name: (values, places) for name, values in _columns_of(records).items()}
+        if rows:
+            of_variants = zip(_OF_VARIANT, zip(*self._variants, strict=True), strict=True)
+            columns |= {name: (values, None) for name, values in of_variants}
+        columns["rule"] = [self._rule] * rows, None
+        self._clear()
         arrays = []
         for field in self._schema:
-            if field.name in of_shared:
-                array = pa.array(of_shared[field.name], field.type).take(places)
-            elif field.name == "rule":
-                array = pa.repeat(self._rule, len(records))
-            else:
-                array = pa.array(columns.get(field.name, ()), field.type)
-            arrays.append(array)
+            values, places = columns.get(field.name, ((), None))
+            array = pa.array(values, field.type)
+            arrays.append(array if places is None else array.take(places))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 

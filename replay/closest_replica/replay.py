@@ -202,7 +202,8 @@ class ClosestReplica:
             built_at=read.at_us,
             is_awaited=read.is_awaited,
         )
-        self._rows.add(*self._outcomes(read, partition, leader_id, zone), shared=recorded)
+        for outcome in self._outcomes(read, partition, leader_id, zone):
+            self._rows.add(outcome, shared=recorded)
 
     def _outcomes(
         self, read: Event, partition: ReadPartition, leader_id: int | None, zone: str | None

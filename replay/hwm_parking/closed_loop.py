@@ -1,7 +1,6 @@
 """Starts leader and replicas anew: which FETCHes would exist, when, and what they would carry."""
 
 from functools import cache
-from operator import itemgetter
 from typing import ClassVar
 
 import msgspec
@@ -12,7 +11,7 @@ from ..outcomes import Verdict
 from ..simulation import EventQueue
 from .evidence import Evidence, ReplicaEvidence
 from .loop import Loop
-from .outcomes import IMMEDIATE, PARKED, Emitted
+from .outcomes import IMMEDIATE, PARKED, ParkedFetch, Rows
 
 # Kinds of event; the number decides which of two at one time comes first.
 _APPEND, _EXPIRE, _ARRIVE, _PROCESS = range(4)
@@ -92,7 +91,7 @@ class ClosedLoop(Loop, array_like=True):
         rejected = self.leader.resign([self.in_flight[token].fetch for token in waiting])
         self._complete(evidence, at, rejected, at)
 
-    def emit(self, evidence: Evidence, emitted: Emitted) -> None:
+    def emit(self, evidence: Evidence, rows: Rows) -> None:
         """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
 
         @cache
@@ -100,42 +99,39 @@ class ClosedLoop(Loop, array_like=True):
             size = evidence.log_bytes.between(start, end)
             return (None, None) if size is None else (size, records_field_bytes(size))
 
-        sent, built, responses = (list(map(itemgetter(n), self.completed)) for n in range(3))
-        fetches = [each.fetch for each in sent]
-        record_bytes, request_bytes = [], []
-        response_bytes: list[int | None] = []
-        for fetch, built_us, response in zip(fetches, built, responses, strict=True):
-            size, field_bytes = sizes(fetch.fetch_offset, response.log_end_offset)
-            record_bytes.append(size)
+        for sent, built_us, response in self.completed:
+            fetch = sent.fetch
+            record_bytes, field_bytes = sizes(fetch.fetch_offset, response.log_end_offset)
             envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
-            tag_bytes = 0 if fetch.high_watermark == NOT_SENT else HIGH_WATERMARK_TAG_BYTES
-            request_bytes.append(envelope and envelope.request_bytes + tag_bytes)
-            if envelope is None or field_bytes is None:
-                response_bytes.append(None)
-            else:
-                response_bytes.append(envelope.response_bytes + field_bytes)
-        dequeued = [each.dequeued_us for each in sent]
-        columns = {
-            "verdict": [Verdict.REPLAYED if s.is_warm else Verdict.UNKNOWN for s in sent],
-            "reason": [None if s.is_warm else self.warm_up.reason for s in sent],
-            "replica_id": [fetch.replica_id for fetch in fetches],
-            "sequence": [each.sequence for each in sent],
-            "received_at": dequeued,
-            "dequeued_at": dequeued,
-            "built_at": built,
-            "completed_at": built,
-            "fetch_offset": [fetch.fetch_offset for fetch in fetches],
-            "replica_high_watermark": [fetch.high_watermark for fetch in fetches],
-            "response_high_watermark": [response.high_watermark for response in responses],
-            "completion": [response.completion for response in responses],
-            "decision": [PARKED if response.parked else IMMEDIATE for response in responses],
-            "record_bytes": record_bytes,
-            "request_bytes": request_bytes,
-            "response_bytes": response_bytes,
-        }
-        emitted.add_fetches(self.epoch, self.variant, columns)
+            is_sent = fetch.high_watermark != NOT_SENT
+            outcome = ParkedFetch(
+                variant=self.variant,
+                verdict=Verdict.REPLAYED if sent.is_warm else Verdict.UNKNOWN,
+                reason=None if sent.is_warm else self.warm_up.reason,
+                leader_id=self.epoch.leader_id,
+                leader_epoch=self.epoch.leader_epoch,
+                replica_id=fetch.replica_id,
+                sequence=sent.sequence,
+                is_voter=fetch.replica_id in self.epoch.voters,
+                received_at=sent.dequeued_us,
+                dequeued_at=sent.dequeued_us,
+                built_at=built_us,
+                completed_at=built_us,
+                fetch_offset=fetch.fetch_offset,
+                replica_high_watermark=fetch.high_watermark if is_sent else None,
+                response_high_watermark=response.high_watermark,
+                decision=PARKED if response.parked else IMMEDIATE,
+                completion=response.completion,
+                record_bytes=record_bytes,
+            )
+            if envelope is not None:
+                tag_bytes = HIGH_WATERMARK_TAG_BYTES if is_sent else 0
+                outcome.request_bytes = envelope.request_bytes + tag_bytes
+                if field_bytes is not None:
+                    outcome.response_bytes = envelope.response_bytes + field_bytes
+            rows.add_fetch(outcome)
         self.completed.clear()
-        self.emit_lags(emitted)
+        self.emit_lags(rows)
 
     def _arrive(self, evidence: Evidence, at: int, replica_id: int, until: int) -> None:
         variant = self.variant

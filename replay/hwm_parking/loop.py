@@ -16,9 +16,9 @@ from .outcomes import (
     NEVER_LEARNED,
     WITH_KIP,
     Advance,
-    Emitted,
     Epoch,
-    Lag,
+    HighWatermarkLag,
+    Rows,
 )
 
 #: How far two NoOpRecords may be off their interval.
@@ -109,7 +109,7 @@ class Loop(msgspec.Struct, array_like=True):
     since_us: dict[int, int] = {}
     no_ops: NoOps = msgspec.field(default_factory=NoOps)
     waiting: dict[int, list[Advance]] = {}
-    lags: list[Lag] = []
+    lags: list[HighWatermarkLag] = []
 
     @classmethod
     def begin(cls, epoch: Epoch, variant: Variant) -> Self:
@@ -135,13 +135,13 @@ class Loop(msgspec.Struct, array_like=True):
             carried = self.carried.get(replica_id)
             if not self.warm_up.is_warm(replica_id):
                 reason = self.warm_up.reason
-                self.lags.append(Lag(advance, replica_id, Verdict.UNKNOWN, reason))
+                self.lags.append(self._lag(advance, replica_id, Verdict.UNKNOWN, reason))
             elif is_away:
                 # It may be away for good, so nothing waits for its return.
-                self._add(Lag(advance, replica_id, Verdict.NOT_APPLICABLE, AWAY))
+                self._add(self._lag(advance, replica_id, Verdict.NOT_APPLICABLE, AWAY))
             elif carried and carried[-1][0] >= high_watermark:
                 _, built_us, aware = carried[bisect_left(carried, (high_watermark, -1))]
-                self._add(Lag(advance, replica_id), built_us, aware)
+                self._add(self._lag(advance, replica_id), built_us, aware)
             else:
                 self.waiting.setdefault(replica_id, []).append(advance)
         if self.warm_up.warm_us is None and all(map(self.warm_up.has_appends, voters)):
@@ -158,25 +158,53 @@ class Loop(msgspec.Struct, array_like=True):
         del carried[:-_CARRIED_MAX]
         waiting = self.waiting.get(replica_id)
         while waiting and waiting[0].high_watermark <= high_watermark:
-            self._add(Lag(waiting.pop(0), replica_id), built_us, hwm_aware)
+            self._add(self._lag(waiting.pop(0), replica_id), built_us, hwm_aware)
 
     def next_sequence(self, replica_id: int) -> int:
         self.sequences[replica_id] = self.sequences.get(replica_id, -1) + 1
         return self.sequences[replica_id]
 
-    def close(self, emitted: Emitted) -> None:
+    def close(self, rows: Rows) -> None:
         """Ends the lags: the leader resigned, or the log ended, so what waits is never learned."""
         for replica_id, waiting in self.waiting.items():
             for advance in waiting:
-                self._add(Lag(advance, replica_id, Verdict.UNKNOWN, NEVER_LEARNED))
+                self._add(self._lag(advance, replica_id, Verdict.UNKNOWN, NEVER_LEARNED))
         self.waiting.clear()
-        self.emit_lags(emitted)
+        self.emit_lags(rows)
 
-    def emit_lags(self, emitted: Emitted) -> None:
-        emitted.add_lags(self.epoch, self.variant, self.lags)
+    def emit_lags(self, rows: Rows) -> None:
+        for lag in self.lags:
+            rows.add_lag(lag)
         self.lags.clear()
 
-    def _add(self, lag: Lag, built_us: int | None = None, hwm_aware: bool | None = None) -> None:
+    def _lag(
+        self,
+        advance: Advance,
+        replica_id: int,
+        verdict: Verdict = Verdict.REPLAYED,
+        reason: str | None = None,
+    ) -> HighWatermarkLag:
+        """Makes what becomes of an advance at one replica."""
+        return HighWatermarkLag(
+            variant=self.variant,
+            verdict=verdict,
+            reason=reason,
+            leader_id=self.epoch.leader_id,
+            leader_epoch=self.epoch.leader_epoch,
+            replica_id=replica_id,
+            high_watermark=advance.high_watermark,
+            previous_high_watermark=advance.previous_high_watermark,
+            is_change=advance.is_change,
+            is_voter=replica_id in self.epoch.voters,
+            leader_at=advance.leader_at,
+        )
+
+    def _add(
+        self,
+        lag: HighWatermarkLag,
+        built_us: int | None = None,
+        hwm_aware: bool | None = None,
+    ) -> None:
         if built_us is not None:
             # Stamps are cut to milliseconds: no response is really built before the advance.
             lag.learned_at = max(built_us, lag.leader_at)

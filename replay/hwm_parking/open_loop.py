@@ -6,13 +6,13 @@ from operator import attrgetter
 
 import msgspec
 
-from ..model.raft import UNKNOWN_OFFSET, Completion
+from ..model.raft import NOT_SENT, UNKNOWN_OFFSET, Completion
 from ..outcomes import Verdict
 from ..simulation import EventQueue, Rising
 from .evidence import STALL_US, Evidence
 from .loop import Loop
 from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
-from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, Emitted
+from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, ParkedFetch, Rows
 
 #: Stamps are cut to milliseconds, so two derived times of one event differ by up to this.
 STAMP_SLACK_US = 2_000
@@ -21,19 +21,6 @@ LATE_STAMP_US = 25_000
 #: What could not be drained is appended within this (the longest recorded took 176 ms).
 DRAIN_APPEND_US = 250_000
 
-#: Columns of the recorded FETCH, by its fields.
-_RECORDED = {
-    "recorded_request_id": "request_id",
-    "received_at": "received_us",
-    "dequeued_at": "dequeued_us",
-    "built_at": "built_us",
-    "completed_at": "completed_us",
-    "replica_high_watermark": "high_watermark",
-} | {
-    name: name
-    for name in RecordedFetch._fields
-    if name in ("replica_id", "fetch_offset", "response_high_watermark") or "bytes" in name
-}
 #: When each cause that the rule knows would have completed a FETCH.
 Causes = dict[Completion, int]
 
@@ -86,26 +73,40 @@ class OpenLoop(Loop, array_like=True):
             self.high_watermarks.add(at, self.leader.high_watermark)
             self.follow(at, evidence.replicas)
 
-    def emit(self, evidence: Evidence, until: int, emitted: Emitted) -> list[int]:
+    def emit(self, evidence: Evidence, until: int, rows: Rows) -> list[int]:
         """Explains and emits FETCHes whose responses were built up to a time; returns drains."""
-        rows = [row for row, explanation in self.taken if explanation is None]
+        explained = [row for row, explanation in self.taken if explanation is None]
         count = bisect_right(self.taken, until, key=lambda taken: taken[0].built_us)
-        taken = [row for row, _ in self.taken[:count]]
-        explanations = [
-            explanation or self._explained(evidence, row, rows)
-            for row, explanation in self.taken[:count]
-        ]
-        columns = {name: list(map(attrgetter(of), taken)) for name, of in _RECORDED.items()}
-        columns |= {
-            "verdict": [explanation.verdict for explanation in explanations],
-            "reason": [explanation.reason for explanation in explanations],
-            "sequence": [self.next_sequence(row.replica_id) for row in taken],
-            "completion": [explanation.completion or UNEXPLAINED for explanation in explanations],
-            "decision": [PARKED if e.parked else IMMEDIATE for e in explanations],
-        }
-        emitted.add_fetches(self.epoch, self.variant, columns)
+        for row, explanation in self.taken[:count]:
+            explanation = explanation or self._explained(evidence, row, explained)
+            known = row.high_watermark
+            rows.add_fetch(
+                ParkedFetch(
+                    variant=self.variant,
+                    verdict=explanation.verdict,
+                    reason=explanation.reason,
+                    leader_id=self.epoch.leader_id,
+                    leader_epoch=self.epoch.leader_epoch,
+                    replica_id=row.replica_id,
+                    sequence=self.next_sequence(row.replica_id),
+                    recorded_request_id=row.request_id,
+                    is_voter=row.replica_id in self.epoch.voters,
+                    received_at=row.received_us,
+                    dequeued_at=row.dequeued_us,
+                    built_at=row.built_us,
+                    completed_at=row.completed_us,
+                    fetch_offset=row.fetch_offset,
+                    replica_high_watermark=None if known == NOT_SENT else known,
+                    response_high_watermark=row.response_high_watermark,
+                    decision=PARKED if explanation.parked else IMMEDIATE,
+                    completion=explanation.completion or UNEXPLAINED,
+                    record_bytes=row.record_bytes,
+                    request_bytes=row.request_bytes,
+                    response_bytes=row.response_bytes,
+                )
+            )
         del self.taken[:count]
-        self.emit_lags(emitted)
+        self.emit_lags(rows)
         drains, self.drains = self.drains, []
         return drains
 

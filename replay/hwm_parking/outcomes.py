@@ -1,21 +1,19 @@
 """States the two outcomes, and emits their records."""
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import pyarrow as pa
 
-from ..log_gaps import LOG_GAP, LogGap, is_touched
-from ..model.raft import NOT_SENT
-from ..outcomes import NOT_SWEPT, WHAT_IF, SteadyPhase, Variant, Verdict
+from ..log_gaps import LogGap
+from ..outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
 from ..records import (
     At,
     Bool,
     Long,
     Ms,
     Outcome,
+    Records,
     RequiredAt,
     RequiredInt,
     RequiredLong,
@@ -109,9 +107,6 @@ HIGH_WATERMARK_LAG = outcome_table(
     "high_watermark_lag", RULE, HighWatermarkLag, (*_EPOCH, "high_watermark")
 )
 
-#: Places of the two in what is emitted.
-_FETCHES, _LAGS = 0, 1
-
 
 class Advance(NamedTuple):
     """An advance of the leader's high watermark."""
@@ -122,93 +117,39 @@ class Advance(NamedTuple):
     leader_at: int
 
 
-class Lag(msgspec.Struct, array_like=True, gc=False):
-    """What becomes of an advance at one replica, until it is emitted."""
-
-    advance: Advance
-    replica_id: int
-    verdict: Verdict = Verdict.REPLAYED
-    reason: str | None = None
-    learned_at: int | None = None
-    is_hwm_aware: bool | None = None
-    previous_learned_at: int | None = None
-
-    @property
-    def leader_at(self) -> int:
-        return self.advance.leader_at
-
-
-class Emitted:
+class Rows:
     """Outcomes until they are emitted; ``gaps`` are those of the leader's log.
 
     One rests on its replica's next FETCH too, and on times that were measured nearest to it, before
-    and after: within ``ABSENCE_US`` of a gap it is unknown. They are too many to make a record of
-    each, so they are added by column: a list, or one value that all have.
+    and after: within ``ABSENCE_US`` of a gap it is unknown.
     """
 
     def __init__(self, gaps: Sequence[LogGap], phase: SteadyPhase) -> None:
         self._gaps, self._phase = gaps, phase
-        self._schemas = [
-            t.without("recording") for t in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)
-        ]
-        self._batches: list[list[pa.RecordBatch]] = [[], []]
+        self._fetches = Records[ParkedFetch](FETCH_PARKING_OUTCOMES, RULE)
+        self._lags = Records[HighWatermarkLag](HIGH_WATERMARK_LAG, RULE)
 
-    def add_fetches(self, epoch: Epoch, variant: Variant, columns: dict[str, Any]) -> None:
-        """Adds FETCHes; all columns but those that follow from others."""
-        dequeued, built = columns["dequeued_at"], columns["built_at"]
-        times = zip(columns["decision"], columns["verdict"], dequeued, built, strict=True)
-        columns["parked_ms"] = [
-            0.0 if how == IMMEDIATE else None if verdict is Verdict.UNKNOWN else (end - at) / 1000
-            for how, verdict, at, end in times
-        ]
-        columns["replica_high_watermark"] = [
-            None if known == NOT_SENT else known for known in columns["replica_high_watermark"]
-        ]
-        self._rest_on_lines(columns, dequeued, built, "parked_ms")
-        self._add(_FETCHES, epoch, variant, columns)
+    def add_fetch(self, fetch: ParkedFetch) -> None:
+        """Adds a FETCH, with how long it was parked."""
+        if fetch.decision == IMMEDIATE:
+            fetch.parked_ms = 0.0
+        elif fetch.verdict is not Verdict.UNKNOWN:
+            fetch.parked_ms = (fetch.built_at - fetch.dequeued_at) / 1000
+        if self._gaps:
+            since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
+            fetch.rest_on_lines(self._gaps, since_us, until_us, "parked_ms")
+        self._fetches.add(fetch)
 
-    def add_lags(self, epoch: Epoch, variant: Variant, lags: Sequence[Lag]) -> None:
-        names = (*Lag.__struct_fields__[1:], *(f"advance.{name}" for name in Advance._fields))
-        columns = {name.split(".")[-1]: list(map(attrgetter(name), lags)) for name in names}
-        since, learned = columns["leader_at"], columns["learned_at"]
-        columns["phase"] = list(map(self._phase.phase_of, since))
-        columns["lag_ms"] = [
-            None if until is None else (until - at) / 1000
-            for at, until in zip(since, learned, strict=True)
-        ]
-        until = [end or at for at, end in zip(since, learned, strict=True)]
-        self._rest_on_lines(columns, since, until, "learned_at", "lag_ms")
-        self._add(_LAGS, epoch, variant, columns)
+    def add_lag(self, lag: HighWatermarkLag) -> None:
+        """Adds a lag, with how long it was and the phase that it is of."""
+        lag.phase = self._phase.phase_of(lag.leader_at)
+        if lag.learned_at is not None:
+            lag.lag_ms = (lag.learned_at - lag.leader_at) / 1000
+        if self._gaps:
+            since_us = lag.leader_at - ABSENCE_US
+            until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
+            lag.rest_on_lines(self._gaps, since_us, until_us, "learned_at", "lag_ms")
+        self._lags.add(lag)
 
     def take(self) -> list[pa.RecordBatch]:
-        batches, self._batches = self._batches, [[], []]
-        return [
-            pa.concat_batches(of_table) if of_table else pa.RecordBatch.from_pylist([], schema)
-            for of_table, schema in zip(batches, self._schemas, strict=True)
-        ]
-
-    def _rest_on_lines(
-        self, columns: dict[str, Any], since: Sequence[int], until: Sequence[int], *clears: str
-    ) -> None:
-        """Makes rows unknown that a gap touches, as ``Outcome.rest_on_lines`` does a record."""
-        for row, (begin, end) in enumerate(zip(since, until, strict=True)) if self._gaps else ():
-            if is_touched(self._gaps, begin - ABSENCE_US, end + ABSENCE_US):
-                if columns["verdict"][row] is not Verdict.UNKNOWN:
-                    columns["verdict"][row], columns["reason"][row] = Verdict.UNKNOWN, LOG_GAP
-                for name in clears:
-                    columns[name][row] = None
-
-    def _add(self, table: int, epoch: Epoch, variant: Variant, columns: dict[str, Any]) -> None:
-        replicas, arrays = columns["replica_id"], []
-        columns |= zip(WHAT_IF, (RULE, *variant), strict=True)
-        columns |= {"leader_id": epoch.leader_id, "leader_epoch": epoch.leader_epoch}
-        columns["is_voter"] = [replica_id in epoch.voters for replica_id in replicas]
-        for field in self._schemas[table] if replicas else ():
-            values = columns.get(field.name)
-            if isinstance(values, list):
-                arrays.append(pa.array(values, field.type))
-            else:
-                arrays.append(pa.repeat(pa.scalar(values, field.type), len(replicas)))
-        if arrays:
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self._schemas[table])
-            self._batches[table].append(batch)
+        return [self._fetches.take(), self._lags.take()]

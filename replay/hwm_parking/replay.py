@@ -22,7 +22,7 @@ from .metadata_log import (
     RecordedFetch,
 )
 from .open_loop import Explanation, OpenLoop
-from .outcomes import NOT_IN_LOG, NOT_LEADER, Emitted, Epoch
+from .outcomes import NOT_IN_LOG, NOT_LEADER, Epoch, Rows
 
 #: How far behind the log the replay runs: longer than any FETCH stays parked or is being sent.
 LOOKAHEAD_US = 60_000_000
@@ -82,32 +82,32 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         self.evidence.add_rejected(row)
         return was_parked and row.dequeued_us < self.resigned_us
 
-    def advance(self, front: int, emitted: Emitted) -> None:
+    def advance(self, front: int, rows: Rows) -> None:
         """Replays what nothing still to come can change: the log is known up to ``front``."""
         until, before = front - LOOKAHEAD_US, front - 2 * LOOKAHEAD_US
         # The loops read how long the leader took, before and after.
-        self._replay(front - LOOKAHEAD_US // 2, front - LOOKAHEAD_US * 3 // 4, emitted)
+        self._replay(front - LOOKAHEAD_US // 2, front - LOOKAHEAD_US * 3 // 4, rows)
         for loop in self.closed_loops:
             loop.advance(self.evidence, until)
-            loop.emit(self.evidence, emitted)
+            loop.emit(self.evidence, rows)
         offsets = {r.fetch_offset for loop in self.closed_loops for r in loop.replicas.values()}
         self.evidence.forget(before, offsets)
         forget(self.open_loop, before)
 
-    def close(self, emitted: Emitted) -> None:
+    def close(self, rows: Rows) -> None:
         """Replays to the end: the epoch is over, or the log is."""
         self.evidence.close()
-        self._replay(self.last_us, ALWAYS_UNTIL_US, emitted)
-        self.open_loop.close(emitted)
+        self._replay(self.last_us, ALWAYS_UNTIL_US, rows)
+        self.open_loop.close(rows)
         for loop in self.closed_loops:
             if self.resigned_us is None:
                 loop.advance(self.evidence, self.last_us)
             else:
                 loop.resign(self.evidence, self.resigned_us)
-            loop.emit(self.evidence, emitted)
-            loop.close(emitted)
+            loop.emit(self.evidence, rows)
+            loop.close(rows)
 
-    def _replay(self, followed_until: int, explained_until: int, emitted: Emitted) -> None:
+    def _replay(self, followed_until: int, explained_until: int, rows: Rows) -> None:
         """Follows the recorded leader, explains its responses, and gives the loops its appends."""
         firsts = [replica.first for replica in self.evidence.replicas.values()]
         if not self.is_followed and any(first.dequeued_us <= followed_until for first in firsts):
@@ -120,7 +120,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
                 loop.warm_up = WarmUp.begin(self.evidence, loop.WARM_UP_APPENDS)
         appends = self.evidence.take_appends(followed_until)
         self.open_loop.advance(self.evidence, appends, followed_until)
-        drains = self.open_loop.emit(self.evidence, explained_until, emitted)
+        drains = self.open_loop.emit(self.evidence, explained_until, rows)
         for loop in self.closed_loops:
             for at, log_end_offset in [*appends, *((at, 0) for at in drains)]:
                 loop.append(at, log_end_offset)
@@ -154,7 +154,7 @@ class HwmParking:
     ) -> None:
         self._node_id, self._voters, self._rules = node_id, frozenset(voters), rules
         self._gaps = gaps
-        self._emitted = Emitted(gaps, phase)
+        self._rows = Rows(gaps, phase)
         self._state = State() if saved is None else msgspec.msgpack.decode(saved, type=State)
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -174,17 +174,17 @@ class HwmParking:
                 # What was before it is over; what is behind it is a log that begins in the middle.
                 state.gap_ends_us = gap.before_us
                 for leader_epoch, epoch in state.epochs.items():
-                    epoch.close(self._emitted)
+                    epoch.close(self._rows)
                     state.epochs[leader_epoch] = epoch.begun_anew(gap.before_us)
             in_gap = gap is not None and row.built_us < gap.before_us
             self._epoch(row).take(row, in_gap=in_gap)
-        return self._emitted.take()
+        return self._rows.take()
 
     def finish(self) -> list[pa.RecordBatch]:
         for epoch in self._state.epochs.values():
-            epoch.close(self._emitted)
+            epoch.close(self._rows)
         self._state.epochs.clear()
-        return self._emitted.take()
+        return self._rows.take()
 
     def saved(self) -> bytes:
         return msgspec.msgpack.encode(self._state)
@@ -203,8 +203,8 @@ class HwmParking:
     def _advance(self, front: int) -> None:
         for leader_epoch, epoch in self._state.epochs.items():
             if epoch.resigned_us is not None and front - epoch.resigned_us > LOOKAHEAD_US:
-                epoch.close(self._emitted)
+                epoch.close(self._rows)
                 # A later line of the epoch can only be "not the leader".
                 self._state.epochs[leader_epoch] = epoch.begun_anew(ALWAYS_SINCE_US)
             else:
-                epoch.advance(front, self._emitted)
+                epoch.advance(front, self._rows)

@@ -53,7 +53,6 @@ are empty by definition: N slots are a what-if, and so is what they begin with.
 from .outcomes import FULL as FULL
 from .outcomes import INCREMENTAL as INCREMENTAL
 from .outcomes import INCREMENTAL_DRAFT as INCREMENTAL_DRAFT
-from .outcomes import OUTCOME_SCHEMA as OUTCOME_SCHEMA
 from .outcomes import RULE as RULE
 from .outcomes import SESSION_SLOTS as SESSION_SLOTS
 from .outcomes import ClientKind as ClientKind

@@ -2,17 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter
+from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from msgspec import Struct
-
-from ..kafka.messages.encoding import Ints
-from ..outcomes import RECORDED, WHAT_IF, Variant, Verdict
+from ..outcomes import RECORDED, Variant, Verdict
 from ..records import (
     At,
     Bool,
@@ -26,8 +18,7 @@ from ..records import (
     column,
     outcome_table,
 )
-from ..table import BOOL, NODE_ID, REQUEST_ID
-from .recorded import RecordedFetch, filled
+from ..table import NODE_ID, REQUEST_ID
 
 RULE = "incremental_fetch"
 FULL = "full"
@@ -121,20 +112,15 @@ FETCH_SESSION_EVICTIONS = outcome_table(
     verdict=False,
     holds_on=True,
 )
-OUTCOME_SCHEMA = FETCH_SESSION_OUTCOMES.without("recording")
 
 
-#: Columns that are taken from the input, and their names there.
-_OF_INPUT = {name: name for name in ("request_id", "client_id", "replica_id")}
-_OF_INPUT |= {f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built")}
-_OF_FETCH = ("session_key", "client_kind", "equals_recorded")
-_OF_SENT = Sent.__struct_fields__
-_NO_ROWS: Ints = np.zeros((3, 0), np.int64)
-#: Places of variants; those of caches follow.
-_RECORDED, _FULL, _DRAFT, _FIRST_CACHE = range(4)
+def variants(session_slots: Iterable[int]) -> list[Variant]:
+    """Returns those without a cache, then of each cache: with enough slots, and of the sweep."""
+    sweep = [Variant(INCREMENTAL, SESSION_SLOTS, slots) for slots in session_slots]
+    return [*map(Variant, (RECORDED, FULL, INCREMENTAL_DRAFT, INCREMENTAL)), *sweep]
 
 
-class Replayed(Struct, gc=False):
+class Replayed(NamedTuple):
     """A FETCH as recorded and under every protocol.
 
     ``incremental``: for each cache what is sent in each attempt, two where the first is refused.
@@ -146,87 +132,3 @@ class Replayed(Struct, gc=False):
     draft: Sent
     incremental: Sequence[Sequence[Sent]]
     equals_recorded: bool | None = None
-
-
-class OutcomeRows:
-    """Rows of fetch_session_outcomes, of one batch of FETCHes at a time.
-
-    Of each row only what the replay adds is kept; what it has of the FETCH itself is taken from the
-    input's columns when the rows are emitted. ``session_slots``: the values of the sweep.
-    """
-
-    def __init__(self, node_id: int, session_slots: Iterable[int]) -> None:
-        sweep = [Variant(INCREMENTAL, SESSION_SLOTS, slots) for slots in session_slots]
-        #: Of each cache: with enough slots, then with each number of slots.
-        self.variants = [Variant(INCREMENTAL), *sweep]
-        self._node_id = node_id
-        self._fetches: list[int] = []
-        self._of_fetch: list[tuple[str, ClientKind, bool | None]] = []
-        self._sent: list[Sent] = []
-        #: Of each FETCH: the place of the first that is sent, and what ``_rows_of`` takes.
-        self._firsts: list[int] = []
-        self._runs: list[tuple[tuple[int, int], ...]] = []
-
-    def add(
-        self, row: RecordedFetch, session_key: str, kind: ClientKind, replayed: Replayed
-    ) -> None:
-        """Adds a FETCH of the batch."""
-        self._firsts.append(len(self._sent))
-        self._fetches.append(row.number)
-        self._of_fetch.append((session_key, kind, replayed.equals_recorded))
-        self._sent += (replayed.recorded, replayed.full, replayed.draft)
-        runs = []
-        for attempts, caches in groupby(replayed.incremental):
-            self._sent += attempts
-            runs.append((len(list(caches)), len(attempts)))
-        self._runs.append(tuple(runs))
-
-    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Emits the rows since the last call; their FETCHes are in ``batch``."""
-        rows = [_NO_ROWS, *map(_rows_of, self._runs)]
-        counts = [each.shape[1] for each in rows[1:]]
-        places = np.concatenate(rows, axis=1)
-        places[0] += np.repeat(np.array(self._firsts, np.int64), counts)
-        sent, variant, attempt = map(pa.array, places)
-        fetch = pa.array(np.repeat(np.arange(len(counts)), counts))
-        of_batch = pa.array(self._fetches, pa.int64()).take(fetch)
-        columns = {"node_id": pa.repeat(self._node_id, len(fetch)), "attempt": attempt}
-        for name, of_input in _OF_INPUT.items():
-            columns[name] = filled(batch, of_input).take(of_batch)
-        columns |= _taken(_OF_FETCH, self._of_fetch, fetch)
-        not_compared = pc.not_equal(variant, _FIRST_CACHE)
-        equals = pc.if_else(not_compared, pa.scalar(None, BOOL), columns["equals_recorded"])
-        columns["equals_recorded"] = equals
-        variants = [*map(Variant, (RECORDED, FULL, INCREMENTAL_DRAFT)), *self.variants]
-        columns |= _taken(WHAT_IF, [(RULE, *what_if) for what_if in variants], variant)
-        columns |= _taken(_OF_SENT, list(map(attrgetter(*_OF_SENT), self._sent)), sent)
-        self._fetches, self._of_fetch, self._sent = [], [], []
-        self._firsts, self._runs = [], []
-        arrays = [columns[field.name].cast(field.type) for field in OUTCOME_SCHEMA]
-        return pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_SCHEMA)
-
-
-def _taken(
-    names: Sequence[str], rows: Sequence[tuple[object, ...]], at: pa.Array
-) -> dict[str, pa.Array]:
-    """Makes columns of rows, each of the row that ``at`` has."""
-    schema = pa.schema([OUTCOME_SCHEMA.field(name) for name in names])
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    named = zip(schema, columns, strict=True)
-    return {field.name: pa.array(column, field.type).take(at) for field, column in named}
-
-
-@lru_cache
-def _rows_of(runs: tuple[tuple[int, int], ...]) -> Ints:
-    """Makes a FETCH's rows: places of what is sent, from its first, of variants, and attempts.
-
-    ``runs``: of adjacent caches that send the same, how many, and in how many attempts.
-    """
-    rows, place = [(place, place, 0) for place in range(_FIRST_CACHE)], _FIRST_CACHE
-    sent = place
-    for caches, attempts in runs:
-        for attempt in range(attempts):
-            rows += [(sent, place + cache, attempt) for cache in range(caches)]
-            sent += 1
-        place += caches
-    return np.array(rows).T

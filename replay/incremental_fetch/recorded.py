@@ -43,6 +43,7 @@ class RecordedFetch(NamedTuple):
     connection: str | None
     replica_id: int
     replica_epoch: int
+    received_us: int
     dequeued_us: int
     built_us: int
     session_id: int
@@ -94,11 +95,7 @@ _TYPES: Mapping[str, pa.DataType] = {
 }
 _FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")
 _NOT_GIVEN = ("record_bytes", *_FLAGS, "number")
-_COLUMNS = (
-    "received_us",
-    *(f for f in RecordedFetch._fields if f not in _NOT_GIVEN),
-    "topic_names",
-)
+_COLUMNS = (*(f for f in RecordedFetch._fields if f not in _NOT_GIVEN), "topic_names")
 #: In place of a request that is not in the log: no replica's, and of no session.
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
 #: Input of the replay.

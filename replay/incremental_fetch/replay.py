@@ -2,6 +2,8 @@
 
 import heapq
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,23 +20,25 @@ from ..model.fetch_session import (
     Reason,
     next_epoch,
 )
-from ..outcomes import Verdict
+from ..outcomes import Variant, Verdict
 from ..records import Records
 from . import released
 from .draft import Draft, with_draft_uuid
 from .lists import Lists
 from .outcomes import (
     FETCH_SESSION_EVICTIONS,
+    FETCH_SESSION_OUTCOMES,
     RULE,
     ClientKind,
-    OutcomeRows,
+    OfFetch,
     Replayed,
     Sent,
     SessionCacheEvent,
     nothing_sent,
+    variants,
 )
 from .partitions import Partitions
-from .recorded import INPUT_SCHEMA, SESSION_ERRORS, Batch, RecordedFetch
+from .recorded import SESSION_ERRORS, Batch, RecordedFetch
 from .released import Events, Fetch
 from .sizes import counted_version, sizes_of
 from .state import Carried, decoded, encoded
@@ -43,9 +47,10 @@ from .streams import SESSION_IDLE_US, PendingSession, Stream, Streams, Unknown, 
 #: How often streams that have just stopped are looked for, in log time.
 IDLE_STEP_US = 60_000_000
 
-REFUSED = "error response to the whole FETCH: the full one that follows replaces it"
+#: Variants before those of caches: as recorded, full and the draft's.
+_FIRST_CACHE = 3
 
-_NO_FETCHES = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
+REFUSED = "error response to the whole FETCH: the full one that follows replaces it"
 
 
 class Outcomes(NamedTuple):
@@ -75,7 +80,9 @@ class IncrementalFetch:
     ) -> None:
         self._node_id, self._gaps = node_id, gaps
         slots = sorted(set(session_slots))
-        self._rows = OutcomeRows(node_id, slots)
+        #: Those of caches are at their end, in order.
+        self._variants = variants(slots)
+        self._rows = Records[Sent](FETCH_SESSION_OUTCOMES, RULE)
         self._evictions = Records[SessionCacheEvent](FETCH_SESSION_EVICTIONS, RULE)
         # The first creates every session that is requested: the draft takes over its orders, and
         # it is compared with the recorded sessions.
@@ -106,12 +113,15 @@ class IncrementalFetch:
                 self._take_over(row, fed.lists)
             else:
                 self._take(row, fed.lists)
-        return Outcomes(self._rows.take(batch), self._evictions.take())
+        return self._emitted()
 
     def finish(self) -> Outcomes:
         while self._pending:
             self._decide_next()
-        return Outcomes(self._rows.take(_NO_FETCHES), self._evictions.take())
+        return self._emitted()
+
+    def _emitted(self) -> Outcomes:
+        return Outcomes(self._rows.take(), self._evictions.take())
 
     def _take(self, row: RecordedFetch, lists: Lists) -> None:
         stream = self._streams.find(row)
@@ -136,7 +146,38 @@ class IncrementalFetch:
             replayed = self._close_session(stream, row, lists)
         else:
             replayed = self._replay(stream, row, lists)
-        self._rows.add(row, key, kind, replayed)
+        of_fetch = OfFetch(
+            request_id=row.request_id,
+            attempt=0,
+            node_id=self._node_id,
+            session_key=key,
+            client_id=row.client_id,
+            client_kind=kind,
+            replica_id=row.replica_id,
+            received_at=row.received_us,
+            dequeued_at=row.dequeued_us,
+            built_at=row.built_us,
+        )
+        self._emit(of_fetch, replayed)
+
+    def _emit(self, of_fetch: OfFetch, replayed: Replayed) -> None:
+        """Adds the rows of a FETCH; caches under which a client sends the same share them."""
+        of_caches = self._variants[_FIRST_CACHE:]
+        without_cache = replayed.recorded, replayed.full, replayed.draft
+        for variant, sent in zip(self._variants, without_cache, strict=False):
+            self._rows.add(sent, [variant], of_fetch)
+        first, *others = zip(replayed.incremental, of_caches, strict=True)
+        for attempts, caches in groupby(others, itemgetter(0)):
+            self._add_attempts(attempts, [variant for _, variant in caches], of_fetch)
+        if replayed.equals_recorded is not None:
+            of_fetch = replace(of_fetch, equals_recorded=replayed.equals_recorded)
+        self._add_attempts(first[0], [first[1]], of_fetch)
+
+    def _add_attempts(
+        self, attempts: Sequence[Sent], of: Sequence[Variant], of_fetch: OfFetch
+    ) -> None:
+        for attempt, sent in enumerate(attempts):
+            self._rows.add(sent, of, replace(of_fetch, attempt=attempt) if attempt else of_fetch)
 
     def _not_replayed(
         self, row: RecordedFetch, stream: Stream | None, verdict: Verdict, reason: str
@@ -191,7 +232,7 @@ class IncrementalFetch:
         self._add_events(row.dequeued_us, row.request_id, self._close_all(stream, Reason.CLIENT))
         self._streams.forget(stream)
         by_cache = [[replace(replayed.full, session_id=session_id)] for session_id in ids]
-        return replace(replayed, incremental=by_cache)
+        return replayed._replace(incremental=by_cache)
 
     def _replay(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
         """Takes any other FETCH."""
@@ -305,7 +346,7 @@ class IncrementalFetch:
                 continue
             self._evictions.add(
                 SessionCacheEvent(
-                    variant=self._rows.variants[number],
+                    variant=self._variants[_FIRST_CACHE + number],
                     node_id=self._node_id,
                     session_key=session.session_key,
                     event=event,

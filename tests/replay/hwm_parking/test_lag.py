@@ -6,7 +6,7 @@ from notation.recorded import EPOCH, fetched, micros
 from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.hwm_parking.evidence import Evidence
 from kip_replay.replay.hwm_parking.loop import Loop, NoOps
-from kip_replay.replay.hwm_parking.outcomes import NEVER_LEARNED, Emitted, Epoch
+from kip_replay.replay.hwm_parking.outcomes import NEVER_LEARNED, Epoch, Rows
 from kip_replay.replay.outcomes import ALWAYS_STEADY, RECORDED, Variant
 
 
@@ -79,8 +79,8 @@ def test_what_is_never_learned_shows_at_the_end_but_not_for_a_replica_that_came_
     lags.advanced(micros(4), 15)
     assert lags.loop.lags == []
     for replica_ids in ([9, 7], []):
-        emitted = Emitted((), ALWAYS_STEADY)
-        lags.loop.close(emitted)
-        rows = emitted.take()[1].to_pylist()
+        rows_of = Rows((), ALWAYS_STEADY)
+        lags.loop.close(rows_of)
+        rows = rows_of.take()[1].to_pylist()
         assert [row["replica_id"] for row in rows] == replica_ids
         assert all(row["reason"] == NEVER_LEARNED and not row["learned_at"] for row in rows)
