@@ -6,7 +6,7 @@ wrong for longer than an outcome's own span (sessions, an ISR) a rule forgets.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 #: Reason of outcomes that rest on lines that are missing.
@@ -26,27 +26,37 @@ class LogGap(NamedTuple):
     before_us: int
 
 
-def gaps_of(node_id: int, gaps: Iterable[LogGap]) -> list[LogGap]:
-    """Returns the gaps in the log of a node, in order; those that overlap are one."""
-    joined: list[LogGap] = []
-    for gap in sorted(gap for gap in gaps if gap.node_id == node_id):
-        if joined and gap.after_us < joined[-1].before_us:
-            joined[-1] = joined[-1]._replace(before_us=max(joined[-1].before_us, gap.before_us))
-        else:
-            joined.append(gap)
-    return joined
+class Gaps:
+    """The gaps in the logs of a recording's nodes: a replay asks it where lines may be missing."""
+
+    def __init__(self, gaps: Iterable[LogGap] = ()) -> None:
+        self._of_node: dict[int, list[LogGap]] = {}
+        for gap in sorted(gaps):
+            joined = self._of_node.setdefault(gap.node_id, [])
+            if joined and gap.after_us < joined[-1].before_us:
+                joined[-1] = joined[-1]._replace(before_us=max(joined[-1].before_us, gap.before_us))
+            else:
+                joined.append(gap)
+
+    def of(self, node_id: int) -> Sequence[LogGap]:
+        """Returns the gaps in the log of a node, in order; those that overlap are one."""
+        return self._of_node.get(node_id, ())
+
+    def last_begun(self, node_id: int, at_us: int) -> LogGap | None:
+        """Returns the last gap in the log of a node that begins before a time."""
+        gaps = self.of(node_id)
+        begun = bisect_left(gaps, at_us, key=lambda gap: gap.after_us)
+        return gaps[begun - 1] if begun else None
+
+    def touch(self, node_id: int, since_us: int, until_us: int) -> bool:
+        """Says whether a line of a node that was written between two times may be missing."""
+        gap = self.last_begun(node_id, until_us)
+        return gap is not None and gap.before_us > since_us
+
+    def has_begun(self, node_id: int, at_us: int) -> bool:
+        """Says whether lines between the first of a node's log and a time may be missing."""
+        gap = self.last_begun(node_id, at_us + 1)
+        return gap is not None and gap.after_us > ALWAYS_SINCE_US
 
 
-def last_begun(gaps: Sequence[LogGap], at: int) -> LogGap | None:
-    """Returns, of a node's gaps in order, the last that begins before a time."""
-    begun = bisect_left(gaps, at, key=lambda gap: gap.after_us)
-    return gaps[begun - 1] if begun else None
-
-
-def is_touched(gaps: Iterable[LogGap], since_us: int, until_us: int) -> bool:
-    """Says whether one of the gaps is between two times."""
-    return any(since_us < gap.before_us and until_us > gap.after_us for gap in gaps)
-
-
-#: The gaps of each recording.
-Gaps = Mapping[str, Sequence[LogGap]]
+NO_GAPS = Gaps()

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .log_gaps import LOG_GAP, LogGap, is_touched
+from .log_gaps import LOG_GAP, Gaps
 from .outcomes import WHAT_IF, Variant, Verdict
 from .table import AT, BOOL, INT, LONG, MS, TEXT, Column, Table
 
@@ -88,10 +88,13 @@ class Outcome(Record, kw_only=True, gc=False):
             setattr(self, name, None)
 
     def rest_on_lines(
-        self, gaps: Iterable[LogGap], since_us: int, until_us: int, *clears: str
+        self, gaps: Gaps, node_id: int, since_us: int, until_us: int, *clears: str
     ) -> None:
-        """Makes it unknown where a gap is between two times; if it was so it keeps its reason."""
-        if is_touched(gaps, since_us, until_us):
+        """Makes it unknown where lines of a node may be missing between two times.
+
+        If it was so it keeps its reason.
+        """
+        if gaps.touch(node_id, since_us, until_us):
             is_unknown = self.verdict is Verdict.UNKNOWN
             self.make_unknown(self.reason if is_unknown and self.reason else LOG_GAP, clears)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .log_gaps import Gaps
+from .log_gaps import Gaps, LogGap
 from .outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
 from .table import Table
 
@@ -83,7 +83,7 @@ class Settings:
     voters: Mapping[str, Sequence[int]]
     facts: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     steady_phases: Mapping[str, SteadyPhase] = field(default_factory=dict)
-    log_gaps: Gaps = field(default_factory=dict)
+    log_gaps: Mapping[str, Sequence[LogGap]] = field(default_factory=dict)
     clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parts: Collection[str] = ()
@@ -94,6 +94,9 @@ class Settings:
 
     def facts_of(self, rule: str, recording: str) -> Mapping[str, Any]:
         return self.facts.get(recording, {}).get(rule, {})
+
+    def gaps_of(self, recording: str) -> Gaps:
+        return Gaps(self.log_gaps.get(recording, ()))
 
     def has(self, variant: Variant) -> bool:
         """Checks that a variant is of the parts."""

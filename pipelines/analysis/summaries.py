@@ -34,7 +34,7 @@ from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.replay.log_gaps import Gaps
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import INT, LONG, TEXT
 from kip_replay.replay.tables import (
@@ -122,7 +122,7 @@ def latency_summaries(
 def bandwidth_summaries(
     texts: Collection[Text],
     phases: Phases,
-    gaps: Gaps,
+    gaps: Mapping[str, Sequence[LogGap]],
     task: "BandwidthSummaries",
     slices: Inputs = NO_INPUTS,
     counted: BlockLengths = NO_BLOCKS,

@@ -16,7 +16,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
         outcomes.variants(settings.option(outcomes.RULE, FETCH_WAIT_MS)),
         settings.facts_of(outcomes.RULE, recording).get("client_zones", {}),
         saved,
-        gaps=settings.log_gaps.get(recording, ()),
+        gaps=settings.gaps_of(recording),
         apart=settings.clocks_apart.get(recording, ()),
     )
 

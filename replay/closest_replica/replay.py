@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from ..log_gaps import LogGap, gaps_of, last_begun
+from ..log_gaps import NO_GAPS, Gaps
 from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_rack, select
 from ..outcomes import NOT_SWEPT, Variant
 from ..records import Records, events_of
@@ -75,14 +75,13 @@ class ClosestReplica:
         stated: Mapping[str, str] | None = None,
         saved: bytes | None = None,
         *,
-        gaps: Sequence[LogGap] = (),
+        gaps: Gaps = NO_GAPS,
         apart: Sequence[int] = (),
     ) -> None:
         new = State(node_id, [*variants])
         self._state = new if saved is None else msgspec.msgpack.decode(saved, type=State)
         self._zones = Zones(self._state.racks, stated or {})
-        self._gaps = {node: gaps_of(node, gaps) for node in {gap.node_id for gap in gaps}}
-        self._own_gaps, self._apart = self._gaps.get(node_id, []), {*apart}
+        self._gaps, self._apart = gaps, {*apart}
         self._rows = Records[ClosestReplicaOutcome](CLOSEST_REPLICA_OUTCOMES, RULE)
 
     def saved(self) -> bytes:
@@ -143,7 +142,7 @@ class ClosestReplica:
                 listed_us, offset, before = state.listed.get(session, (0, -1, -1))
                 # The next FETCH may seem to come before this response: times are rounded.
                 offset = offset if listed_us <= event.dequeued_us else before
-                is_lost = self._is_behind_gap(broker_id, listed_us, event.at_us)
+                is_lost = self._gaps.touch(broker_id, listed_us, event.at_us)
                 event = event._replace(fetch_offset=-1 if is_lost else offset)
             state.reads.append(event)
 
@@ -155,14 +154,10 @@ class ClosestReplica:
             # Half of the way there and back, which the FETCH behind the last response took.
             ways, node_id = self._state.ways, self._state.node_id
             received_us, sent_us = event.received_us, event.previous_us
-            if sent_us and not self._is_behind_gap(node_id, sent_us, received_us):
+            if sent_us and not self._gaps.touch(node_id, sent_us, received_us):
                 ways[event.broker_id] = max(0, received_us - sent_us) // 2
             way_us = ways.get(event.broker_id, 0)
             learned.append(Response(event.high_watermark, event.at_us, received_us, way_us))
-
-    def _is_behind_gap(self, node_id: int, since_us: int, at: int) -> bool:
-        gap = last_begun(self._gaps.get(node_id, ()), at)
-        return gap is not None and gap.before_us > since_us
 
     def _forget(self, front_us: int) -> None:
         state, before = self._state, front_us - FORGET_US
@@ -262,7 +257,7 @@ class ClosestReplica:
             outcome.added_ms = (given.at_us - of_leader.at_us) / 1000
             since_us = min(of_leader.at_us, read.dequeued_us)
             until_us = max(given.at_us, read.at_us)
-            outcome.rest_on_lines(self._own_gaps, since_us, until_us, *_TIMES)
+            outcome.rest_on_lines(self._gaps, own, since_us, until_us, *_TIMES)
 
     def _choose(
         self, read: Event, partition: ReadPartition, leader_id: int, zone: str | None

@@ -1,11 +1,11 @@
 """States the two outcomes, and emits their records."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from ..log_gaps import LogGap
+from ..log_gaps import Gaps
 from ..outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
 from ..records import (
     At,
@@ -118,13 +118,13 @@ class Advance(NamedTuple):
 
 
 class Rows:
-    """Outcomes until they are emitted; ``gaps`` are those of the leader's log.
+    """Outcomes until they are emitted; ``gaps``: of all logs, of which the leader's counts.
 
     One rests on its replica's next FETCH too, and on times that were measured nearest to it, before
     and after: within ``ABSENCE_US`` of a gap it is unknown.
     """
 
-    def __init__(self, gaps: Sequence[LogGap], phase: SteadyPhase) -> None:
+    def __init__(self, gaps: Gaps, phase: SteadyPhase) -> None:
         self._gaps, self._phase = gaps, phase
         self._fetches = Records[ParkedFetch](FETCH_PARKING_OUTCOMES, RULE)
         self._lags = Records[HighWatermarkLag](HIGH_WATERMARK_LAG, RULE)
@@ -135,9 +135,8 @@ class Rows:
             fetch.parked_ms = 0.0
         elif fetch.verdict is not Verdict.UNKNOWN:
             fetch.parked_ms = (fetch.built_at - fetch.dequeued_at) / 1000
-        if self._gaps:
-            since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
-            fetch.rest_on_lines(self._gaps, since_us, until_us, "parked_ms")
+        since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
+        fetch.rest_on_lines(self._gaps, fetch.leader_id, since_us, until_us, "parked_ms")
         self._fetches.add(fetch)
 
     def add_lag(self, lag: HighWatermarkLag) -> None:
@@ -145,10 +144,9 @@ class Rows:
         lag.phase = self._phase.phase_of(lag.leader_at)
         if lag.learned_at is not None:
             lag.lag_ms = (lag.learned_at - lag.leader_at) / 1000
-        if self._gaps:
-            since_us = lag.leader_at - ABSENCE_US
-            until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
-            lag.rest_on_lines(self._gaps, since_us, until_us, "learned_at", "lag_ms")
+        since_us = lag.leader_at - ABSENCE_US
+        until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
+        lag.rest_on_lines(self._gaps, lag.leader_id, since_us, until_us, "learned_at", "lag_ms")
         self._lags.add(lag)
 
     def take(self) -> list[pa.RecordBatch]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from ..log_gaps import gaps_of
 from ..outcomes import ALWAYS_STEADY
 from ..rule import Replay, Rule, Settings
 from .metadata_log import INPUT_SCHEMA
@@ -14,8 +13,7 @@ from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording, node_id = str(key["recording"]), int(key["node_id"])
     rules = [v for v in variants(settings.option(NAME, "max_wait_ms")) if settings.has(v)]
-    gaps = gaps_of(node_id, settings.log_gaps.get(recording, ()))
-    phase = settings.steady_phases.get(recording, ALWAYS_STEADY)
+    phase, gaps = settings.steady_phases.get(recording, ALWAYS_STEADY), settings.gaps_of(recording)
     return HwmParking(node_id, settings.voters[recording], rules, saved, gaps, phase)
 
 

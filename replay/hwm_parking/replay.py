@@ -1,12 +1,12 @@
 """Replays one controller's log, epoch by epoch: explains its responses, and runs every variant."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Self
 
 import msgspec
 import pyarrow as pa
 
-from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, LogGap, last_begun
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, NO_GAPS, Gaps
 from ..model.raft import Completion
 from ..outcomes import ALWAYS_STEADY, RECORDED, SteadyPhase, Variant, Verdict
 from ..records import events_of
@@ -140,7 +140,7 @@ class HwmParking:
     ``voters`` are the ids of all voters. Batches of ``INPUT_SCHEMA`` come in order of
     (built_us, request_id); anything else raises ``ValueError``. ``saved`` is what an earlier
     replay of the same log, voters and variants had ``saved()``: this one resumes it. ``gaps`` are
-    those in the log, in order, apart from each other; ``phase`` is that of the recording.
+    those of all logs; ``phase`` is that of the recording.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class HwmParking:
         voters: Iterable[int],
         rules: list[Variant],
         saved: bytes | None = None,
-        gaps: Sequence[LogGap] = (),
+        gaps: Gaps = NO_GAPS,
         phase: SteadyPhase = ALWAYS_STEADY,
     ) -> None:
         self._node_id, self._voters, self._rules = node_id, frozenset(voters), rules
@@ -169,7 +169,7 @@ class HwmParking:
             if row.built_us // step != state.front[0] // step:
                 self._advance(state.front[0])
             state.front = (row.built_us, row.request_id)
-            gap = last_begun(self._gaps, row.built_us)
+            gap = self._gaps.last_begun(self._node_id, row.built_us)
             if gap is not None and gap.before_us > state.gap_ends_us:
                 # What was before it is over; what is behind it is a log that begins in the middle.
                 state.gap_ends_us = gap.before_us

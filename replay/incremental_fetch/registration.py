@@ -10,14 +10,13 @@ from .replay import IncrementalFetch
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    node_id, gaps = int(key["node_id"]), settings.log_gaps.get(str(key["recording"]), ())
     is_string = settings.option(outcomes.RULE, "draft_partition_id_is_string", False)
     return IncrementalFetch(
-        node_id,
+        int(key["node_id"]),
         settings.option(outcomes.RULE, outcomes.SESSION_SLOTS),
         draft_partition_id_is_string=is_string,
         saved=saved,
-        gaps=[gap for gap in gaps if gap.node_id == node_id],
+        gaps=settings.gaps_of(str(key["recording"])),
     )
 
 

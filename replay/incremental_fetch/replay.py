@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from ..kafka.messages.fetch_pieces import FETCH_VERSIONS
-from ..log_gaps import LogGap
+from ..log_gaps import NO_GAPS, Gaps
 from ..model.cached_partitions import Slots
 from ..model.fetch_session import (
     FINAL_EPOCH,
@@ -42,7 +42,7 @@ from .recorded import SESSION_ERRORS, Batch, RecordedFetch
 from .released import Events, Fetch
 from .sizes import counted_version, sizes_of
 from .state import Carried, decoded, encoded
-from .streams import SESSION_IDLE_US, PendingSession, Stream, Streams, Unknown, is_behind_gap
+from .streams import SESSION_IDLE_US, PendingSession, Stream, Streams, Unknown
 
 #: How often streams that have just stopped are looked for, in log time.
 IDLE_STEP_US = 60_000_000
@@ -66,7 +66,7 @@ class IncrementalFetch:
     ``session_slots`` are the values of the sweep. Batches of ``INPUT_SCHEMA`` come in order of
     (dequeued_us, request_id); anything else raises ``ValueError``. A row that has ``topic_names``
     and nothing else may come anywhere and holds for what follows. ``saved`` is the state of a
-    replay of the same settings after the increment of the log before. ``gaps``: of this node's log.
+    replay of the same settings after the increment of the log before. ``gaps``: of all logs.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class IncrementalFetch:
         *,
         draft_partition_id_is_string: bool = False,
         saved: bytes | None = None,
-        gaps: Sequence[LogGap] = (),
+        gaps: Gaps = NO_GAPS,
     ) -> None:
         self._node_id, self._gaps = node_id, gaps
         slots = sorted(set(session_slots))
@@ -273,7 +273,7 @@ class IncrementalFetch:
         if unknown is not None:
             draft = nothing_sent(fetch.version, Verdict.UNKNOWN, unknown)
             by_cache, equals = [[draft]] * len(by_cache), None
-        elif is_behind_gap(self._gaps, row.dequeued_us):
+        elif self._gaps.has_begun(self._node_id, row.dequeued_us):
             # Which sessions hold the slots is not known any more.
             nothing = nothing_sent(fetch.version, Verdict.UNKNOWN, Unknown.GAP)
             by_cache = [by_cache[0], *[[nothing]] * (len(by_cache) - 1)]
@@ -300,7 +300,7 @@ class IncrementalFetch:
 
     def _take_over(self, row: RecordedFetch, lists: Lists) -> None:
         """Takes a session that is older than the log: it has a slot of every cache that has one."""
-        stream = self._streams.take(self._streams.find(row), row, self._state.numbering, ())
+        stream = self._streams.take(self._streams.find(row), row, self._state.numbering, NO_GAPS)
         assert stream is not None
         stream.take_over(row, lists.requested)
         requested = PendingSession(
@@ -340,7 +340,7 @@ class IncrementalFetch:
         return cache_ids
 
     def _add_events(self, at_us: int, request_id: str, events: Events) -> None:
-        behind_gap = bool(events) and is_behind_gap(self._gaps, at_us)
+        behind_gap = bool(events) and self._gaps.has_begun(self._node_id, at_us)
         for number, (event, reason, session) in events:
             if behind_gap and number > 0:
                 continue

@@ -4,14 +4,14 @@ A log shows a client's FETCHes (``FetchSessionHandler``) under a session's id, o
 who is refused a session, or whose session was dropped, goes on there with full FETCHes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP, LogGap
+from ..log_gaps import LOG_GAP, Gaps
 from ..model.cached_partitions import NO_SLOT, PartitionOrder
 from ..model.fetch_session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
 from .followed import FollowedPartitions
@@ -33,16 +33,6 @@ class Unknown(StrEnum):
     LOST = "a body of an earlier FETCH is not in the log"
     VERSION = "the sizes of this FETCH version are not known"
     GAP = LOG_GAP
-
-
-def may_miss_lines(gaps: Iterable[LogGap], since_us: int, until_us: int) -> bool:
-    """Tells whether a line of the node that was written between two times may be missing."""
-    return any(gap.after_us < until_us and gap.before_us > since_us for gap in gaps)
-
-
-def is_behind_gap(gaps: Iterable[LogGap], at_us: int) -> bool:
-    """Tells whether lines between the log's first and a time may be missing."""
-    return any(ALWAYS_SINCE_US < gap.after_us <= at_us for gap in gaps)
 
 
 class Held(msgspec.Struct, array_like=True):
@@ -203,7 +193,7 @@ class Streams(msgspec.Struct, array_like=True):
         stream: Stream | None,
         row: RecordedFetch,
         numbering: Partitions,
-        gaps: Iterable[LogGap],
+        gaps: Gaps,
     ) -> Stream | None:
         """Places the stream of a FETCH (``find``; None: a new one) where this FETCH was.
 
@@ -214,10 +204,10 @@ class Streams(msgspec.Struct, array_like=True):
             if row.closes_session and row.session_id == NO_SESSION:
                 return None
             stream = self._new(row, numbering)
-            if may_miss_lines(gaps, row.dequeued_us - CONNECTION_IDLE_US, row.dequeued_us):
+            if gaps.touch(self.node_id, row.dequeued_us - CONNECTION_IDLE_US, row.dequeued_us):
                 stream.lose(Unknown.GAP)
-        elif not stream.follows(row) and may_miss_lines(
-            gaps, max(stream.last_seen_us, stream.built_us), row.dequeued_us
+        elif not stream.follows(row) and gaps.touch(
+            self.node_id, max(stream.last_seen_us, stream.built_us), row.dequeued_us
         ):
             self._lose(stream, row)
         self._place(stream, row)

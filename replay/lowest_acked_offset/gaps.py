@@ -4,12 +4,12 @@ A gap in the log of the controller that is active, or may have become so in it, 
 the end of the log does. Behind it another one begins, as where a log begins in the middle.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
 import msgspec
 
-from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap, gaps_of, is_touched, last_begun
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, Gaps, LogGap
 from ..model.brokers import FENCED_AFTER_US
 from .events import API_VERSIONS, FETCH, HEARTBEAT, WRITE, Event
 from .writes import VOTER_SILENCE_US
@@ -115,17 +115,16 @@ class ActiveController(msgspec.Struct):
     is_silent: bool = False
 
 
-class Gaps:
-    """The gaps in each node's log; ``voters`` may be active controllers."""
+class ClusterGaps:
+    """What gaps hide of a cluster; ``voters`` may be active controllers."""
 
-    def __init__(self, gaps: Collection[LogGap], voters: Iterable[int]) -> None:
-        self._of_node = {gap.node_id: gaps_of(gap.node_id, gaps) for gap in gaps}
-        self._of_voters = {v: self._of_node[v] for v in voters if v in self._of_node}
+    def __init__(self, gaps: Gaps, voters: Iterable[int]) -> None:
+        self._gaps, self._voters = gaps, [*voters]
 
     def entered(self, active: ActiveController, happened: int, row: Event) -> LogGap | None:
         """Returns the gap that the replay runs into with a line, if it does; keeps ``active``."""
         responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
-        own = last_begun(self._of_node.get(active.node_id, ()), happened)
+        own = self._gaps.last_begun(active.node_id, happened)
         gap, since = None, active.last_us
         if own is not None and own.before_us > active.since_us:
             gap, active.since_us = own._replace(after_us=max(own.after_us, since)), own.before_us
@@ -149,11 +148,10 @@ class Gaps:
         self, node_id: int, since: int, until: int, *, only: bool = False
     ) -> int | None:
         """Returns until when one (``only``: this one) may have been active in a span unseen."""
-        voters = {node_id: self._of_node.get(node_id, [])} if only else self._of_voters
         hidden = [
             gap
-            for gaps in voters.values()
-            for gap in gaps
+            for voter in ([node_id] if only else self._voters)
+            for gap in self._gaps.of(voter)
             if gap.after_us < until and since < gap.before_us
         ]
         own = (gap.before_us for gap in hidden if gap.node_id == node_id)
@@ -163,11 +161,9 @@ class Gaps:
         """Says whether a controller's line lies in a gap: lines beside it are missing."""
         if row.kind not in (HEARTBEAT, FETCH, WRITE) or row.error_code != 0:
             return False
-        gap = last_begun(self._of_node.get(row.node_id, ()), row.at_us)
-        return gap is not None and row.at_us < gap.before_us
+        return self._gaps.touch(row.node_id, row.at_us, row.at_us)
 
     def overlap(self, node_id: int, since_us: int, until_us: int | None) -> bool:
         """Says whether lines of a node may be missing in a span."""
         until = ALWAYS_UNTIL_US if until_us is None else until_us
-        gaps = self._of_node.get(node_id, ())
-        return is_touched(gaps, since_us, until)
+        return self._gaps.touch(node_id, since_us, until)

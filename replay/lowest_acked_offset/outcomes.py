@@ -11,7 +11,7 @@ from . import reasons
 from .applying import Broker, Estimate
 from .events import API_VERSIONS, HEARTBEAT, NO_ANSWER, Event
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
-from .gaps import Gaps
+from .gaps import ClusterGaps
 from .simulation import DEFAULT_INTERVAL_US
 from .state import State
 from .tables import (
@@ -70,7 +70,7 @@ class FollowedWrite(NamedTuple):
 
     write: Write
     state: State
-    gaps: Gaps
+    gaps: ClusterGaps
     front: Front
 
     def outcomes(self) -> Iterator[WriteOutcome]:

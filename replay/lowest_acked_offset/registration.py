@@ -16,7 +16,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
         settings.option(tables.RULE, tables.HEARTBEAT_INTERVAL),
         settings.facts_of(tables.RULE, recording).get(tables.HEARTBEAT_INTERVAL),
         settings.option(tables.RULE, "counts_stopping_brokers", False),
-        settings.log_gaps.get(recording, ()),
+        settings.gaps_of(recording),
         replica_apply_ms=settings.option(tables.RULE, "replica_apply_ms", REPLICA_APPLY_MS),
     )
     return LowestAckedOffset(of_cluster, saved)

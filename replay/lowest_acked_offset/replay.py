@@ -24,7 +24,7 @@ from .events import (
     Event,
 )
 from .evidence import HEARTBEAT_WAIT_US
-from .gaps import Gaps, sender_of, wrong_lines
+from .gaps import ClusterGaps, sender_of, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .reasons import LOG_GAP, NO_HIGH_WATERMARK, RESPONSE_MISSING
 from .state import Settings, State
@@ -47,7 +47,7 @@ class LowestAckedOffset:
 
     def __init__(self, settings: Settings, saved: bytes | None = None) -> None:
         self._settings = settings
-        self._gaps = Gaps(settings.gaps, settings.voters)
+        self._gaps = ClusterGaps(settings.gaps, settings.voters)
         self._state = State.new(settings)
         if saved is not None:
             self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=State)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..log_gaps import LogGap
+from ..log_gaps import NO_GAPS, Gaps
 from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import NOT_SWEPT, Variant
 from .applying import REPLICA_APPLY_MS, Broker, Estimate
@@ -41,7 +41,7 @@ class Settings(NamedTuple):
     intervals_ms: Collection[int] = ()
     recorded_interval_ms: int | None = None
     counts_stopping: bool = False
-    gaps: Collection[LogGap] = ()
+    gaps: Gaps = NO_GAPS
     step_rows: int = STEP_ROWS
     replica_apply_ms: int = REPLICA_APPLY_MS
 

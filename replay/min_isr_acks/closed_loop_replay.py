@@ -11,12 +11,12 @@ then.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 import pyarrow as pa
 
-from ..log_gaps import LogGap
+from ..log_gaps import NO_GAPS, Gaps
 from ..model.partition import Acks, Errors
 from ..outcomes import Variant, Verdict
 from ..records import Records
@@ -76,7 +76,7 @@ class ProducersReact:
     """The replay of one leader with producers that react, beside that of each PRODUCE alone.
 
     ``open_loop`` starts the replay of each PRODUCE as it arrived, from what it had saved. ``gaps``
-    are of the leader's log.
+    are those of all logs.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ProducersReact:
         node_id: int,
         open_loop: Callable[[bytes | None], MinIsrAcks],
         saved: bytes | None = None,
-        gaps: Sequence[LogGap] = (),
+        gaps: Gaps = NO_GAPS,
     ) -> None:
         self._node_id, self._gaps = node_id, gaps
         of_open_loop = None
@@ -316,7 +316,7 @@ class ProducersReact:
         for record in self._state.held:
             received_us = record.recorded_received_at or 0
             since_us, until_us = received_us - _GAP_BEFORE_US, received_us + _GAP_AFTER_US
-            record.rest_on_lines(self._gaps, since_us, until_us, *PREDICTED)
+            record.rest_on_lines(self._gaps, self._node_id, since_us, until_us, *PREDICTED)
             self._records.add(record)
         self._state.held = []
 

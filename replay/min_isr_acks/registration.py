@@ -18,7 +18,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     entries, name = {"": facts, **facts.get("topics", {})}, "min_insync_replicas"
     min_isrs = {topic: entry[name] for topic, entry in entries.items() if name in entry}
     rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, name))
-    gaps = [gap for gap in settings.log_gaps.get(recording, ()) if gap.node_id == node_id]
+    gaps = settings.gaps_of(recording)
     of_node = partial(MinIsrAcks, node_id, rules, min_isrs, gaps=gaps)
     return ProducersReact(node_id, of_node, saved, gaps)
 

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..log_gaps import LogGap
+from ..log_gaps import NO_GAPS, Gaps
 from ..model.brokers import BrokerControlState
 from ..model.partition import (
     REPLICA_LAG_TIME_MAX_US,
@@ -95,7 +95,7 @@ class MinIsrAcks:
         rules: Sequence[Variant],
         min_isrs: Mapping[str, int] = MappingProxyType({}),
         saved: bytes | None = None,
-        gaps: Sequence[LogGap] = (),
+        gaps: Gaps = NO_GAPS,
     ) -> None:
         self._gaps = gaps
         self._rows: Rows
@@ -489,7 +489,8 @@ class MinIsrAcks:
         if over:
             self._apply(state.brokers.close())
         front_us = state.front[0]
-        evidence = Evidence(front_us, state.brokers.ambiguous, self._gaps)
+        own_gaps = self._gaps.of(state.node_id)
+        evidence = Evidence(front_us, state.brokers.ambiguous, own_gaps)
         produced: list[Produced] = []
         requests: list[Request] = []
         for request in state.requests:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import LogGap
+from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.min_isr_acks import INPUT_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
@@ -234,7 +234,7 @@ class History:
         """The replay's rows, the log until ``until_ms``; ``gaps`` are of the leader's own."""
         if until_ms is not None:
             self._add(until_ms, Kind.METADATA, partitions=[])
-        replay = MinIsrAcks(LEADER, variants(sweep), gaps=gaps)
+        replay = MinIsrAcks(LEADER, variants(sweep), gaps=Gaps(gaps))
         emitted = [replay.feed(batch_of(self.in_order())), replay.finish()]
         rows: list[Row] = pa.Table.from_batches(emitted).to_pylist()
         return rows

@@ -11,7 +11,7 @@ from kip_replay.replay.hwm_parking import (
     HwmParking,
     RecordedFetch,
 )
-from kip_replay.replay.log_gaps import LogGap
+from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US, NOT_SENT, UNKNOWN_OFFSET
 from kip_replay.replay.outcomes import Variant
 
@@ -68,7 +68,7 @@ def replay_of(
     resumed: bool = False,
 ) -> Replayed:
     """Feeds a log increment by increment and gathers every row."""
-    rows, start = Replayed([], []), partial(HwmParking, node_id, voters, rules, gaps=gaps)
+    rows, start = Replayed([], []), partial(HwmParking, node_id, voters, rules, gaps=Gaps(gaps))
     for outcomes in constructed.fed(start, map(batch_of, increments), resumed=resumed):
         for gathered, batch in zip(rows, outcomes, strict=True):
             gathered += constructed.rows_of(batch)

@@ -13,7 +13,7 @@ from kip_replay.replay.closest_replica.events import Kind
 from kip_replay.replay.closest_replica.outcomes import CLOSEST_HWM_AWARE, LEADER, Unknown, variants
 from kip_replay.replay.closest_replica.partition import Zones
 from kip_replay.replay.closest_replica.replay import ClosestReplica
-from kip_replay.replay.log_gaps import LOG_GAP, LogGap
+from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 from kip_replay.replay.model.read_replica import ReplicaView, is_same_rack, select
 from kip_replay.replay.rule import CLOCKS_DIFFER
 
@@ -182,9 +182,9 @@ def test_what_may_have_come_before_the_log_is_unknown() -> None:
 
 
 def test_a_gap_in_the_leaders_log_makes_times_unknown() -> None:
-    row = read().row(gaps=[LogGap(11, at(60), at(75))])
+    row = read().row(gaps=Gaps([LogGap(11, at(60), at(75))]))
     assert (row["reason"], row["given_at"], row["replica_id"]) == (LOG_GAP, None, 13)
-    assert read().row(LEADER, gaps=[LogGap(11, at(60), at(75))])["given_at"] == 20
+    assert read().row(LEADER, gaps=Gaps([LogGap(11, at(60), at(75))]))["given_at"] == 20
 
 
 def test_a_read_is_decided_by_who_leads_then() -> None:

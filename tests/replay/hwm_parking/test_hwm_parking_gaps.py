@@ -7,7 +7,7 @@ from notation.recorded import Replayed, fetched, in_order, micros, replay_of
 from kip_replay.replay.hwm_parking import RecordedFetch, variants
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH
-from kip_replay.replay.log_gaps import LOG_GAP, LogGap, gaps_of, last_begun
+from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 
 VOTERS = (1, 2, 3)
 MEMBERS = (Member(2, 0, (3.0,)), Member(3, 100, (5.0,)), Member(11, 50, (4.0,)))
@@ -87,7 +87,7 @@ def test_log_that_begins_within_an_epoch_is_unknown_until_its_leader_is_warm() -
 
 
 def test_gaps_that_overlap_are_one_and_other_nodes_do_not_count() -> None:
-    gaps = [LogGap(1, 50, 60), LogGap(2, 0, 99), LogGap(1, 10, 20), LogGap(1, 15, 30)]
-    own = gaps_of(1, gaps)
+    gaps = Gaps([LogGap(1, 50, 60), LogGap(2, 0, 99), LogGap(1, 10, 20), LogGap(1, 15, 30)])
+    own = gaps.of(1)
     assert own == [LogGap(1, 10, 30), LogGap(1, 50, 60)]
-    assert [last_begun(own, at) for at in (10, 11, 50, 70)] == [None, *own[:1] * 2, own[1]]
+    assert [gaps.last_begun(1, at) for at in (10, 11, 50, 70)] == [None, *own[:1] * 2, own[1]]

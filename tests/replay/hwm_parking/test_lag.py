@@ -7,6 +7,7 @@ from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.hwm_parking.evidence import Evidence
 from kip_replay.replay.hwm_parking.loop import Loop, NoOps
 from kip_replay.replay.hwm_parking.outcomes import NEVER_LEARNED, Epoch, Rows
+from kip_replay.replay.log_gaps import NO_GAPS
 from kip_replay.replay.outcomes import ALWAYS_STEADY, RECORDED, Variant
 
 
@@ -79,7 +80,7 @@ def test_what_is_never_learned_shows_at_the_end_but_not_for_a_replica_that_came_
     lags.advanced(micros(4), 15)
     assert lags.loop.lags == []
     for replica_ids in ([9, 7], []):
-        rows_of = Rows((), ALWAYS_STEADY)
+        rows_of = Rows(NO_GAPS, ALWAYS_STEADY)
         lags.loop.close(rows_of)
         rows = rows_of.take()[1].to_pylist()
         assert [row["replica_id"] for row in rows] == replica_ids

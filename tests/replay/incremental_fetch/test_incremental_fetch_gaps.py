@@ -17,7 +17,7 @@ from fetch_logs import (
 )
 
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP, LogGap
+from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP, Gaps, LogGap
 from kip_replay.replay.outcomes import RECORDED
 
 SESSION, SECOND_US = 77, 1_000_000
@@ -45,7 +45,7 @@ def without_session(*seconds: int) -> list[RecordedFetch]:
 def replayed(rows: list[RecordedFetch], since: float, until: float, *slots: int) -> Replayed:
     """Between two seconds lines are missing; the rows of both tables."""
     gap = LogGap(NODE, round(since * SECOND_US), round(until * SECOND_US))
-    return replay_of([sorted(rows, key=lambda row: row.dequeued_us)], slots, gaps=[gap])
+    return replay_of([sorted(rows, key=lambda row: row.dequeued_us)], slots, gaps=Gaps([gap]))
 
 
 def reasons(of: Replayed, variant: str = INCREMENTAL, slots: int = -1) -> list[str | None]:

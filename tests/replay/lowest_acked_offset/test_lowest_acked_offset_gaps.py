@@ -17,7 +17,7 @@ from notation.heartbeats import (
     voters_fetch,
 )
 
-from kip_replay.replay.log_gaps import LOG_GAP, LogGap
+from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, reasons
 from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, Event
 
@@ -39,7 +39,7 @@ def without(events: list[Event], *gaps: LogGap) -> list[Event]:
 
 
 def lacking(events: list[Event], *gaps: LogGap) -> Replayed:
-    return replayed(without(events, *gaps), gaps=gaps)
+    return replayed(without(events, *gaps), gaps=Gaps(gaps))
 
 
 #: Heartbeats and FETCHes go on for 40 s; a topic is created at 5 s (offset 21) and at 30 s (40).
@@ -103,13 +103,13 @@ def test_broker_that_is_not_heard_behind_a_gap_may_be_unfenced() -> None:
     "missing", [gap(STANDBY, 7_000, 20_000), gap(STANDBY, -9e9, 900), gap(1, 7_000, 39_000)]
 )
 def test_gap_in_the_log_of_who_was_not_active_touches_nothing(missing: LogGap) -> None:
-    assert replayed(LONG, gaps=[missing]) == replayed(LONG)
+    assert replayed(LONG, gaps=Gaps([missing])) == replayed(LONG)
 
 
 def test_controller_without_a_log_may_have_been_active_before() -> None:
     """Nobody begins with an empty log at 2, so another one led."""
     running = [event for event in LONG if event.at_us > us(9)]
-    rows = replayed(in_order([*BEFORE[:2], *running]), gaps=[gap(STANDBY, -9e9, 9e9)])
+    rows = replayed(in_order([*BEFORE[:2], *running]), gaps=Gaps([gap(STANDBY, -9e9, 9e9)]))
     assert rows.heartbeats[0]["reason"] == LOG_GAP
     assert replayed(in_order([*BEFORE[:2], *running])).heartbeats[0]["reason"] is None
 
@@ -118,7 +118,7 @@ def test_controller_that_falls_silent_may_have_been_followed_by_one_without_a_lo
     silent = [event for event in LONG if event.at_us < us(5_500)] + [
         api_versions(11, 9_000, 9_001, 9)
     ]
-    (write,) = replayed(silent, gaps=[gap(STANDBY, -9e9, 9e9)]).writes_of(LOWEST_ACKED)
+    (write,) = replayed(silent, gaps=Gaps([gap(STANDBY, -9e9, 9e9)])).writes_of(LOWEST_ACKED)
     assert write["reason"] == LOG_GAP
     (write,) = replayed(silent).writes_of(LOWEST_ACKED)
     assert write["reason"] != LOG_GAP
@@ -159,7 +159,9 @@ def test_image_of_a_broker_may_have_shown_in_a_gap_of_its_log() -> None:
     log = in_order([*LONG, api_versions(11, 8_000, 8_001, 22)])
     for missing, reason in ((gap(11, 6_000, 7_000), LOG_GAP), (gap(11, 9_000, 9_100), None)):
         (row,) = [
-            r for r in replayed(log, gaps=[missing]).visibility if r["evidence"] == "api_versions"
+            r
+            for r in replayed(log, gaps=Gaps([missing])).visibility
+            if r["evidence"] == "api_versions"
         ][:1]
         assert row["reason"] == reason
 

@@ -23,7 +23,7 @@ from notation.heartbeats import (
     us,
 )
 
-from kip_replay.replay.log_gaps import LogGap
+from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
     LOWEST_ACKED,
@@ -229,7 +229,7 @@ def test_rows_depend_neither_on_cuts_nor_on_resuming(
     gaps: list[LogGap],
 ) -> None:
     places = tuple(round(cut * len(cluster.events)) for cut in cuts)
-    how = HOW | {"step_rows": step_rows, "counts_stopping": counts_stopping, "gaps": gaps}
+    how = HOW | {"step_rows": step_rows, "counts_stopping": counts_stopping, "gaps": Gaps(gaps)}
     rows = replayed(cluster.events, **how)
     assert replayed(cluster.events, places, resumed=resumed, **how) == rows
     check_heartbeats(rows.heartbeats)

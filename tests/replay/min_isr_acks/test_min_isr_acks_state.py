@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from notation.leader_log import LEADER, History, at, batch_of
 
-from kip_replay.replay.log_gaps import LogGap
+from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
@@ -184,7 +184,7 @@ def wild_gaps(draw: st.DrawFn) -> list[LogGap]:
 def test_log_that_is_cut_gives_the_same_rows(
     events: list[Event], cut: list[int], stated: dict[str, int], gaps: list[LogGap], saves: bool
 ) -> None:
-    start = partial(MinIsrAcks, LEADER, variants(SWEEP), stated, gaps=gaps)
+    start = partial(MinIsrAcks, LEADER, variants(SWEEP), stated, gaps=Gaps(gaps))
     expected = rows_of(start, increments_of(events, []))
     assert_same(rows_of(start, increments_of(events, cut), resumed=saves), expected)
 
