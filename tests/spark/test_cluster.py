@@ -23,7 +23,7 @@ from small_logs import folder_of
 
 from tools import cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 FOLDER = folder_of("failover-4.0")
 LOGS = "s3a://bucket/logs/failover-4.0"
 NOBODY = 65534

@@ -26,7 +26,7 @@ from small_logs import folder_of
 import kip_replay as kr
 from kip_replay.pipelines.storage import place_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 LOGS = "s3://bucket/logs/failover-4.0"
 #: What differs: paths, pages that are on disks only, sizes of logs that are text, what takes time.
 _ELSEWHERE = r"\S*warehouse\S*|seconds: .*|\n  data docs.*|[\d,.]+ [kM]?B|\d+ min|\d+ s\b"
