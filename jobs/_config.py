@@ -13,19 +13,20 @@ from typing import Any
 import msgspec
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.folders import conf_dir, rule_files
+from kip_replay.pipelines.rule_files import read_toml
 
 Config = dict[str, dict[str, Any]]
 
 
 def read_config(file: str | None, settings: Sequence[str]) -> Config:
     """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
-    config = _toml(conf_dir() / "defaults.toml")
-    for defaults in (*of_rules("defaults.toml"), conf_dir() / "decisions.toml"):
-        for section, values in _toml(defaults).items():
-            config[section] = config.get(section, {}) | values
+    config = read_toml(conf_dir() / "defaults.toml", Config)
+    config |= {rule: {**stated.defaults} for rule, stated in rule_files().items()}
+    for section, values in read_toml(conf_dir() / "decisions.toml", Config).items():
+        config[section] = config.get(section, {}) | values
     if file is not None:
-        for section, values in _toml(Path(file)).items():
+        for section, values in read_toml(Path(file), dict[str, Any]).items():
             if not isinstance(values, Mapping):
                 raise UserError(f"{section!r} in {file} stands outside of a [section]: move it")
             for key, value in values.items():
@@ -64,13 +65,6 @@ def checked(config: Config, name: str, kind: Any, source: str = "") -> Any:
         example = read_config(None, [])[section][key]
         wanted = f"write a value such as {example!r} ({error})"
         raise UserError(f"{source}{name} is {value!r}: {wanted}") from None
-
-
-def _toml(path: Path) -> Config:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"the configuration {path} cannot be read ({error}): correct it") from None
 
 
 def _toml_value(text: str) -> object:

@@ -58,7 +58,7 @@ REPORT = Step(
         for file in (
             *(ROOT / "pipelines" / "report").rglob("*"),
             *(conf_dir() / "views").glob("*.sql"),
-            *of_rules("**/*"),
+            *of_rules("*"),
         )
         if file.suffix in _READ
     ),

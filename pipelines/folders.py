@@ -5,10 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kip_replay.pipelines.rule_files import read_table
+from kip_replay.pipelines.rule_files import RuleFile, read_page, read_toml
 
 #: The folder of the packages: the clone, or kip_replay where it is installed.
 ROOT = Path(__file__).resolve().parent.parent
+#: A folder for each rule, and the errors of all, which ``make docs`` prints.
+RULES_FOLDER = ROOT / "pipelines" / "rules"
+RULES_ERRORS = RULES_FOLDER / "errors.toml"
 
 
 def conf_dir() -> Path:
@@ -17,18 +20,19 @@ def conf_dir() -> Path:
 
 def of_rules(pattern: str) -> list[Path]:
     """Files that the rules keep in their folders of pipelines/rules, without importing a rule."""
-    return sorted((ROOT / "pipelines" / "rules").glob(f"*/{pattern}"))
+    return sorted(RULES_FOLDER.glob(f"*/{pattern}"))
 
 
 @cache
-def stated_by_rules(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """Reads each rule's TOML file of that name, by the rule's name."""
-    return {file.parent.name: read_table(file) for file in of_rules(name)}
+def rule_files() -> Mapping[str, RuleFile]:
+    """Reads each rule's ``rule.toml``, by the rule's name."""
+    return {file.parent.name: read_toml(file, RuleFile) for file in of_rules("rule.toml")}
 
 
+@cache
 def rule_pages() -> Mapping[str, Mapping[str, Any]]:
     """Reads each rule's ``page.toml``, by the rule's name."""
-    return stated_by_rules("page.toml")
+    return {file.parent.name: read_page(file) for file in of_rules("page.toml")}
 
 
 def rule_headlines(rule: str) -> list[Mapping[str, Any]]:

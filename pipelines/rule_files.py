@@ -1,8 +1,7 @@
 """The files of a rule's folder that are data: their schemas, which are checked when one is read."""
 
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -12,6 +11,42 @@ import msgspec
 from kip_replay.pipelines.errors import UserError
 
 _Schema = TypeVar("_Schema")
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Kind(StrEnum):
+    """Names the kinds of rows of prediction_accuracy."""
+
+    OTHER_CLUSTER = "other_cluster"
+    SELF_CHECK = "self_check"
+    BOUND = "bound"
+    DRAFT = "draft"
+    TWO_RUNS = "two_runs"
+
+
+class Tolerance(msgspec.Struct, forbid_unknown_fields=True):
+    """The largest |error| that passes: absolute in the metric's unit, relative, or the larger.
+
+    ``variant``: None for any. A relative one is of |recorded|, or of the row's ``scale``.
+    """
+
+    kind: Kind
+    metric: str
+    variant: str | None = None
+    absolute: float | None = None
+    relative: float | None = None
+
+
+class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A key of ``recording.json`` that a rule reads; ``missing`` says what holds without it.
+
+    ``config``: of a count, the brokers' config that ``kip-replay record`` writes there.
+    """
+
+    type: Literal["count", "text", "texts", "topics"]
+    says: _Text
+    missing: _Text
+    config: _Text | None = None
 
 
 class Severity(StrEnum):
@@ -57,9 +92,17 @@ class Expectation(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Suite(msgspec.Struct, forbid_unknown_fields=True):
-    """``quality.toml``, or a file of conf/quality or the user's."""
+    """A file of conf/quality, or of the user's."""
 
     expectation: list[Expectation]
+
+
+class RuleFile(Suite, forbid_unknown_fields=True):
+    """``rule.toml``; ``defaults``: the rule's section of the configuration."""
+
+    tolerances: list[Tolerance]
+    defaults: dict[str, Any] = {}
+    manifest: dict[str, RuleKey] = {}
 
 
 class Headline(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,7 +171,7 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     accuracy: str
     #: Figures that ``--fail-on`` may name: metric and variant.
     thresholds: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]] = {}
-    words: dict[str, str] = {}
+    words: dict[str, str]
     show: list[Shown] = []
     #: Its figures compare times of several nodes.
     compares_clocks: bool = False
@@ -138,34 +181,26 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("Expected one of `released` and `proposal`")
 
 
-#: Columns that ``facts.sql`` has at least, a row a recording: how many requests there were,
+#: Columns that the text ``facts`` has at least, a row a recording: how many requests there were,
 #: whether brokers ran the rule's change, and whether only some did. Sentences may name others.
 _FACTS = {"recording", "requests", "in_use", "is_mixed"}
 
 
 def require_facts(rule: str, columns: Collection[str]) -> None:
-    """Raises UserError where a rule's facts.sql lacks a column."""
+    """Raises UserError where a rule's text ``facts`` lacks a column."""
     if missing := sorted(_FACTS - {*columns}):
-        raise UserError(f"facts.sql of the rule {rule} lacks the column {', '.join(missing)}")
+        raise UserError(f"facts of the rule {rule} lacks the column {', '.join(missing)}")
 
 
 def read_toml(file: Path, schema: type[_Schema]) -> _Schema:
     """Reads a file that has a schema. Raises UserError with the file, the key and what it needs."""
-    with _one_sentence(file):
-        return msgspec.convert(tomllib.loads(file.read_text("utf-8")), schema)
-
-
-def read_table(file: Path) -> Mapping[str, Any]:
-    """Reads a rule's file as it is, of which ``page.toml`` has a schema that is checked."""
-    with _one_sentence(file):
-        table = tomllib.loads(file.read_text("utf-8"))
-        msgspec.convert(table, Page if file.name == "page.toml" else dict[str, Any])
-    return table
-
-
-@contextmanager
-def _one_sentence(file: Path) -> Iterator[None]:
     try:
-        yield
+        return msgspec.convert(tomllib.loads(file.read_text("utf-8")), schema)
     except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read: {error}") from None
+
+
+def read_page(file: Path) -> Mapping[str, Any]:
+    """Reads ``page.toml`` as it is, once it is checked. Raises UserError likewise."""
+    read_toml(file, Page)
+    return tomllib.loads(file.read_text("utf-8"))

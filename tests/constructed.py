@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from kip_replay.pipelines.analysis.accuracy import Kind, prediction_accuracy
+from kip_replay.pipelines.analysis.accuracy import prediction_accuracy
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.engines import NO_INPUTS, Feed, Inputs
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import NO_PARTS, Text
+from kip_replay.pipelines.rule_files import Kind
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -21,14 +21,15 @@ from small_logs import REPOSITORY
 
 from kip_replay.pipelines.analysis.accuracy import (
     Judgement,
-    Kind,
     accuracy_rows,
     in_order,
     prediction_accuracy,
 )
 from kip_replay.pipelines.analysis.summarize import comparable_pairs
+from kip_replay.pipelines.engines.text import read_texts
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.pipelines.replaying.phases import steady_phases
+from kip_replay.pipelines.rule_files import Kind, Tolerance, read_toml
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from tools.accuracy import print_pages
@@ -95,11 +96,12 @@ def observations(recordings: Sequence[Recording]) -> dict[str, pa.Table]:
 
 def judged(warehouse: Warehouse, recordings: Sequence[Recording]) -> list[dict[str, Any]]:
     """Rows as those of prediction_accuracy, of outcomes that were held against the truth."""
-    of_rules = {steps.name: steps for steps in RULES if (_TEXTS / steps.name).is_dir()}
-    judgements = {
-        name: Judgement.read(steps.constants, steps.folder / "judgement", _TEXTS / name)
-        for name, steps in of_rules.items()
-    }
+    judgements = {}
+    for steps in RULES:
+        if (file := _TEXTS / f"{steps.name}.sql").is_file():
+            stated = read_toml(file.with_suffix(".toml"), dict[str, list[Tolerance]])
+            texts = {**steps.texts, **read_texts(file)}
+            judgements[steps.name] = Judgement.of(texts, stated["tolerances"], steps.constants)
     engine = OnTables(warehouse, tables=observations(recordings))
     phases = steady_phases(engine, [recording.name for recording in recordings])
     rows = prediction_accuracy(engine, judgements, phases, comparable_pairs(recordings))

@@ -1,5 +1,5 @@
 """Prints docs/accuracy.md, every judged prediction beside what brokers did, totals into README.md
-and each rule's page, and errors.toml."""
+and each rule's page, and the errors of all rules."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,10 +7,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kip_replay.pipelines.analysis.accuracy import Kind, figure, measure_name
+from kip_replay.pipelines.analysis.accuracy import figure, measure_name
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.folders import RULES_ERRORS, rule_pages
 from kip_replay.pipelines.report.pages import KINDS, accuracy_sentence
+from kip_replay.pipelines.rule_files import Kind
 from kip_replay.pipelines.rules import RULES
 from tools.docs import DOCS, fill
 
@@ -51,11 +52,14 @@ def largest(rows: Rows, steps: SummedRule) -> Errors:
     }
 
 
-def text(errors: Errors) -> str:
+def text(errors: Mapping[str, Errors]) -> str:
+    """The errors of rules, a table each."""
     lines = _ERRORS_HEAD
-    for (variant, metric), (kind, absolute, relative, count) in errors.items():
-        found = f'absolute = {absolute:.4g}, relative = {relative:.3g}, of = "{kind}"'
-        lines += f"{variant}.{metric} = {{ {found}, count = {count} }}\n"
+    for rule, of_rule in errors.items():
+        lines += f"\n[{rule}]\n"
+        for (variant, metric), (kind, absolute, relative, count) in of_rule.items():
+            found = f'absolute = {absolute:.4g}, relative = {relative:.3g}, of = "{kind}"'
+            lines += f"{variant}.{metric} = {{ {found}, count = {count} }}\n"
     return lines
 
 
@@ -123,5 +127,5 @@ def print_pages(rows: Sequence[Mapping[str, Any]]) -> None:
     for steps in RULES:
         mine = [row for row in rows if row["rule"] == steps.name]
         fill(DOCS / "rules" / f"{steps.name}.md", accuracy_sentence(mine))
-        if errors := largest(rows, steps):
-            (steps.folder / "errors.toml").write_text(text(errors), "utf-8")
+    errors = {steps.name: found for steps in RULES if (found := largest(rows, steps))}
+    RULES_ERRORS.write_text(text(errors), "utf-8")

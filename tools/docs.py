@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kip_replay.jobs._steps import STEPS
-from kip_replay.pipelines.engines.text import tables_in
+from kip_replay.pipelines.engines.text import read_texts, tables_in
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
@@ -60,7 +60,7 @@ def _type_name(data_type: pa.DataType) -> str:
 
 def tables_of(step: Step) -> set[Table]:
     """Returns the tables that a step reads."""
-    names = {name for file in step.queries for name in tables_in(file.read_text("utf-8"))}
+    names = {n for file in step.queries for t in read_texts(file).values() for n in tables_in(t)}
     return {*step.reads, *(TABLES[name] for name in names & TABLES.keys())}
 
 

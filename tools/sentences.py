@@ -7,22 +7,17 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
-
-def _read(file: Path) -> dict[str, Any]:
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+from kip_replay.pipelines.folders import rule_headlines, rule_pages
 
 
 def templates() -> set[str]:
     """Returns the names of all templates, each behind its section or rule."""
-    shared = _read(Path("pipelines/report/overview.toml"))
+    shared = tomllib.loads(Path("pipelines/report/overview.toml").read_text("utf-8"))
     names = {f"{part}/{name}" for part in ("findings", "reasons") for name in shared[part]}
-    for file in Path("pipelines/rules").glob("*/page.toml"):
-        page = _read(file)
-        headlines = [each for row in page["headlines"] for each in (row, *row.get("else", ()))]
-        own = [*page["reasons"], *(row["name"] for row in headlines)]
-        names |= {f"{file.parent.name}/{name}" for name in own}
+    for rule, page in rule_pages().items():
+        own = [*page["reasons"], *(each["name"] for each in rule_headlines(rule))]
+        names |= {f"{rule}/{name}" for name in own}
     return names
 
 

@@ -10,50 +10,25 @@ Kinds of rows are never added up. Where two recordings of one workload ran the s
 of its own has how far apart two real runs are: the noise, beside which an error is seen.
 """
 
-import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from kip_replay.pipelines.engines import Engine
-from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.engines.text import Text, read_texts
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
+from kip_replay.pipelines.rule_files import Tolerance
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import MS, TEXT
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 #: Figures of fewer values, or of a shorter steady phase, say little.
 SAMPLES_MIN, SHORT_S = 30, 10
-
-
-class Kind(StrEnum):
-    """Names the kinds of rows of prediction_accuracy."""
-
-    OTHER_CLUSTER = "other_cluster"
-    SELF_CHECK = "self_check"
-    BOUND = "bound"
-    DRAFT = "draft"
-    TWO_RUNS = "two_runs"
-
-
-class Tolerance(NamedTuple):
-    """The largest |error| that passes: absolute in the metric's unit, relative, or the larger.
-
-    ``variant``: None for any. A relative one is of |recorded|, or of the row's ``scale``.
-    """
-
-    kind: Kind
-    metric: str
-    variant: str | None = None
-    absolute: float | None = None
-    relative: float | None = None
-
-
 _PAIRS = pa.schema({"predicted_from": TEXT, "recorded_in": TEXT})
 _TOLERANCES = pa.schema(
     {"kind": TEXT, "metric": TEXT, "variant": TEXT, "absolute": MS, "relative": MS}
@@ -61,23 +36,8 @@ _TOLERANCES = pa.schema(
 # The texts of a rule in the order in which they are run, each with the rows of those before it.
 # What they read grows with a log; as many rows come back as there are figures.
 _STEPS = ("wanted", "spans", "distributions", "measures", "shares")
-_FOLDER = Path(__file__).parent
-_PARTS = {name: _FOLDER / f"{name}.sql" for name in ("percentiles", "side_by_side")}
-_NO_FIGURES = (
-    "'' AS metric, '' AS group_kind, '' AS group_value, 0 AS value, 0 AS sample_count, "
-    "0 AS unknown_count FROM phases WHERE FALSE"
-)
-_DEFAULTS = {
-    "spans": Text("SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases"),
-    "measures": Text(
-        f"SELECT recording, '' AS variant, '' AS unit, 0 AS baseline, {_NO_FIGURES}",
-    ),
-    "shares": Text(f"SELECT recording, {_NO_FIGURES}"),
-    "shown": Text(
-        "SELECT *, NULL AS scale FROM side_by_side",
-        {"side_by_side": Text.read(_PARTS["side_by_side"])},
-    ),
-}
+#: What texts of rules may read, and what stands in for those that a rule does not have.
+_TEXTS = read_texts(Path(__file__).with_suffix(".sql"))
 
 
 @dataclass(frozen=True)
@@ -108,26 +68,23 @@ class Judgement:
     tolerances: Sequence[Tolerance]
 
     @classmethod
-    def read(cls, constants: Mapping[str, object], *folders: Path) -> "Judgement":
-        """Reads a text a file, and tolerances by kind; of the same name the last folder counts."""
-        files = {file.stem: file for folder in folders for file in folder.glob("*.sql")}
-        if "observed" in files:
-            files["distributions"] = _FOLDER / "distributions.sql"
-        parts = {name: file for name, file in files.items() if name not in _STEPS}
-        parts |= _PARTS
+    def of(
+        cls,
+        texts: Mapping[str, Path | str],
+        tolerances: Sequence[Tolerance],
+        constants: Mapping[str, object],
+    ) -> "Judgement":
+        """Those of a rule's texts that judge, which may read the others, and its tolerances."""
+        found = {**_TEXTS, **texts}
+        if "observed" not in texts:
+            del found["distributions"]
+        parts = {name: text for name, text in found.items() if name not in _STEPS}
         values = {**constants, "samples_min": SAMPLES_MIN}
-        texts = {name: Text.read(file, parts, **values) for name, file in files.items()}
-        stated = tomllib.loads((folders[-1] / "judgement.toml").read_text(encoding="utf-8"))
-        return cls(texts, [*_tolerances(stated)])
+        judging = [name for name in (*_STEPS, "shown") if name in found]
+        return cls({name: Text.read(found[name], parts, **values) for name in judging}, tolerances)
 
 
-def _tolerances(stated: Mapping[str, Any]) -> Iterator[Tolerance]:
-    """Limits are of all variants, or by variant."""
-    for kind in Kind:
-        for metric, limits in stated.get(kind, {}).items():
-            is_of_all = limits.keys() <= {"absolute", "relative"}
-            for variant, limit in ({None: limits} if is_of_all else limits).items():
-                yield Tolerance(kind, metric, variant, **limit)
+_OF_NONE = Judgement.of({}, (), {})
 
 
 def prediction_accuracy(
@@ -137,24 +94,24 @@ def prediction_accuracy(
     pairs: Collection[tuple[str, str]],
 ) -> pa.Table:
     """Rows of prediction_accuracy for pairs (predicted_from, recorded_in); judgements by rule."""
-    schema, file = PREDICTION_ACCURACY.arrow_schema, _FOLDER / "prediction_accuracy.sql"
+    schema = PREDICTION_ACCURACY.arrow_schema
     recordings = sorted({name for pair in pairs for name in pair})
     # What a recording's brokers ran, its self-check says.
     with_self_checks = sorted({*pairs, *((name, name) for name in recordings)})
     found = [schema.empty_table()]
     for rule, judgement in judgements.items():
-        texts = _DEFAULTS | {**judgement.texts}
+        texts = {**_OF_NONE.texts, **judgement.texts}
         known = {
             "phases": phases_table(phases),
             "pairs": _arrow_table(with_self_checks, _PAIRS),
-            "tolerances": _arrow_table(judgement.tolerances, _TOLERANCES),
+            "tolerances": _arrow_table([*map(astuple, judgement.tolerances)], _TOLERANCES),
         }
         for name in _STEPS:
             if name in texts:
                 known[name] = engine.rows(texts[name], recordings, known)
         known["pairs"] = _arrow_table(pairs, _PAIRS)
         values = {"rule": rule, "samples_min": SAMPLES_MIN, "short_s": SHORT_S}
-        text = Text.read(file, {"shown": texts["shown"]}, **values)
+        text = Text.read(_TEXTS["prediction_accuracy"], {"shown": texts["shown"]}, **values)
         found.append(engine.rows(text, recordings, known).select(schema.names).cast(schema))
     rows = pa.concat_tables(found)
     return rows.sort_by([(name, "ascending") for name in PREDICTION_ACCURACY.key])

@@ -22,7 +22,7 @@ from kip_replay.pipelines.analysis.summarize import (
 )
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.folders import of_rules, rule_headlines, rule_pages
 from kip_replay.pipelines.replaying.phases import phases_table, steady_phases
 from kip_replay.pipelines.replaying.words import SELECTIONS
 from kip_replay.pipelines.rule_files import require_facts
@@ -62,7 +62,7 @@ STEP = Step(
     ),
     writes=(HEADLINES, DECISIONS),
     modules=(__name__,),
-    files=(*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")),
+    files=(*_FOLDER.glob("*.sql"), *of_rules("outcomes.sql"), *of_rules("page.toml")),
 )
 _STATED = pa.schema(
     {
@@ -210,7 +210,7 @@ def _facts(
 def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:
     defaults = {"before": "none", "after": "none"}
     for rule in rules:
-        yield from ({**defaults, **each, "rule": rule.name} for each in rule.headlines)
+        yield from ({**defaults, **each, "rule": rule.name} for each in rule_headlines(rule.name))
 
 
 def _decision(
@@ -242,7 +242,7 @@ def _decision(
         ],
         "gain": gain,
         "price": price,
-        "paste": rule.page.get("paste", "").format_map(values).strip()
+        "paste": rule_pages()[rule.name].get("paste", "").format_map(values).strip()
         if weighed.advice is Advice.DO
         else None,
         "rests_on": [*_rests_on(found)],
@@ -269,7 +269,7 @@ def _weighed(
     if False in is_affordable:
         return Weighed(Advice.DONT, "too_dear")
     if is_gain and None not in is_affordable:
-        is_released = "released" in rule.page
+        is_released = "released" in rule_pages()[rule.name]
         return Weighed(Advice.DO if is_released else Advice.NO_RELEASE, "worth_it")
     if lacking := [row for row in (gain, *limited) if row["low"] is None]:
         return _too_little_data(rule, lacking[0])
@@ -280,7 +280,7 @@ def _weighed(
 
 def _too_little_data(rule: SummedRule, row: Row | None) -> Weighed:
     """Names what an interval lacks, and what it takes."""
-    row = row or {"figure": rule.headlines[0]["name"], "count": 0}
+    row = row or {"figure": rule_headlines(rule.name)[0]["name"], "count": 0}
     facts = {"lacks": row["figure"], "count": row["count"], "count_needed": SAMPLES_MIN}
     reason = "too_little_data" if facts["count"] < SAMPLES_MIN else "too_short"
     return Weighed(Advice.NOT_ENOUGH, reason, {**facts, "seconds_needed": SHORT_S})
@@ -415,5 +415,5 @@ def _reasons(rules: Sequence[SummedRule]) -> str:
         "SELECT recording, rule, variant, CASE WHEN verdict = 'unknown' THEN reason END AS reason, "
         f"count(*) AS outcomes FROM {table} WHERE parameter = 'none' GROUP BY ALL"
         for rule in rules
-        for table in rule.page["outcomes"]
+        for table in rule_pages()[rule.name]["outcomes"]
     )

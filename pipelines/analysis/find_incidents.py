@@ -14,7 +14,7 @@ from kip_replay.pipelines.analysis.views import CLIENT_CONNECTIONS, NAMES_OF_ERR
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
-from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS, STATED_CONFIGS
+from kip_replay.pipelines.replaying.rule_texts import SHARED
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, readings_of
 from kip_replay.replay.log_tables import LOG_GAPS
@@ -24,7 +24,7 @@ _FOLDER = Path(__file__).parent / "incidents"
 _INCIDENTS = _FOLDER / "incidents.sql"
 #: The texts of incidents, and all that they may read.
 FILES = {file.stem: file for file in _FOLDER.glob("*.sql") if file != _INCIDENTS}
-FILES |= {**NAMES_OF_TOPICS, **STATED_CONFIGS, CLIENT_CONNECTIONS.stem: CLIENT_CONNECTIONS}
+FILES |= {**SHARED, CLIENT_CONNECTIONS.stem: CLIENT_CONNECTIONS}
 PARTS: Mapping[str, Path | Text] = {**FILES, "error_names": NAMES_OF_ERRORS}
 STEP = Step(
     name="incidents",

@@ -6,7 +6,7 @@ The other span is a sample too, so that distances count twice as squares; few bl
 many, by as much as Student's t is wider. How far apart the recording's own halves are is added, as
 a square twice too: brokers warm up and clients come and go, and what drifts does so twice as far
 from one span to the next as from half to half. **Systematic**: the largest error seen where
-predictions were held against brokers (``errors.toml`` of each rule); of what was recorded there is
+predictions were held against brokers (``rules/errors.toml``); of what was recorded there is
 none.
 
 What a variant changes is a figure too: the same blocks are drawn under both, for they are of the
@@ -18,14 +18,15 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
-from kip_replay.pipelines.folders import stated_by_rules
+from kip_replay.pipelines.folders import RULES_ERRORS
+from kip_replay.pipelines.rule_files import read_toml
 from kip_replay.replay.outcomes import RECORDED
 
 #: Blocks of a recording at most.
@@ -289,8 +290,9 @@ def error_of(errors: Errors, variant: str, metric: str) -> Error:
 @cache
 def errors(rule: str) -> Errors:
     """The errors of a rule's predictions; none where nothing was judged."""
+    stated = read_toml(RULES_ERRORS, dict[str, dict[str, dict[str, Any]]])
     return {
         (variant, metric): Error(of["absolute"], of["relative"])
-        for variant, metrics in stated_by_rules("errors.toml").get(rule, {}).items()
+        for variant, metrics in stated.get(rule, {}).items()
         for metric, of in metrics.items()
     }

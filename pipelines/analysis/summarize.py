@@ -21,7 +21,7 @@ from kip_replay.pipelines.analysis.summaries import (
     latency_summaries,
 )
 from kip_replay.pipelines.engines import Engine, Steps, TableSlice
-from kip_replay.pipelines.folders import of_rules, rule_headlines
+from kip_replay.pipelines.folders import RULES_ERRORS, of_rules, rule_files, rule_headlines
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phases
@@ -70,31 +70,26 @@ class SummedRule(RuleTexts):
     """A rule whose outcomes are summed up, and whose predictions are judged (``judgement``)."""
 
     @property
-    def headlines(self) -> list[Mapping[str, Any]]:
-        """The figures that its ``page.toml`` states, and those that stand in for one."""
-        return rule_headlines(self.name)
-
-    @property
     def latencies(self) -> list[Pair]:
         """Metrics of these with their kind of group: they have curves and bounds."""
-        found = [(each["metric"], each["group_kind"]) for each in self.headlines]
+        found = [(each["metric"], each["group_kind"]) for each in rule_headlines(self.name)]
         return [pair for pair in found if pair[0] not in self.traffic_errors]
 
     @property
     def traffic_errors(self) -> dict[str, str]:
         """The metric of prediction_accuracy that shows the error of an amount of traffic."""
         amounts = ("fetches", "bytes", "partitions")
-        stated = [each for each in self.headlines if each["metric"] in amounts]
+        stated = [each for each in rule_headlines(self.name) if each["metric"] in amounts]
         return {each["metric"]: each["self_check"] for each in stated}
 
     @property
     def ratios(self) -> list[str]:
         """Amounts of traffic that the change makes a share of what the same requests took."""
-        return [each["metric"] for each in self.headlines if each.get("is_ratio")]
+        return [each["metric"] for each in rule_headlines(self.name) if each.get("is_ratio")]
 
     @cached_property
     def judgement(self) -> Judgement:
-        return Judgement.read(self.constants, self.folder / "judgement")
+        return Judgement.of(self.texts, rule_files()[self.name].tolerances, self.constants)
 
 
 def accuracy_step(recorded_in: str) -> str:
@@ -104,7 +99,7 @@ def accuracy_step(recorded_in: str) -> str:
 
 def steps_of(rules: Sequence[SummedRule]) -> tuple[Step, Step]:
     """Declares the step that sums up outcomes, and the one that judges predictions."""
-    stated = chain(*map(of_rules, ("*.sql", "judgement/*", "errors.toml")))
+    stated = (*of_rules("*.sql"), *of_rules("rule.toml"), RULES_ERRORS)
     sums = Step(
         name=SUMMARIES,
         kind=Kind.SUMS,
@@ -177,7 +172,7 @@ def _summarize(
     ratios = {steps.name: steps.ratios for steps in rules}
     of_bandwidth = BandwidthSummaries(writing.files(), spans, known, metrics, ratios)
     latencies, bandwidth = (
-        [steps.text(name) for steps in rules if steps.file(name).is_file()]
+        [steps.text(name) for steps in rules if name in steps.texts]
         for name in ("latencies", "bandwidth")
     )
     gaps = log_gaps(warehouse, wanted)

@@ -1,9 +1,8 @@
-"""Views on the warehouse's tables: a file of SQL each, with a comment per column.
+"""Views on the warehouse's tables: a text of SQL each, with a comment per column.
 
-Those on the outcomes of a rule are in its folder of pipelines/rules, the others in conf/views.
-
-The name of a file is the name of its view. It begins with comment lines: what a row says, then
-columns; one that has none says what that of its name does in a table or view that the query reads.
+Those on the outcomes of a rule are in ``views.sql`` of its folder, the others in conf/views, a file
+each. A text begins with comment lines: what a row says, then columns; one that has none says what
+that of its name does in a table or view that the query reads.
 DuckDB and Spark both run the query that follows, on tables and other views::
 
     -- Lines read of every recording.
@@ -13,7 +12,7 @@ DuckDB and Spark both run the query that follows, on tables and other views::
 Every table that also has rows for other values of a setting (``parameter``) has a view without
 these, as :func:`as_configured` names it.
 
-A query may read ``each_rule`` too, the rows of the files of its name in the folders of the rules,
+A query may read ``each_rule`` too, the rows of the texts of its name of the rules,
 ``unknown_outcomes``, those of every outcome table, ``client_connections``, and ``served_versions``
 and ``error_names``, which are Kafka's. A ``$name`` is a limit of ``[findings]`` in
 conf/decisions.toml.
@@ -27,16 +26,17 @@ from pathlib import Path
 
 import duckdb
 
-from kip_replay.pipelines.engines.text import MACROS, NO_PARTS, Text, bound
+from kip_replay.pipelines.engines.text import MACROS, NO_PARTS, Text, bound, read_texts
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.folders import conf_dir, of_rules, rule_files
 from kip_replay.pipelines.replaying.phases import STEADY_PHASES
+from kip_replay.pipelines.replaying.rule_texts import texts_of
 from kip_replay.replay.kafka.messages.protocol import ERROR_NAMES, SERVED_VERSIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
 _WHAT_IF = {"parameter", "parameter_value"}
-_FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)*)([^-\s](?s:.+))")
+_TEXT = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)*)([^-\s](?s:.+))")
 _SERVED_VERSIONS = Text(
     f"SELECT * FROM (VALUES {str(SERVED_VERSIONS)[1:-1].replace('None', 'NULL')}) "
     "AS t(api_name, lowest_served, not_served_from, served_again_from)"
@@ -62,23 +62,23 @@ class View:
         return Text(self.query).names
 
 
-def read_view(path: Path, limits: Mapping[str, float] = NO_PARTS) -> View:
-    """The view of a file. Raises UserError where the file does not say what it must."""
-    match = _FILE.fullmatch(path.read_text(encoding="utf-8"))
+def read_view(name: str, text: str, limits: Mapping[str, float] = NO_PARTS) -> View:
+    """The view of a text. Raises UserError where the text does not say what it must."""
+    match = _TEXT.fullmatch(text)
     if match is None:
         raise UserError(
-            f"the view {path} must begin with '-- what a row says', then have '-- column: comment' "
+            f"the view {name} must begin with '-- what a row says', then have '-- column: comment' "
             "for columns that no table it reads has, and then one query"
         )
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
-    columns = {name: comment for name, _, comment in pairs}
+    columns = {column: comment for column, _, comment in pairs}
     query = bound(match[3].strip(), limits)
-    return View(path.stem, match[1], columns, Text(query, _parts(path.stem)).sql)
+    return View(name, match[1], columns, Text(query, _parts(name)).sql)
 
 
 def _parts(view: str) -> dict[str, Text]:
     """Texts that the query of a view may read."""
-    each_rule = (f"({file.read_text('utf-8').strip()})" for file in of_rules(f"{view}.sql"))
+    each_rule = (f"({t[view].strip()})" for t in map(texts_of, rule_files()) if view in t)
     columns = ("recording", "rule", "variant", "reason")
     unknown = (
         f"SELECT {', '.join(columns)}, '{name}' AS table_name FROM {name} WHERE verdict = 'unknown'"
@@ -95,10 +95,10 @@ def _parts(view: str) -> dict[str, Text]:
 def read_views(limits: Mapping[str, float] | None = None) -> list[View]:
     """All views; ``limits`` of findings are those of conf/decisions.toml if not given."""
     limits = limits or tomllib.loads((conf_dir() / "decisions.toml").read_text("utf-8"))["findings"]
-    files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
+    texts = read_texts(*(conf_dir() / "views").glob("*.sql"), *of_rules("views.sql"))
     swept = [table for table in TABLES.values() if table.names >= _WHAT_IF]
-    views = [*(read_view(file, limits) for file in files), *map(_without_sweeps, swept)]
-    return sorted(views, key=lambda view: view.name)
+    views = [read_view(name, text, limits) for name, text in texts.items()]
+    return sorted([*views, *map(_without_sweeps, swept)], key=lambda view: view.name)
 
 
 def as_configured(table: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.tables import sql_text
 
 #: Spark's functions, for DuckDB.
@@ -34,6 +35,7 @@ MACROS = (
 )
 NO_PARTS: Mapping[str, Any] = MappingProxyType({})
 _MACRO = re.compile(r"CREATE TEMP MACRO (\w+)\((.*?)\) AS\s+(.*?);\n", re.DOTALL)
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 #: What a query reads, and what its WITH names. DuckDB's parser finds the same in every text that
 #: ships (tests/engines/test_text.py), but takes half a second for those of a run.
 _NO_CODE = re.compile(r"--.*|'(?:[^']|'')*'")
@@ -50,6 +52,21 @@ def tables_in(query: str) -> frozenset[str]:
     return frozenset(_READ.findall(query)) - frozenset(_OF_WITH.findall(query))
 
 
+def read_texts(*files: Path) -> dict[str, str]:
+    """Reads queries by name: a file is one, of its name, or has several, each behind a line
+    ``-- name: latencies``. Raises UserError for two of one name, and for one before the first."""
+    texts: dict[str, str] = {}
+    for file in files:
+        before, *found = _NAME.split(file.read_text(encoding="utf-8"))
+        names, queries = found[::2] or [file.stem], found[1::2] or [before]
+        if found and before.strip():
+            raise UserError(f"{file} cannot be read: its first text needs a line `-- name: NAME`")
+        if twice := {name for name in names if name in texts or names.count(name) > 1}:
+            raise UserError(f"{file} cannot be read: there is another text {', '.join(twice)}")
+        texts.update(zip(names, queries, strict=True))
+    return texts
+
+
 @dataclass(frozen=True)
 class Text:
     """A query in DuckDB's dialect; ``parts``: other texts that it may read, by name."""
@@ -59,18 +76,19 @@ class Text:
 
     @classmethod
     def read(
-        cls, file: Path, parts: "Mapping[str, Path | Text]" = NO_PARTS, /, **values: object
+        cls, of: Path | str, parts: "Mapping[str, Path | str | Text]" = NO_PARTS, /, **given: object
     ) -> "Text":
-        """Reads the text of a file, and its parts, which may read one another."""
+        """Reads a text, or that of a file, and its parts, which may read one another."""
         texts: dict[str, Text] = {}
 
-        def read(part: Path | Text) -> Text:
+        def read(part: Path | str | Text) -> Text:
             if isinstance(part, Text):
                 return part
-            return cls(bound(part.read_text(encoding="utf-8"), values), texts)
+            query = part if isinstance(part, str) else part.read_text(encoding="utf-8")
+            return cls(bound(query, given), texts)
 
         texts |= {name: read(part) for name, part in parts.items()}
-        return read(file)
+        return read(of)
 
     @cached_property
     def parts_read(self) -> Mapping[str, "Text"]:

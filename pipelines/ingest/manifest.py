@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 import msgspec
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import stated_by_rules
+from kip_replay.pipelines.folders import rule_files
+from kip_replay.pipelines.rule_files import RuleKey
 from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.data_files import partition_folder
 
@@ -50,22 +51,6 @@ class Manifest(msgspec.Struct):
     voters: list[_Count] | None = None
 
 
-class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A key that a rule's ``manifest.toml`` declares; ``missing`` says what holds without it.
-
-    ``config``: of a count, the brokers' config that ``kip-replay record`` writes there.
-    """
-
-    type: Literal["count", "text", "texts", "topics"]
-    says: _Text
-    missing: _Text
-    config: _Text | None = None
-
-    def value(self, name: str, manifest: Mapping[str, Any]) -> Any:
-        entry = msgspec.defstruct("Entry", [(name, _TYPES[self.type] | None, None)])
-        return getattr(_converted(manifest, entry, MANIFEST, f"it is {self.says}"), name)
-
-
 class _Topic(TypedDict, total=False):
     min_insync_replicas: _Count
 
@@ -76,10 +61,7 @@ _TYPES: dict[str, Any] = {"count": _Count, "text": _Text, "texts": dict[_Text, _
 _TYPES["topics"] = dict[_Text, _Topic]
 #: What recordings state, by rule and key.
 RuleFacts: TypeAlias = Mapping[str, Mapping[str, Any]]
-RULE_KEYS = {
-    rule: msgspec.convert(keys, dict[str, RuleKey])
-    for rule, keys in stated_by_rules("manifest.toml").items()
-}
+RULE_KEYS = {rule: stated.manifest for rule, stated in rule_files().items() if stated.manifest}
 ENTRIES = frozenset(Manifest.__struct_fields__).union(*RULE_KEYS.values())
 NODE_ENTRIES = frozenset(NodeEntry.__struct_fields__)
 _OF_CLUSTER = {"broker_configs", "broker_session_timeout_ms", "cluster_id", "configs", "patched"}
@@ -201,10 +183,15 @@ def rule_facts(manifest: Mapping[str, Any]) -> RuleFacts:
         rule: {
             name: value
             for name, key in keys.items()
-            if (value := key.value(name, manifest)) is not None
+            if (value := _stated(name, key, manifest)) is not None
         }
         for rule, keys in RULE_KEYS.items()
     }
+
+
+def _stated(name: str, key: RuleKey, manifest: Mapping[str, Any]) -> Any:
+    entry = msgspec.defstruct("Entry", [(name, _TYPES[key.type] | None, None)])
+    return getattr(_converted(manifest, entry, MANIFEST, f"it is {key.says}"), name)
 
 
 def node_entry(entry: Any, number: int) -> NodeEntry:

@@ -1,6 +1,6 @@
 """Suites as data: what is expected of the tables, read from TOML files.
 
-A suite is a file of conf/quality, a rule's ``quality.toml``, or a file of the user's
+A suite is a file of conf/quality, what a rule's ``rule.toml`` expects, or a file of the user's
 (docs/quality.md). What a table's declaration says, that no two rows have the same key, is stated in
 no file: that is the suite ``keys``.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from kip_replay.pipelines import rule_files
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
-from kip_replay.pipelines.rule_files import Severity, Suite, read_toml
+from kip_replay.pipelines.rule_files import RuleFile, Severity, Suite, read_toml
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
@@ -83,7 +83,7 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
     One of a later file replaces one with the same suite, table and name. Raises UserError.
     """
     suites = {file.stem: file for file in sorted((conf_dir() / "quality").glob("*.toml"))}
-    suites |= {file.parent.name: file for file in of_rules("quality.toml")}
+    suites |= {file.parent.name: file for file in of_rules("rule.toml")}
     files = [*suites.items()]
     for folder in more:
         theirs = sorted(folder.glob("*.toml"))
@@ -95,7 +95,7 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
         files += [(file.stem, file) for file in theirs]
     expectations = [_unique(table) for table in TABLES.values() if table not in _KEYS_NOT_CHECKED]
     for name, file in files:
-        for entry in read_toml(file, Suite).expectation:
+        for entry in read_toml(file, RuleFile if file.name == "rule.toml" else Suite).expectation:
             try:
                 expectations += _of_tables(name, entry)
             except (KeyError, ValueError, IndexError) as error:

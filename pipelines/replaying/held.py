@@ -12,7 +12,7 @@ import pyarrow as pa
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
-from kip_replay.pipelines.replaying.rule_texts import HELD, NAMES_OF_TOPICS, STATED_CONFIGS
+from kip_replay.pipelines.replaying.rule_texts import HELD, SHARED
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, readings_of
 from kip_replay.replay.log_tables import HELD_TABLES, UNCERTAINTIES
@@ -21,12 +21,11 @@ from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US
 from kip_replay.replay.model.raft import METADATA_MAX_IDLE_INTERVAL_US
 from kip_replay.replay.table import Table
 
-_PARTS = {**NAMES_OF_TOPICS, **STATED_CONFIGS}
 STEP = Step(
     name="held",
     writes=HELD_TABLES,
     modules=(__name__,),
-    queries=(*HELD, *_PARTS.values()),
+    queries=(*HELD, *SHARED.values()),
 )
 #: How old METADATA may be: brokers apply a change within it.
 _STALE_US = 2_000_000
@@ -68,7 +67,7 @@ def account(
         if table is UNCERTAINTIES and not has_gaps:
             rows[table] = table.arrow_schema.empty_table()
             continue
-        found = engine.rows(Text.read(file, _PARTS, **_VALUES, **values), voters, given)
+        found = engine.rows(Text.read(file, SHARED, **_VALUES, **values), voters, given)
         rows[table] = found.select(table.arrow_schema.names).cast(table.arrow_schema)
     return rows
 

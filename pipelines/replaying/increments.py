@@ -148,7 +148,7 @@ class GrowingReplay:
     def _sums(self, kept: Kept | None = None) -> Inputs:
         """Returns the inputs of the rule's texts: what was kept and what later ingests add."""
         return {
-            name: summed(self.engine, self.steps.sum(name), self.recording, name, kept)
+            name: summed(self.engine, self.steps.text(name), self.recording, name, kept)
             for name in self.steps.sums
         }
 

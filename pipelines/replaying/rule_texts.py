@@ -2,25 +2,23 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.folders import ROOT, rule_pages
+from kip_replay.pipelines.engines.text import Text, read_texts
+from kip_replay.pipelines.folders import RULES_FOLDER
 from kip_replay.pipelines.warehouse.steps import Kind, Step
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
-#: Parts for texts that read names of topic ids.
-NAMES_OF_TOPICS = {
+#: Texts that all may read: names of topic ids, and what lines state of min.insync.replicas.
+SHARED = {
     name: Path(__file__).with_name(f"{name}.sql")
-    for name in ("named_topics", "topic_names", "usable_names")
+    for name in ("named_topics", "topic_names", "usable_names", "stated_configs")
 }
-#: Part for texts that read what lines state of min.insync.replicas.
-STATED_CONFIGS = {"stated_configs": Path(__file__).with_name("stated_configs.sql")}
 #: What fills the account of what held when logs began, and of what gaps leave open (``held``).
 HELD = tuple(
     Path(__file__).with_name(f"{name}.sql")
@@ -29,24 +27,31 @@ HELD = tuple(
 _SEAM = "kip_replay.pipelines.replaying.seam"
 
 
+@cache
+def texts_of(rule: str) -> Mapping[str, str]:
+    """Reads a rule's texts by their names, but for its views."""
+    files = (RULES_FOLDER / rule).glob("*.sql")
+    return read_texts(*sorted(file for file in files if file.stem != "views"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class RuleTexts:
     """A rule over an engine.
 
-    Its folder has a text for each set operation. ``events``: the rule's input, made of the typed
-    tables for an increment of the log. ``dependencies``: what outcomes up to a time follow from
-    besides the log up to it. ``latencies`` (values for latency_summary) and ``bandwidth`` (FETCHes
-    for bandwidth_summary) read the outcome tables; a rule may do without. ``constants``: what the
-    texts have ``$names`` for. ``parts``: other texts that they read. ``sums``: those of them whose
+    Its folder has a text for each set operation, which may read the others by name. ``events``: the
+    rule's input, made of the typed tables for an increment of the log. ``dependencies``: what
+    outcomes up to a time follow from besides the log up to it. ``latencies`` (values for
+    latency_summary) and ``bandwidth`` (FETCHes for bandwidth_summary) read the outcome tables; a
+    rule may do without. ``constants``: what the texts have ``$names`` for. ``sums``: texts whose
     rows add up (``states``), so that a growing recording gives them what was kept and what is new.
 
     ``needs``: the table without whose rows there are no events. ``follows``: rules whose outcomes
-    it reads. ``behind_us``: while a log grows, rows are emitted up to so long after their time.
+    it reads, and may read ``RULE_events`` of. ``behind_us``: while a log grows, rows are emitted up
+    to so long after their time.
     """
 
     rule: Rule
     constants: Mapping[str, object] = field(default_factory=dict)
-    parts: Mapping[str, Path] = field(default_factory=dict)
     sums: tuple[str, ...] = ()
     needs: Table | None = None
     behind_us: int = 0
@@ -60,35 +65,28 @@ class RuleTexts:
     def outcomes(self) -> tuple[Table, ...]:
         return self.rule.tables
 
-    @property
-    def folder(self) -> Path:
-        return ROOT / "pipelines" / "rules" / self.name
-
-    def file(self, name: str) -> Path:
-        return self.folder / f"{name}.sql"
+    @cached_property
+    def texts(self) -> Mapping[str, Path | str]:
+        """Its texts by name, and those of others that they may read."""
+        followed = {f"{rule}_events": texts_of(rule)["events"] for rule in self.follows}
+        return {**SHARED, **followed, **texts_of(self.name)}
 
     def text(self, name: str, given: Collection[str] = (), **values: object) -> Text:
         """A text; parts of it that are ``given`` are inputs."""
-        parts = {part: file for part, file in self.parts.items() if part not in given}
-        return Text.read(self.file(name), parts, **{**self.constants, **values})
-
-    def sum(self, name: str) -> Text:
-        return Text.read(self.parts[name], self.parts, **self.constants)
+        parts = {part: text for part, text in self.texts.items() if part not in given}
+        return Text.read(self.texts[name], parts, **{**self.constants, **values})
 
     @cached_property
     def step(self) -> Step:
-        """Declares its replay."""
+        """Declares its replay, whose texts are those of ``events.sql``, and what these read."""
+        read = {*chain.from_iterable(self.text(n).parts_read for n in ("events", "dependencies"))}
+        events = (RULES_FOLDER / rule / "events.sql" for rule in (self.name, *self.follows))
         return Step(
             name=self.name,
             kind=Kind.KEPT,
             reads=(LOG_GAPS, CLOCK_BOUNDS),
-            queries=(self.file("events"), self.file("dependencies"), *self.parts.values()),
+            queries=(*events, *(file for name, file in SHARED.items() if name in read)),
             writes=(*self.outcomes, REPLAY_STATE),
             modules=(_SEAM, self.rule.start.__module__),
             files=HELD,
         )
-
-    @property
-    def page(self) -> Mapping[str, Any]:
-        """Reads its ``page.toml``."""
-        return rule_pages()[self.name]

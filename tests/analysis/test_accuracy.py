@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from constructed import Row, engine_on, keyed, rule_steps
 
-from kip_replay.pipelines.analysis.accuracy import Judgement, Kind, Tolerance, prediction_accuracy
+from kip_replay.pipelines.analysis.accuracy import Judgement, prediction_accuracy
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.rule_files import Kind, Tolerance
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.outcomes import RECORDED, SteadyPhase
 from kip_replay.replay.tables import PREDICTION_ACCURACY
@@ -251,7 +252,7 @@ def test_the_largest_errors_are_of_other_clusters_where_one_was_predicted() -> N
         ("full", "fetch_bytes"): (Kind.OTHER_CLUSTER, 0.0, 0.1, 2),
         ("incremental", "fetch_bytes"): (Kind.SELF_CHECK, 0.0, 0.08, 1),
     }
-    read = tomllib.loads(text(found))
+    read = tomllib.loads(text({"one": found}))["one"]
     assert read["full"]["fetch_bytes"] == {
         "absolute": 0.0,
         "relative": 0.1,

@@ -19,7 +19,6 @@ from small_logs import REPOSITORY
 from truth import all_judged
 
 from kip_replay.jobs import run
-from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.intervals import (
     Error,
     Figure,
@@ -37,6 +36,7 @@ from kip_replay.pipelines.analysis.summaries import (
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.pipelines.replaying.phases import log_spans
+from kip_replay.pipelines.rule_files import Kind
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED

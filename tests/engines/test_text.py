@@ -2,12 +2,14 @@
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import duckdb
 import pytest
 
-from kip_replay.pipelines.engines.text import _MACRO, Text, bound, tables_in
+from kip_replay.pipelines.engines.text import _MACRO, Text, bound, read_texts, tables_in
 from kip_replay.pipelines.engines.translation import spark_sql
+from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import ROOT
 
 #: Names of tables in a query's syntax tree, and those of its WITH.
@@ -51,7 +53,7 @@ def test_two_texts_of_one_name_are_refused() -> None:
 
 
 def test_names_are_those_of_the_parser_of_duckdb() -> None:
-    texts = [file.read_text("utf-8") for file in ROOT.glob("[pc]*/**/*.sql")]
+    texts = [text for file in ROOT.glob("[pc]*/**/*.sql") for text in read_texts(file).values()]
     texts += [
         match[2]
         for each in ROOT.glob("pipelines/**/*.toml")
@@ -62,6 +64,22 @@ def test_names_are_those_of_the_parser_of_duckdb() -> None:
         for text in texts:
             [(tables, of_with)] = parser.execute(NAMES, [_MACRO.sub("", text)]).fetchall()
             assert tables_in(text) == {*tables} - {*(of_with or ())}, text
+
+
+def test_a_file_has_one_text_or_several_by_name(tmp_path: Path) -> None:
+    file, other = tmp_path / "one.sql", tmp_path / "more.sql"
+    file.write_text("SELECT 1\n")
+    other.write_text("-- name: two\n-- A text.\nSELECT 2\n-- name: three\nSELECT 3\n")
+    texts = {"two": "-- A text.\nSELECT 2\n", "three": "SELECT 3\n"}
+    assert read_texts(file, other) == {"one": "SELECT 1\n", **texts}
+    for more, message in {
+        "SELECT 0\n-- name: two\nSELECT 2": "its first text needs a line `-- name: NAME`",
+        "-- name: two\nSELECT 2\n-- name: two\nSELECT 3": "there is another text two",
+        "-- name: one\nSELECT 2": "there is another text one",
+    }.items():
+        other.write_text(more)
+        with pytest.raises(UserError, match=f"{other} cannot be read: {message}"):
+            read_texts(file, other)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ A mistake in its files is one sentence with the file, the key and what it needs.
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -13,7 +14,7 @@ from small_logs import REPOSITORY, plain
 from toy_rule import NAME, install, python
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.rule_files import read_table, require_facts
+from kip_replay.pipelines.rule_files import RuleFile, read_page, read_toml, require_facts
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +61,23 @@ RULE = REPOSITORY / "pipelines" / "rules" / "min_isr_acks"
         ("page.toml", 'role = "gain"', 'role = "win"', "'win' - at `$.headlines[0].role`"),
         ("page.toml", "proposal =", "paste =", "Expected one of `released` and `proposal`"),
         ("page.toml", "\nquery =", "\nqery =", "unknown field `qery` - at `$.show[0]`"),
+        ("rule.toml", "[defaults]", "[default]", "unknown field `default`"),
+        ("rule.toml", "absolute =", "absolut =", "field `absolut` - at `$.tolerances[0]`"),
+        ("rule.toml", '"self_check"', '"self"', "value 'self' - at `$.tolerances[0].kind`"),
+        ("rule.toml", "missing =", "missed =", "unknown field `missed` - at `$.manifest[...]`"),
+        ("rule.toml", "tables = [", "table = [", "unknown field `table` - at `$.expectation[0]`"),
     ],
 )
 def test_a_mistake_is_one_sentence(
     tmp_path: Path, name: str, old: str, new: str, message: str
 ) -> None:
     file, text = tmp_path / name, (RULE / name).read_text("utf-8")
+    read = read_page if name == "page.toml" else partial(read_toml, schema=RuleFile)
     file.write_text(text, "utf-8")
-    assert read_table(file)
+    assert read(file)
     file.write_text(text.replace(old, new, 1), "utf-8")
     with pytest.raises(UserError) as error:
-        read_table(file)
+        read(file)
     assert str(error.value).startswith(f"{file} cannot be read: ")
     assert message in str(error.value)
     assert "\n" not in str(error.value)

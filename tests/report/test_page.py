@@ -162,7 +162,7 @@ def test_a_page_is_there_whole_with_its_fingerprint(tmp_path: Path) -> None:
 def test_it_follows_from_all_that_makes_a_page() -> None:
     names = {path.name for path in _steps.REPORT.files}
     assert {"report.html.j2", "page.js", "style.css", "uPlot.iife.min.js"} <= names
-    assert {"page.toml", "facts.sql", "slow_produces.sql", "overview.toml"} <= names
+    assert {"page.toml", "outcomes.sql", "views.sql", "overview.toml"} <= names
     assert not any("__pycache__" in str(path) for path in _steps.REPORT.files)
     unknown = Mock(**{"lineage.return_value.get.return_value": None})
     assert _steps.report_fingerprint(["one"], unknown, {}) is None

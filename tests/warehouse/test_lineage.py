@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from small_logs import REPOSITORY
 
+from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.pipelines.engines.text import read_texts
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import lineage
 from kip_replay.pipelines.warehouse.steps import contents_of
@@ -58,7 +60,15 @@ def test_texts_are_of_the_rules_that_read_them() -> None:
 
     assert read("hwm_parking/events.sql") == {"hwm_parking", "lowest_acked_offset"}
     assert read("replaying/topic_names.sql") == {*BY_NAME} - {"hwm_parking", "lowest_acked_offset"}
-    assert read("min_isr_acks/dependencies.sql") == {"min_isr_acks"}
+    assert read("min_isr_acks/events.sql") == {"min_isr_acks"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda steps: steps.name)
+def test_texts_that_events_read_are_beside_them(rule: SummedRule) -> None:
+    """A rule's code has the files that its events and dependencies are in, and no other text."""
+    files, followed = rule.step.queries, {f"{other}_events" for other in rule.follows}
+    stated = followed.union(*(read_texts(file) for file in files))
+    assert all({*rule.text(name).parts_read} <= stated for name in ("events", "dependencies"))
 
 
 def test_imports_are_those_of_the_parser_of_python() -> None:
@@ -100,5 +110,6 @@ def test_nothing_outside_names_a_rule(rule: str) -> None:
         if file.suffix in SUFFIXES and rule in file.read_text(encoding="utf-8") + file.name
     }
     assert naming
-    naming -= {"conf/decisions.toml"}  # where operators look for limits of verdicts
+    # Where operators look for limits of verdicts; what is printed for all rules.
+    naming -= {"conf/decisions.toml", "pipelines/rules/errors.toml"}
     assert not {name for name in naming if not name.startswith(may)}

@@ -1,3 +1,4 @@
+-- name: events
 -- What lines show of the partitions that consumers read, for their leaders: recording, node_id (a node
 -- that leads the partition at some time, else the one that was read from), INPUT_SCHEMA.
 CREATE TEMP MACRO host_of(connection) AS
@@ -130,3 +131,62 @@ SELECT e.recording, coalesce(r.node_id, e.node_id) AS node_id, e.built_us AS at_
         AS preferred_read_replica
 FROM read AS e LEFT JOIN routes AS r
 ON r.recording = e.recording AND r.topic = e.topic AND r.partition = e.partition
+-- name: dependencies
+-- What outcomes up to a time follow from besides the log up to it: names of topic ids, who first led
+-- what consumers read by then, and where brokers are.
+SELECT 'name' AS what, topic_id AS topic, NULL AS id, name AS value FROM usable_names
+UNION ALL
+SELECT 'led', topic, leader_epoch, concat_ws(' ', CAST(partition AS VARCHAR),
+    CAST(leader_id AS VARCHAR))
+FROM named_terms WHERE leader_epoch = first_epoch AND read_us <= $until_us
+UNION ALL
+SELECT 'rack', rack, broker_id, NULL FROM broker_racks
+ORDER BY what, topic, id, value
+-- name: read_partitions
+-- Partitions that consumers read or were redirected from: since when, UTC microseconds.
+SELECT recording, r.topic, r.topic_id, r.partition, min(unix_micros(built_at)) AS stated_us
+FROM (SELECT recording, built_at, unnest(list_filter(response_partitions, lambda p:
+        p.record_bytes > 0 OR p.preferred_read_replica >= 0)) AS r
+    FROM fetches WHERE replica_id = -1 AND error_code = 0 AND NOT is_cluster_metadata)
+GROUP BY ALL
+-- name: leader_terms
+-- Who leads a partition with an epoch, as METADATA, ALTER_PARTITION and followers' FETCHes have it:
+-- since when, UTC microseconds.
+SELECT recording, topic, topic_id, partition, leader_epoch, leader_id, min(at_us) AS stated_us
+FROM (
+    SELECT recording, topic, topic_id, partition, leader_epoch, leader_id,
+        unix_micros(built_at) AS at_us
+    FROM isr_changes WHERE leader_id >= 0 AND leader_epoch >= 0
+    UNION ALL
+    SELECT recording, p.topic, p.topic_id, p.partition, p.current_leader_epoch, node_id,
+        unix_micros(dequeued_at)
+    FROM (SELECT recording, node_id, dequeued_at, unnest(request_partitions) AS p
+        FROM fetches WHERE replica_id >= 0 AND NOT is_cluster_metadata)
+    WHERE p.current_leader_epoch >= 0
+) AS shown
+GROUP BY ALL
+-- name: named_terms
+-- leader_terms of the partitions that consumers read, by the topic's name, with the first epoch and when
+-- one was first read.
+WITH reads AS (
+    SELECT r.recording, coalesce(n.name, r.topic, r.topic_id) AS topic, r.partition,
+        min(r.stated_us) AS read_us
+    FROM read_partitions AS r LEFT JOIN topic_names AS n
+    ON n.recording = r.recording AND n.topic_id = r.topic_id
+    GROUP BY ALL
+),
+named AS (
+    SELECT t.recording, coalesce(n.name, t.topic, t.topic_id) AS topic, t.partition,
+        t.leader_epoch, t.leader_id, min(t.stated_us) AS stated_us
+    FROM leader_terms AS t LEFT JOIN topic_names AS n
+    ON n.recording = t.recording AND n.topic_id = t.topic_id
+    GROUP BY ALL
+)
+SELECT named.*, read_us,
+    min(leader_epoch) OVER (PARTITION BY named.recording, named.topic, named.partition) AS first_epoch
+FROM named JOIN reads
+ON reads.recording = named.recording AND reads.topic = named.topic
+    AND reads.partition = named.partition
+-- name: broker_racks
+-- broker.rack of each broker, as METADATA and registrations have it.
+SELECT DISTINCT recording, broker_id, rack FROM brokers WHERE rack IS NOT NULL

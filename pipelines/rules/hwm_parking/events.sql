@@ -1,3 +1,4 @@
+-- name: events
 -- FETCHes of the metadata log, as the rule reads them: recording, node_id, INPUT_SCHEMA.
 -- What a version does not have is -1, as in Kafka's own defaults; only sizes may be null.
 SELECT recording, node_id, request_id, coalesce(replica_id, -1) AS replica_id,
@@ -23,3 +24,7 @@ FROM (
     FROM fetches
     WHERE is_cluster_metadata AND size(request_partitions) > 0
         AND completed_at > $since_at AND received_at <= $until_at)
+-- name: dependencies
+-- What lags up to a time follow from besides the log up to it: the phases until then.
+SELECT least(from_us, $until_us + 1) AS from_us, least(until_us, $until_us + 1) AS until_us
+FROM phases

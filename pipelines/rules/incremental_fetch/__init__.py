@@ -1,19 +1,14 @@
 """incremental_fetch (KIP-227) over an engine."""
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.pipelines.folders import ROOT
-from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS
 from kip_replay.replay.incremental_fetch.registration import RULE
 from kip_replay.replay.incremental_fetch.streams import Unknown
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.model.fetch_session import SHARDS
 
-JUDGEMENT = ROOT / "pipelines" / "rules" / "incremental_fetch" / "judgement"
-
 STEPS = SummedRule(
     rule=RULE,
     needs=FETCHES,
     constants={"shards": SHARDS, "began_before_log": Unknown.BEGAN_BEFORE_LOG.value},
-    parts={**NAMES_OF_TOPICS, "compared": JUDGEMENT / "compared.sql"},
     sums=("named_topics",),
 )

@@ -1,3 +1,4 @@
+-- name: events
 -- FETCHes of topic partitions, as the rule reads them: recording, node_id, INPUT_SCHEMA. Before those
 -- of a node goes one row with the names of all topic ids: from v13 on a FETCH has only ids. Before the
 -- first FETCH of a session that is older than the log goes one with the partitions that it had.
@@ -53,3 +54,6 @@ SELECT recording, node_id, request_id, api_version, client_id, connection, repli
         'high_watermark': 9223372036854775807}) AS request_partitions
 FROM held_sessions
 WHERE held_from > $since_at AND held_from <= $until_at
+-- name: dependencies
+-- What outcomes up to a time follow from besides the log up to it: the names of topic ids.
+SELECT topic_id, name FROM usable_names ORDER BY topic_id

@@ -1,8 +1,6 @@
 """min_isr_acks (KIP-926) over an engine."""
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.pipelines.folders import ROOT
-from kip_replay.pipelines.replaying.rule_texts import NAMES_OF_TOPICS, STATED_CONFIGS
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US
@@ -17,9 +15,6 @@ from kip_replay.replay.min_isr_acks.isr import STALE_US
 from kip_replay.replay.min_isr_acks.registration import RULE
 from kip_replay.replay.model.brokers import FENCED_AFTER_US
 from kip_replay.replay.outcomes import RECORDED
-
-FOLDER = ROOT / "pipelines" / "rules" / "min_isr_acks"
-SUMS = ("written_partitions", "stated_partitions")
 
 STEPS = SummedRule(
     rule=RULE,
@@ -36,11 +31,5 @@ STEPS = SummedRule(
         "acks_all": ACKS_ALL,
         "min_isr": ACKS_MIN_INSYNC_REPLICAS,
     },
-    parts={
-        **NAMES_OF_TOPICS,
-        **STATED_CONFIGS,
-        **{name: FOLDER / f"{name}.sql" for name in SUMS},
-        "ran": FOLDER / "judgement" / "ran.sql",
-    },
-    sums=("named_topics", *SUMS),
+    sums=("named_topics", "written_partitions", "stated_partitions"),
 )

@@ -4,47 +4,37 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
+from kip_replay.replay import records
 from kip_replay.replay.outcomes import RECORDED, Variant
-from kip_replay.replay.records import (
-    At,
-    Bool,
-    Ms,
-    Outcome,
-    Records,
-    RequiredText,
-    column,
-    outcome_table,
-)
+from kip_replay.replay.records import Records, column
 from kip_replay.replay.table import REQUEST_ID
 
-RULE = "sooner_fetches"
 SOONER = "sooner"
 INPUT_SCHEMA = pa.schema(
     {
-        "built_us": pa.int64(),
-        "request_id": pa.string(),
-        "dequeued_us": pa.int64(),
-        "client_id": pa.string(),
+        **dict.fromkeys(("built_us", "dequeued_us"), pa.int64()),
+        **dict.fromkeys(("request_id", "client_id"), pa.string()),
         "is_metadata": pa.bool_(),
     }
 )
 
 
-class Sooner(Outcome, kw_only=True, gc=False):
+class Sooner(records.Outcome, kw_only=True, gc=False):
     """How long each FETCH waits."""
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
-    built_at: At = column("the response was built")
-    wait_ms: Ms = column("until the response")
-    is_slow: Bool = column("its client is one of the manifest's slow_clients")
-    is_metadata: Bool = column("it is of the metadata log")
+    request_id: records.RequiredText = column(REQUEST_ID.comment)
+    built_at: records.At = column("the response was built")
+    wait_ms: records.Ms = column("until the response")
+    is_slow: records.Bool = column("its client is one of the manifest's slow_clients")
+    is_metadata: records.Bool = column("it is of the metadata log")
 
 
-SOONER_OUTCOMES = outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
+RULE = "sooner_fetches"
+SOONER_OUTCOMES = records.outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
 
 
 class SoonerFetches:
-    """The replay of one node's FETCHes; ``slow_clients`` is what its ``manifest.toml`` declares."""
+    """The replay of one node's FETCHes; ``slow_clients`` is what its ``rule.toml`` declares."""
 
     def __init__(self, slow_clients: Collection[str] = ()) -> None:
         self._slow_clients = slow_clients

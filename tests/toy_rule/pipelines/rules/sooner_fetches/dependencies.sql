@@ -1,2 +1,0 @@
--- Nothing.
-SELECT 1 AS one WHERE FALSE
