@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import conf_dir, rule_files
-from kip_replay.pipelines.rule_files import read_toml
+from kip_replay.pipelines.rule_files import conf_dir, read_toml, rule_files
 
 Config = dict[str, dict[str, Any]]
 

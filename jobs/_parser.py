@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.replay.outcomes import Advice
 
 #: May name the warehouse once for all commands.

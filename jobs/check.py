@@ -1,8 +1,7 @@
 """Checks the tables of recordings: data quality, with results, failing rows and Data Docs."""
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._engine import engine_of
-from kip_replay.jobs._steps import quality_settings
+from kip_replay.jobs._steps import engine_of, quality_settings
 from kip_replay.pipelines.quality import check, summary
 
 PARSER = JobParser(

@@ -9,10 +9,9 @@ from kip_replay.pipelines.analysis.accuracy import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import rule_headlines, rule_pages
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.pages import accuracy_sentence
-from kip_replay.pipelines.rule_files import Kind
+from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import PREDICTION_ACCURACY

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kip_replay.jobs import run
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.report.page import REPORT_NAME
+from kip_replay.pipelines.rule_files import ROOT
 
 #: The smallest sample; the wheel has it too.
 SAMPLE = ROOT / "data" / "samples" / "metadata-4.0"

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import (
     TABLES_OF_STEPS,
     Stopwatch,
+    engine_of,
     is_unwelcome,
     kafka_versions_of,
     quality_settings,

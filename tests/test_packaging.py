@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kip_replay.jobs import _engine
+from kip_replay.jobs import _steps
 from kip_replay.jobs.main import JOBS, main
 from kip_replay.pipelines.errors import UserError
 from tools import delta_jars
@@ -71,10 +71,10 @@ def test_links_of_the_long_description_work_outside_of_the_clone() -> None:
 
 
 def test_without_spark_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_engine, "find_spec", lambda _: None)
+    monkeypatch.setattr(_steps, "find_spec", lambda _: None)
     job: Any = SimpleNamespace(warehouse=list, arguments=SimpleNamespace(engine="spark"))
     with pytest.raises(UserError, match=r"pip install 'kip-replay\[spark\]': or give --engine"):
-        _engine.engine_of(job)
+        _steps.engine_of(job)
 
 
 def test_every_job_is_listed() -> None:

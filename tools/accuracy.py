@@ -9,9 +9,8 @@ from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import figure, measure_name
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.pipelines.folders import RULES_ERRORS, rule_pages
 from kip_replay.pipelines.report.pages import KINDS, accuracy_sentence
-from kip_replay.pipelines.rule_files import Kind
+from kip_replay.pipelines.rule_files import RULES_ERRORS, Kind, rule_pages
 from kip_replay.pipelines.rules import RULES
 from tools.docs import DOCS, fill
 

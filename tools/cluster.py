@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kip_replay.pipelines.engines.session import SPARK_HOME, java_options, read_settings
-from kip_replay.pipelines.folders import conf_dir
+from kip_replay.pipelines.rule_files import conf_dir
 
 HOST = "127.0.0.1"
 _MASTER = "org.apache.spark.deploy.master.Master"

@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from kip_replay.pipelines.folders import rule_headlines, rule_pages
+from kip_replay.pipelines.rule_files import rule_headlines, rule_pages
 
 
 def templates() -> set[str]:

@@ -22,10 +22,9 @@ from kip_replay.pipelines.analysis.summarize import (
 )
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.folders import of_rules, rule_headlines, rule_pages
 from kip_replay.pipelines.replaying.phases import phases_table, steady_phases
 from kip_replay.pipelines.replaying.words import SELECTIONS
-from kip_replay.pipelines.rule_files import require_facts
+from kip_replay.pipelines.rule_files import of_rules, require_facts, rule_headlines, rule_pages
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_growing, recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -25,8 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
-from kip_replay.pipelines.folders import RULES_ERRORS
-from kip_replay.pipelines.rule_files import read_toml
+from kip_replay.pipelines.rule_files import RULES_ERRORS, read_toml
 from kip_replay.replay.outcomes import RECORDED
 
 #: Blocks of a recording at most.

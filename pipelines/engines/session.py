@@ -24,8 +24,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.errors import SparkStartError
-from kip_replay.pipelines.folders import ROOT, conf_dir
 from kip_replay.pipelines.printable import visible
+from kip_replay.pipelines.rule_files import ROOT, conf_dir
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import is_uri
 

@@ -24,7 +24,7 @@ from typing import Any
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.manifest import MANIFEST
-from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_together
+from kip_replay.pipelines.ingest.parse_task import ParsedRange, joined, parse_together
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.storage import Place

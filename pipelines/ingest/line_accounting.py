@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kip_replay.pipelines.errors import IngestError
-from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.survey import Survey
+from kip_replay.pipelines.ingest.survey import Content, Survey
 from kip_replay.pipelines.warehouse.data_files import microseconds
 
 #: What names a file in every log table: recording, node id and source file.

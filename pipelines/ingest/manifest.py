@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 import msgspec
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import rule_files
-from kip_replay.pipelines.rule_files import RuleKey
+from kip_replay.pipelines.rule_files import RuleKey, rule_files
 from kip_replay.pipelines.storage import Place, place_of
 from kip_replay.pipelines.warehouse.data_files import partition_folder
 

@@ -54,8 +54,15 @@ from kip_replay.pipelines.ingest.line_accounting import (
     file_of,
 )
 from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
-from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined
-from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_task import (
+    Parsed,
+    ParsedRange,
+    ParseTask,
+    Span,
+    joined,
+    parse_task,
+    tasks_of,
+)
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import (
     kept_files,

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from kip_replay.pipelines import rule_files
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import conf_dir, of_rules
-from kip_replay.pipelines.rule_files import RuleFile, Severity, Suite, read_toml
+from kip_replay.pipelines.rule_files import RuleFile, Severity, Suite, conf_dir, of_rules, read_toml
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (

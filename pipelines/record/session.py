@@ -12,9 +12,16 @@ from pathlib import Path
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.draft import manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST
-from kip_replay.pipelines.record.cluster import LOGGER, Cluster, Node, UnreachableError
+from kip_replay.pipelines.record.cluster import (
+    BROKER_CONFIGS,
+    LOGGER,
+    ON,
+    Cluster,
+    Node,
+    Polls,
+    UnreachableError,
+)
 from kip_replay.pipelines.record.collect import LOG_NAME, Stream, source_of
-from kip_replay.pipelines.record.polls import BROKER_CONFIGS, ON, Polls
 
 #: As Kafka ships it.
 OFF = "WARN"

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from kip_replay.pipelines.engines.text import Text, read_texts
-from kip_replay.pipelines.folders import RULES_FOLDER
+from kip_replay.pipelines.rule_files import RULES_FOLDER
 from kip_replay.pipelines.warehouse.steps import Kind, Step
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.rule import Rule

@@ -12,8 +12,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report import words
+from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.pipelines.storage import Place
 
 HERE = Path(__file__).parent

@@ -11,11 +11,11 @@ to the end. Only the grouping of adjacent partitions of a topic follows from it.
 import numpy as np
 
 from ..kafka.messages.encoding import Bools, Ints
-from ..kafka.messages.fetch_pieces import TopicTotals
+from ..kafka.messages.sizes import TopicTotals
 from ..model.cached_partitions import NO_SLOTS, CachedPartitions, Slots
 from ..model.fetch_session import RequestChanges
 from . import lists
-from .partitions import LONG_RUN, Partitions
+from .lists import LONG_RUN, Partitions
 
 
 class FollowedPartitions(CachedPartitions):

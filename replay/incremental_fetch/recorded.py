@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from ..log_tables import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
 from ..model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from ..records import values_of
-from .lists import Listed, Lists, Requested, Returned
-from .partitions import Partitions
+from .lists import Listed, Lists, Partitions, Requested, Returned
 
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
 SESSION_VERSION, FLEXIBLE_VERSION, TOPIC_ID_VERSION = 7, 12, 13

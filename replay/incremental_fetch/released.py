@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ..kafka.messages.encoding import Ints
-from ..kafka.messages.fetch_pieces import TopicTotals
+from ..kafka.messages.sizes import TopicTotals
 from ..model.cached_partitions import NOTHING, Entries
 from ..model.fetch_session import (
     INITIAL_EPOCH,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from msgspec.structs import replace
 
-from ..kafka.messages.fetch_pieces import FETCH_VERSIONS
+from ..kafka.messages.sizes import FETCH_VERSIONS
 from ..log_gaps import NO_GAPS, Gaps
 from ..model.cached_partitions import Slots
 from ..model.fetch_session import (
@@ -24,7 +24,7 @@ from ..outcomes import Variant, Verdict
 from ..records import Records
 from . import released
 from .draft import Draft, with_draft_uuid
-from .lists import Lists
+from .lists import Lists, Partitions
 from .outcomes import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
@@ -37,7 +37,6 @@ from .outcomes import (
     nothing_sent,
     variants,
 )
-from .partitions import Partitions
 from .recorded import SESSION_ERRORS, Batch, RecordedFetch
 from .released import Events, Fetch
 from .sizes import counted_version, sizes_of

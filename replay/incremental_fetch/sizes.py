@@ -7,8 +7,8 @@ the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as 
 from functools import lru_cache
 
 from ..kafka.messages.encoding import Ints
-from ..kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
-from .partitions import Partitions
+from ..kafka.messages.sizes import TopicTotals, fetch_pieces
+from .lists import Partitions
 from .recorded import SESSION_VERSION, Endpoint, RecordedFetch
 
 

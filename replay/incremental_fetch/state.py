@@ -14,8 +14,7 @@ from ..kafka.messages.encoding import Ints
 from ..model.cached_partitions import Slots
 from ..model.fetch_session import FetchSessionCache
 from .followed import FollowedPartitions
-from .lists import TAGS
-from .partitions import Partitions
+from .lists import TAGS, Partitions
 from .streams import PendingSession, Streams
 
 #: ``Partitions`` of those that are open: names, topics, and of each partition topic and index.

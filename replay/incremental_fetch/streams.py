@@ -15,8 +15,7 @@ from ..log_gaps import LOG_GAP, Gaps
 from ..model.cached_partitions import NO_SLOT, PartitionOrder
 from ..model.fetch_session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
 from .followed import FollowedPartitions
-from .lists import Lists, Requested
-from .partitions import Partitions
+from .lists import Lists, Partitions, Requested
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
 
 #: ``connections.max.idle.ms``: a broker closes a connection that is silent for longer.

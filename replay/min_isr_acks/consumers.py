@@ -15,7 +15,7 @@ began before the log, only what it has listed since is known.
 
 import msgspec
 
-from .inputs import TopicPartition
+from .events import TopicPartition
 
 #: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.

@@ -5,12 +5,11 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
 
 from ..model.partition import Isr, Partition
-from .events import PENDING, Event, Kind
+from .events import PENDING, Event, Kind, PartitionState
 
 #: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
 APPLY_US_MAX = 200_000
@@ -25,16 +24,6 @@ class Loss(StrEnum):
     LEADER_BEFORE = "METADATA shows that it did not lead any more before"
     UNCERTAIN = "a gap in a log hides what acknowledgements depend on from then on"
     CONTRADICTED = "offsets in the log contradict each other"
-
-
-class PartitionState(NamedTuple):
-    """A partition as METADATA or ALTER_PARTITION has it; ``is_active``: its node may lead."""
-
-    isr: Isr | None
-    leader_id: int | None
-    leader_epoch: int | None
-    replicas: int | None
-    is_active: bool
 
 
 class KnownPartition(msgspec.Struct, array_like=True):

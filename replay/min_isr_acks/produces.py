@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..model.partition import Acks, Copies, Isr, Partition, Requirement
-from .inputs import TopicPartition
+from .events import TopicPartition
 from .isr import KnownPartition, Loss
 
 #: After all times.

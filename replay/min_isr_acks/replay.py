@@ -24,8 +24,7 @@ from ..outcomes import Variant
 from ..records import Records
 from .brokers import Applied, Brokers
 from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
-from .events import PENDING, SILENCE_US, Event, Kind
-from .inputs import Increment, Rows, TopicPartition, parts_of
+from .events import PENDING, SILENCE_US, Event, Increment, Kind, Rows, TopicPartition, parts_of
 from .isr import APPLY_US_MAX, Change, KnownPartition, Loss, MinIsrConfig
 from .outcomes import PRODUCE_ACK_OUTCOMES, RULE, ProduceAckOutcome, Produced, ack_outcomes
 from .produces import (

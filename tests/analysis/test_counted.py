@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from put_rows import put, row, rows_of
 
 from kip_replay.pipelines.analysis import summarize as module
-from kip_replay.pipelines.analysis.counted import Counted
-from kip_replay.pipelines.analysis.summarize import SUMMARIES, SUMMARY_TABLES
+from kip_replay.pipelines.analysis.summarize import SUMMARIES, SUMMARY_TABLES, Counted
 from kip_replay.pipelines.engines import Feed, TableSlice
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.rules import RULES

@@ -10,7 +10,7 @@ import pytest
 from kip_replay.pipelines.engines.text import _MACRO, Text, bound, read_texts, tables_in
 from kip_replay.pipelines.engines.translation import spark_sql
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.folders import ROOT
+from kip_replay.pipelines.rule_files import ROOT
 
 #: Names of tables in a query's syntax tree, and those of its WITH.
 NAMES = """

@@ -258,7 +258,7 @@ def test_batches_partitions_and_byte_ranges_change_nothing(
     ingested: Ingested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many batches are between lines that are repeated."""
-    monkeypatch.setattr("kip_replay.pipelines.ingest.parse_range._BATCH_LINES", 10)
+    monkeypatch.setattr("kip_replay.pipelines.ingest.parse_task._BATCH_LINES", 10)
     names = ("repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
     expected = [ingested.read[name] for name in names]

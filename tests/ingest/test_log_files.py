@@ -20,12 +20,11 @@ from parsed_lines import by_line
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import log_bytes
 from kip_replay.pipelines.ingest.checks import notes_of, refusals, warnings_of
-from kip_replay.pipelines.ingest.file_reading import ByteRange, Content
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
-from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
+from kip_replay.pipelines.ingest.parse_task import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import LongLine
 
 REST = b"] DEBUG Completed request:{} (kafka.request.logger)\n"

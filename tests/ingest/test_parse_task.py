@@ -13,8 +13,14 @@ from small_logs import BROKER, CONTROLLER, folder_of, lines_of
 
 from kip_replay.pipelines.ingest.line_accounting import Counts
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, together
-from kip_replay.pipelines.ingest.parse_task import Parsed, parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_task import (
+    LINE_BYTES_MAX,
+    Parsed,
+    ParsedRange,
+    parse_task,
+    tasks_of,
+    together,
+)
 from kip_replay.pipelines.ingest.step import newer_versions_warning
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -26,7 +32,7 @@ PARTITIONS = 32_768
 _PARSE = """
 import resource, sys
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
+from kip_replay.pipelines.ingest.parse_task import LINE_BYTES_MAX, ParsedRange
 from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -126,7 +132,7 @@ def test_small_files_are_parsed_together_and_give_what_they_give_apart(
         return len(batches), of, rows
 
     batches, of, rows = parsed("together")
-    monkeypatch.setattr("kip_replay.pipelines.ingest.parse_range._TOGETHER_BYTES", 0)
+    monkeypatch.setattr("kip_replay.pipelines.ingest.parse_task._TOGETHER_BYTES", 0)
     batches_apart, of_apart, rows_apart = parsed("apart")
     assert (batches, batches_apart) == (2, len(ranges))
     assert of.counts == of_apart.counts

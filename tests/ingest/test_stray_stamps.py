@@ -11,8 +11,7 @@ from small_logs import BROKER, CONTROLLER, lines_of, moved
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.line_accounting import Times
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
-from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_task import LINE_BYTES_MAX, ParsedRange, parse_task, tasks_of
 from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
 from kip_replay.pipelines.ingest.survey import SurveySettings, survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles

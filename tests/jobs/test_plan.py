@@ -13,8 +13,8 @@ import pytest
 from small_logs import BROKER, CONTROLLER, plain, stamped, write_recording
 
 from kip_replay.jobs import plan, run
-from kip_replay.pipelines.ingest.excerpts import look_at
 from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
+from kip_replay.pipelines.ingest.overview import look_at
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.replaying.words import gap_sentence
 from kip_replay.pipelines.warehouse.tables import Warehouse

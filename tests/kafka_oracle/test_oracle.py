@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from fetch_logs import Key, Request, Response, batch_of, unweighed
 
-from kip_replay.replay.incremental_fetch.lists import Lists
-from kip_replay.replay.incremental_fetch.partitions import Partitions
+from kip_replay.replay.incremental_fetch.lists import Lists, Partitions
 from kip_replay.replay.incremental_fetch.recorded import Batch
 from kip_replay.replay.kafka.messages.encoding import Ints
 from kip_replay.replay.model.brokers import BrokerHeartbeatManager, Heartbeat

@@ -18,7 +18,7 @@ from layouts.wrappers import WRAPPERS, Record, mixed, noise, parts
 from small_logs import folder_of
 
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
+from kip_replay.pipelines.ingest.parse_task import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader, Lines, LongLine
 from kip_replay.replay.kafka.request_log.layouts.labels import labels

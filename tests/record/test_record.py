@@ -14,9 +14,8 @@ import pytest
 from kip_replay.jobs.main import main
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.pipelines.record.cluster import Cluster, Node, UnreachableError
+from kip_replay.pipelines.record.cluster import BROKER_CONFIGS, Cluster, Node, UnreachableError
 from kip_replay.pipelines.record.collect import command_of, source_of, zone_of
-from kip_replay.pipelines.record.polls import BROKER_CONFIGS
 from kip_replay.pipelines.record.properties import client_options, properties
 from kip_replay.pipelines.record.session import Session
 

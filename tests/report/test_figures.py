@@ -14,8 +14,8 @@ import pytest
 from small_logs import folder_of
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
-from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report.marks import rows, table
+from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 

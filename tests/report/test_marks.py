@@ -7,9 +7,9 @@ import duckdb
 import made_page
 from constructed import BEGIN, Row, at, row, viewed
 
-from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.report import marks, pages
 from kip_replay.pipelines.report.marks import shown
+from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.log_tables import PRODUCES, REJECTED_LINES, REQUESTS

@@ -11,14 +11,13 @@ are unsigned varints and optional fields are tagged; before, lengths are int16 (
 in the tables ``fetches``, ``produces`` or ``broker_heartbeats`` and return one INT64 per row: null
 where the row has no such body, or where the schema lacks the version. They assume what every client
 and broker does: adjacent partitions of one topic travel under one topic, and no topic travels
-without partitions. ``fetch_pieces`` and ``DraftFetchPieces`` are the same sizes in single
-numbers, for replays that follow a session by its changes.
+without partitions. ``fetch_pieces`` has the same sizes in single numbers, for replays that follow a
+session by its changes.
 """
 
 from typing import Final
 
 from .encoding import records_field_bytes as records_field_bytes
-from .fetch_pieces import HIGH_WATERMARK_TAG_BYTES as HIGH_WATERMARK_TAG_BYTES
 from .layout import APIS as APIS
 from .layout import BROKER_HEARTBEAT as BROKER_HEARTBEAT
 from .layout import FETCH as FETCH
@@ -26,6 +25,7 @@ from .layout import PRODUCE as PRODUCE
 from .layout import Api as Api
 from .layout import field_of
 from .schemas import LOWEST_ACKNOWLEDGED_OFFSET
+from .sizes import HIGH_WATERMARK_TAG_BYTES as HIGH_WATERMARK_TAG_BYTES
 from .sizes import newer_versions as newer_versions
 from .sizes import request_bytes as request_bytes
 from .sizes import response_bytes as response_bytes

@@ -3,7 +3,7 @@
 ``LineParser`` is the way in, ``Rows`` of ``LINE_TABLES`` come out. Pure: no files, no clock.
 """
 
-from .arrow_rows import Rows as Rows
+from .frequent import Rows as Rows
 from .line import Reason as Reason
 from .line import stamp_of as stamp_of
 from .local_time import FoldBoundary as FoldBoundary

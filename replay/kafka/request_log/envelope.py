@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kip_replay.replay.log_tables import REQUESTS
 from kip_replay.replay.table import AT
 
-from .arrow_rows import Columns, Positions
+from .frequent import Columns, Positions
 from .line import Reason, Unreadable
 
 #: API keys and versions.

@@ -20,11 +20,10 @@ from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS, TYPED_TABLES
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 from ..messages import APIS, request_bytes, response_bytes
-from . import cluster_states, group_requests, groups, metadata_writes
-from .arrow_rows import Columns, Positions, Rows, list_of, lists_in
+from . import cluster_states, groups, metadata_writes
 from .bodies import Row, TypedRows
 from .envelope import envelope_columns, with_times
-from .frequent import VIEWS, body_columns
+from .frequent import VIEWS, Columns, Positions, Rows, body_columns, list_of, lists_in
 from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .line import Reason, Unreadable, stamp_of
@@ -35,8 +34,7 @@ from .reading import OTHERS, Reading, read_batch
 _REJECTED_LINE_BYTES = 1000
 
 #: APIs read one line at a time.
-_READERS = {**cluster_states.READERS, **metadata_writes.READERS}
-_READERS |= {**groups.READERS, **group_requests.READERS}
+_READERS = {**cluster_states.READERS, **metadata_writes.READERS, **groups.READERS}
 _SIZES = {"request_bytes": request_bytes, "response_bytes": response_bytes}
 _POSITION = pa.field("position", LONG, nullable=False)
 #: Columns that rows have of their line or request under another name, or in spite of such a name

@@ -30,8 +30,8 @@ from kip_replay.replay.incremental_fetch import (
     INCREMENTAL_DRAFT,
     IncrementalFetch,
 )
+from kip_replay.replay.incremental_fetch.draft import DraftFetchPieces
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
-from kip_replay.replay.kafka.messages.kip_227_draft import DraftFetchPieces
 from kip_replay.replay.outcomes import RECORDED
 
 FOO, BAR, NEW_FOO = ("foo".ljust(22, "_"), "bar".ljust(22, "_"), "new-foo".ljust(22, "_"))
