@@ -6,12 +6,7 @@ recording.
 
 # ruff: noqa: E501 (a line of a history is an event)
 
-from collections import defaultdict
-
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from notation.player import check
 from notation.recorded import EPOCH
 
@@ -21,7 +16,6 @@ from kip_replay.replay.model.raft import (
     Completion,
     Fetch,
     Leader,
-    Replica,
     Response,
 )
 
@@ -91,15 +85,6 @@ HISTORIES = {
     voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 0, snapshot ends at 4, log ends at 15, without | with KIP-1166
     9 fetches 0  -> snapshot
     8 fetches 1  -> records 1..15, high watermark -1
-    """,
-    "testUpdateHighWatermarkQuorumSizeThree: one follower and the leader are a majority": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    2 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
-    3 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
-    3 fetches 15          -> parked; leader has high watermark 15
-    leader appends to 20  -> 3: records 15..20, high watermark 15
-    2 fetches 20          -> parked; leader has high watermark 20
-    3 fetches 20          -> parked; leader has high watermark 20
     """,
     "testUpdateHighWatermarkMetadata: the same offset in a new segment counts as a move": """
     voters 1 2, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
@@ -191,139 +176,3 @@ def test_resigned_leader_sends_no_high_watermark() -> None:
         Response(waiting, Completion.ERROR, False, UNKNOWN_OFFSET, 12),
     ]
     assert leader.expire(token=1) == []
-
-
-START = 10
-
-
-class LeaderMachine(RuleBasedStateMachine):
-    """A leader, its replicas, and a plain count of what the high watermark must be."""
-
-    @initialize(voters=st.integers(1, 5), leader_votes=st.booleans(), hwm_aware=st.booleans())
-    def begin(self, voters: int, leader_votes: bool, hwm_aware: bool) -> None:
-        # One voter that is not the leader: test_append_of_a_leader_that_does_not_vote_... (unit).
-        leader_votes |= voters == 1
-        others = range(2, voters + 1 if leader_votes else voters + 2)
-        self.leader_votes, self.voter_count = leader_votes, voters
-        of = {"voters": frozenset(others), "voter_count": voters, "epoch_start_offset": START}
-        self.leader = Leader(hwm_aware, EPOCH, log_end_offset=START, **of)
-        self.replicas = {r: Replica(START, EPOCH - 1) for r in (*others, 11, 12)}
-        self.is_old = {12}
-        self.offsets: dict[int, int] = {}
-        self.high_watermark = -1
-        self.carried: dict[int, int] = defaultdict(lambda: -1)
-        self.waiting: dict[int, Fetch] = {}
-        self.tokens = 0
-
-    @rule(data=st.data(), max_wait_us=st.sampled_from([0, 500_000]))
-    def fetches(self, data: st.DataObject, max_wait_us: int) -> None:
-        parked = {fetch.replica_id for fetch in self.waiting.values()}
-        free = sorted(self.replicas.keys() - parked)
-        if not free:
-            return
-        replica_id = data.draw(st.sampled_from(free))
-        replica = self.replicas[replica_id]
-        self.tokens += 1
-        aware = replica_id not in self.is_old
-        fetch = replica.fetch(replica_id, max_wait_us, self.tokens, hwm_aware=aware)
-        self.waiting[fetch.token] = fetch
-        if replica_id in self.leader.voters:
-            self.offsets[replica_id] = fetch.fetch_offset
-        self.take(self.leader.fetch(fetch))
-        assert max_wait_us or fetch.token not in self.waiting
-
-    @rule(records=st.integers(1, 3))
-    def append(self, records: int) -> None:
-        self.take(self.leader.append(self.leader.log_end_offset + records))
-        assert not any(f.fetch_offset < self.leader.log_end_offset for f in self.waiting.values())
-
-    @rule()
-    def drain(self) -> None:
-        self.take(self.leader.append(self.leader.log_end_offset))
-        assert not any(f.fetch_offset <= self.leader.log_end_offset for f in self.waiting.values())
-
-    @precondition(lambda self: self.waiting)
-    @rule(data=st.data())
-    def expires(self, data: st.DataObject) -> None:
-        token = data.draw(st.sampled_from(sorted(self.waiting)))
-        self.take(self.leader.expire(token))
-        assert token not in self.waiting
-
-    @rule()
-    def segment_rolls(self) -> None:
-        self.leader.segment += 1
-
-    @rule()
-    def resigns(self) -> None:
-        """Everyone is rejected; the leader may go on, as if it had been elected again."""
-        responses = self.leader.resign()
-        assert {a.completion for a in responses} <= {Completion.ERROR}
-        for response in responses:
-            del self.waiting[response.fetch.token]
-
-    @rule(data=st.data())
-    def restarts(self, data: st.DataObject) -> None:
-        """A replica forgets the high watermark; its FETCH, if one is parked, stays parked."""
-        self.replicas[data.draw(st.sampled_from(sorted(self.replicas)))].high_watermark = -1
-
-    def take(self, responses: list[Response]) -> None:
-        for response in responses:
-            fetch = self.waiting.pop(response.fetch.token)
-            assert fetch == response.fetch
-            if not self.leader.hwm_aware:
-                assert response.completion is not Completion.HIGH_WATERMARK
-            has_records = response.log_end_offset > fetch.fetch_offset
-            assert has_records == (response.completion is Completion.RECORDS)
-            assert response.high_watermark >= self.carried[fetch.replica_id]
-            self.carried[fetch.replica_id] = response.high_watermark
-            self.replicas[fetch.replica_id].receive(response, self.leader)
-
-    @invariant()
-    def each_fetch_waits_or_was_completed(self) -> None:
-        parked = [response.fetch for response in self.leader.parked.values()]
-        assert parked == [self.waiting[token] for token in sorted(self.waiting)]
-
-    @invariant()
-    def high_watermark_is_what_a_majority_has(self) -> None:
-        """Counted anew each time: sort all voters' offsets, take the one a majority reaches."""
-        ends = sorted(self.offsets.values(), reverse=True)
-        if self.leader_votes:
-            ends.insert(0, self.leader.log_end_offset)
-        majority = self.voter_count // 2
-        candidate = ends[majority] if majority < len(ends) else -1
-        if candidate > START:
-            self.high_watermark = max(self.high_watermark, candidate)
-        assert self.leader.high_watermark == self.high_watermark
-        assert self.leader.high_watermark <= self.leader.log_end_offset
-
-    @invariant()
-    def nobody_who_knows_less_waits_under_the_kip(self) -> None:
-        if self.leader.hwm_aware:
-            known = self.leader.high_watermark
-            assert all(fetch.high_watermark >= known for fetch in self.waiting.values())
-
-
-TestLeader = pytest.mark.property(LeaderMachine.TestCase)
-LeaderMachine.TestCase.settings = settings(stateful_step_count=40)
-
-
-SCENE = "voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166\n"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2 fetches 15 knowing -1",
-        "2 fetches 15 knowing -1 -> parked",
-        "2 fetches 15 knowing 15 -> high watermark 15",
-        "2 fetches 12 -> records 12..14, high watermark 12",
-        "2 fetches 12 -> records 12..15, high watermark -1",
-        "2 fetches 15 -> 3: high watermark 15; parked",
-        "leader appends to 20 -> 2: records 15..20, high watermark 15",
-        "2 fetches 15 -> parked; leader has high watermark 12",
-        "2 fetches 15 knowing -1 -> high watermark 15\n2 then fetches 15 -> parked",
-    ],
-)
-def test_disagreement_fails_with_line_and_rule(line: str) -> None:
-    with pytest.raises(AssertionError, match=r"2 .*fetches|leader appends"):
-        check(SCENE + line)
