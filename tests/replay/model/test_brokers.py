@@ -250,4 +250,7 @@ class ManagerMachine(RuleBasedStateMachine):
 
 
 TestManager = pytest.mark.property(ManagerMachine.TestCase)
-ManagerMachine.TestCase.settings = settings(stateful_step_count=30)
+#: What may be so after a failover, few histories show.
+ManagerMachine.TestCase.settings = settings(
+    stateful_step_count=30, max_examples=3 * settings.default.max_examples
+)
