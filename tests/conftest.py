@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from kip_replay.pipelines.warehouse.tables import Warehouse
 
-# A busy machine is no failure. ``make test-hard`` draws thirty times as many examples.
+# A busy machine is no failure. ``make test-hard`` draws ten times as many examples.
 settings.register_profile("default", deadline=None, max_examples=10)
-settings.register_profile("hard", deadline=None, max_examples=300)
+settings.register_profile("hard", deadline=None, max_examples=100)
 settings.load_profile("default")
 # Recordings that are read stay: looking through them for garbage took a sixth of the time.
 gc.set_threshold(100_000, 20, 100)
@@ -50,6 +50,14 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> "Warehouse":
     from small_logs import PLACES
 
     return warehouse_of(tmp_path_factory, "samples", PLACES[0])
+
+
+@pytest.fixture(scope="session")
+def every_recording(tmp_path_factory: pytest.TempPathFactory) -> "Warehouse":
+    from ran import warehouse_of
+    from small_logs import PLACES
+
+    return warehouse_of(tmp_path_factory, "every-recording", *PLACES)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,12 +27,12 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     return folder
 
 
-def warehouse_of(factory: pytest.TempPathFactory, name: str, place: Path) -> Warehouse:
-    """All recordings of a folder, from raw logs to report.html, by the local engine; made once."""
+def warehouse_of(factory: pytest.TempPathFactory, name: str, *places: Path) -> Warehouse:
+    """All recordings of folders, from raw logs to report.html, by the local engine; made once."""
     from kip_replay.jobs import run  # takes a second
 
     def make(folder: Path) -> None:
-        recordings = sorted(map(str, place.iterdir()))
+        recordings = sorted(str(path) for place in places for path in place.iterdir())
         assert run.main([*recordings, "--warehouse", str(folder), "--engine=local", "--quiet"]) == 0
 
     return Warehouse(made_once(factory, name, make))

@@ -8,17 +8,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, combinations, groupby, product
 from operator import itemgetter
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from small_logs import REPOSITORY
+from small_logs import PLACES
 from truth import all_judged
 
-from kip_replay.jobs import run
 from kip_replay.pipelines.analysis.intervals import (
     Error,
     Figure,
@@ -194,11 +192,9 @@ def measured(warehouse: Warehouse, recordings: Sequence[Recording]) -> list[Held
 
 
 @pytest.mark.slow
-def test_intervals_hold_in_nine_cases_of_ten(tmp_path: Path) -> None:
-    folders = [*REPOSITORY.glob("data/samples/*"), *REPOSITORY.glob("tests/recordings/*")]
-    where = ["--warehouse", str(tmp_path), "--engine", "local", "--quiet"]
-    assert run.main([*map(str, folders), *where]) == 0
-    held = measured(Warehouse(tmp_path), load_recordings(folders))
+def test_intervals_hold_in_nine_cases_of_ten(every_recording: Warehouse) -> None:
+    folders = [path for place in PLACES for path in place.iterdir()]
+    held = measured(every_recording, load_recordings(folders))
     for what in _WHATS:
         holds = [one.holds for one in held if one.what == what]
         assert sum(holds) > 0.89 * len(holds) > 1000, what

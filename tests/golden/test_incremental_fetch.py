@@ -15,14 +15,9 @@ pytestmark = pytest.mark.golden
 INCREMENTAL_FETCHES = {
     "sessions-on": 1168,
     "acks-not-enough": 1886,
-    "acks-slow-follower": 2408,
-    "acks-two-replicas": 4954,
-    "acks-varying": 7426,
     "mixed-4.2": 6527,
     "failover-4.0": 626,
-    "freeze-4.1": 546,
     "metadata-4.0": 666,
-    "metadata-4.1": 653,
 }
 #: A variant's rows beside those of the log.
 BESIDE = """

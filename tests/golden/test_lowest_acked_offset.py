@@ -89,26 +89,6 @@ def test_every_write_is_joined_with_its_broker_and_its_offsets_are_few(name: str
     assert widest <= 3
 
 
-@pytest.mark.parametrize(
-    ("name", "applied_ms", "known_ms"), [("metadata-4.1", 1486, 2911), ("metadata-4.0", 1417, 3284)]
-)
-def test_creations_take_as_long_as_a_brute_force_count_says(
-    name: str, applied_ms: float, known_ms: float
-) -> None:
-    """A count by hand, p50: 1,486 and 2,908 ms on 4.1, 1,417 and 3,213 ms on 4.0.
-
-    It counted from the controller's arrival, and on 4.0 let a heartbeat's response know of others
-    that were in flight with it (brokers 12 and 13 send theirs within 4 ms).
-    """
-    known = "epoch_us(known_everywhere_at) - epoch_us(received_at)"
-    [medians] = writes(
-        name,
-        f"quantile_disc(stale_window_ms, 0.5), quantile_disc({known}, 0.5) / 1000",
-        f"variant = '{LOWEST_ACKED}' AND api_name = 'CREATE_TOPICS' AND verdict = 'replayed'",
-    )
-    assert medians == pytest.approx((applied_ms, known_ms), abs=1)
-
-
 # --- a freeze and a failover ---------------------------------------------------------------------
 
 

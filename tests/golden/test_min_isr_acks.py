@@ -41,7 +41,6 @@ class Counts(NamedTuple):
 COUNTS = {
     "acks-varying": Counts(2921, 2919, 2892, 2919, 2),
     "acks-slow-follower": Counts(693, 691, 669, 691, 2),
-    "acks-two-replicas": Counts(4292, 4291, 4245, 4288, 1),
     "acks-not-enough": Counts(886, 884, 861, 883, 1),
     "mixed-4.2": Counts(1333, 1333, 1106, 1324, 0),
     "sessions-off": Counts(668, 668, 475, 664, 0),

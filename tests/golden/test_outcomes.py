@@ -78,7 +78,7 @@ def in_order(rows: dict[str, list[Row]]) -> dict[str, list[str]]:
 @pytest.mark.parametrize("rule", STEPS)
 @pytest.mark.parametrize(
     "name",
-    some_of(["acks-not-enough", "racks-aware", "sessions-on", "mixed-4.2"], "acks-not-enough"),
+    some_of(["acks-not-enough", "racks-aware", "sessions-on"], "acks-not-enough"),
 )
 @pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "with a gap"])
 def test_recording_in_increments_is_the_recording(name: str, rule: str, is_whole: bool) -> None:

@@ -52,7 +52,6 @@ def test_bad_logs_are_on_top_and_what_rests_on_them_is_withheld(
     cases = {
         # Four ids of them controller 1 had used before its restart, 45 s ago: they show no gap.
         "cut-controller": (2, cut, "15 lines or more are missing", {changes, applied}),
-        "cut-broker": (11, cut, "20 lines or more are missing", {sessions}),
         "rejected": (11, shortened, "20 of 3,530 lines", {sessions}),
         "truncated": (12, lambda log: log[: len(log) * 2 // 3], "ends in the middle", {sessions}),
         # Writes arrived at 13: how long their clients would wait is unknown.

@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
 from random import Random
 from typing import NamedTuple
 
@@ -43,12 +42,6 @@ def without(*patterns: bytes) -> Change:
     return lambda line: None if all(re.search(it, line) for it in patterns) else line
 
 
-def fetches_of(replica: int, metadata: bool, more: bytes = b"") -> Change:
-    of_log = rb"__cluster_metadata|AAAAAAAAAAAAAAAAAAAAAQ"
-    which = of_log if metadata else rb"^((?!%s).)*$" % of_log
-    return without(rb'"FETCH"', rb'"replicaId":%d\b' % replica, which, more)
-
-
 def at_random(change: Change, one_in: int) -> Change:
     random = Random(one_in)
     return lambda line: line if random.randrange(one_in) else change(line)
@@ -60,30 +53,8 @@ def flipped(field: bytes) -> Change:
     return lambda line: number.sub(lambda m: m[0][:-1] + b"%d" % (9 - int(m[1])), line, count=1)
 
 
-def shifted(ms: int) -> Change:
-    def later(line: bytes) -> bytes:
-        at = datetime.fromisoformat(line[1:24].decode().replace(",", "."))
-        moved = f"{at + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        return b"[%b%b" % (moved.replace(".", ",").encode(), line[24:])
-
-    return lambda line: later(line) if re.match(rb"\[\d{4}-", line) else line
-
-
 DAMAGES = {
-    "a-followers-fetches": Damage("acks-not-enough", (11,), fetches_of(13, False), "filtered"),
-    "one-of-two-fetchers": Damage(
-        "two-fetchers", (11,), without(rb'"FETCH"', rb'"broker-13-fetcher-1"'), "filtered"
-    ),
-    "observers": Damage("metadata-4.1", (), fetches_of(13, True), "filtered"),
-    "observer-failover": Damage("failover-4.0", (), fetches_of(13, True), "filtered"),
-    "a-voter": Damage("metadata-4.1", (), fetches_of(1, True), "filtered"),
     "isr": Damage("acks-not-enough", (), without(rb'"ALTER_PARTITION"'), "filtered"),
-    "beats": Damage(
-        "acks-not-enough", (), without(rb'"BROKER_HEARTBEAT"', rb'"brokerId":13'), "filtered"
-    ),
-    "clock": Damage("metadata-4.1", (12,), shifted(1_500)),
-    "lines": Damage("metadata-4.1", (2, 12), at_random(lambda _: None, 200)),
-    "halves": Damage("acks-not-enough", (1, 11), at_random(lambda line: line[:200] + b"\n", 200)),
     "twice": Damage("acks-not-enough", (), lambda line: line + line),
     "offsets": Damage("metadata-4.1", (2,), at_random(flipped(b"fetchOffset"), 500)),
     "sizes": Damage("acks-not-enough", (11,), at_random(flipped(b"recordsSizeInBytes"), 300)),

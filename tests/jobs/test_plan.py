@@ -46,10 +46,6 @@ def planned(capsys: Capsys) -> Callable[..., dict[str, Any]]:
         (SAMPLES / "metadata-4.0", "4.0.0", NO_PRODUCE, 3_750),
         (SAMPLES / "acks-two-replicas", "4.0.0", [], 11_470),
         (RECORDINGS / "failover-4.0", "4.0.0", NO_PRODUCE, 3_530),
-        pytest.param(
-            *(RECORDINGS / "mixed-4.2", "4.2.0", [], 15_716),
-            marks=pytest.mark.slow,
-        ),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )

@@ -21,6 +21,7 @@ from kip_replay.replay.model.cached_partitions import (
     Slots,
 )
 from kip_replay.replay.model.fetch_session import (
+    EVICTION_MS,
     SHARDS,
     FetchSession,
     FetchSessionCache,
@@ -143,18 +144,26 @@ def test_a_leader_moves_its_high_watermark() -> None:
 
 
 def test_a_cache_evicts() -> None:
-    """FetchSessionCacheShard, with ids that count up."""
+    """FetchSessionCacheShard, with ids that count up; why who goes follows from its rule."""
     decided = 0
     for history in histories("cache"):
-        cache, ids, sizes = FetchSessionCache(history["slots"] * SHARDS), {}, {}
+        cache, ids = FetchSessionCache(history["slots"] * SHARDS), {}
+        hows, used_ms = dict[str, tuple[bool, int]](), dict[str, int]()
         for step in history["ops"]:
             name = str(step["name"])
-            session = cache.find(ids.get(name))
+            session, now_ms = cache.find(ids.get(name)), step["now_ms"]
             if step["op"] == "create":
                 cache.requested = 0  # one shard
-                sizes[name], how = step["partitions"], (step["privileged"], step["partitions"])
-                ids[name], events = cache.maybe_create(name, *how, step["now_ms"])
-                gone = [e.session.session_key for e in events if e.event is SessionEvent.EVICTED]
+                how = hows[name] = step["privileged"], step["partitions"]
+                ids[name], events = cache.maybe_create(name, *how, now_ms)
+                gone = []
+                for event in events:
+                    if event.event is SessionEvent.EVICTED:
+                        gone.append(other := event.session.session_key)
+                        is_idle = now_ms - used_ms[other] > EVICTION_MS
+                        by_rank = how[0] and not hows[other][0]
+                        why = Reason.NOT_PRIVILEGED if by_rank else Reason.SMALLER
+                        assert event.reason is (Reason.IDLE if is_idle else why), step
                 assert (ids[name] is not None) == step["created"], step
                 assert gone == [str(other) for other in step["evicted"]], step
                 decided += 1
@@ -162,7 +171,8 @@ def test_a_cache_evicts() -> None:
                 assert cache.close(ids.pop(name), Reason.CLIENT), step
             else:
                 assert session is not None, step
-                session.touch(sizes[name], step["now_ms"])
+                session.touch(hows[name][1], now_ms)
+            used_ms[name] = now_ms
     assert decided > 2000
 
 

@@ -78,14 +78,7 @@ def archives(place: Path) -> None:
         packed.write(LOGS[3])
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        *(pods, archives, one_export("cloudwatch-filter")),
-        pytest.param(one_export("kubectl-prefix"), marks=pytest.mark.slow),
-        pytest.param(one_export("logcli-jsonl"), marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("write", [pods, archives, one_export("cloudwatch-filter")])
 def test_a_drafted_manifest_gives_the_same_requests(
     tmp_path: Path, expected: list[tuple[object, ...]], write: Callable[[Path], None]
 ) -> None:

@@ -25,6 +25,7 @@ from kip_replay.replay.tables import TABLES
 
 #: A quiet cluster, elections, a node that is stopped for a while, consumers of many brokers.
 RECORDINGS = ("metadata-4.0", "failover-4.0", "freeze-4.1", "sessions-on", "sessions-off")
+RECORDINGS += ("two-fetchers",)
 VOTERS = (1, 2, 3)
 DATABASE = duckdb.connect()
 DATABASE.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -111,6 +112,7 @@ FOLLOWER = "FROM fetches WHERE replica_id = 13 AND NOT is_cluster_metadata AND n
 OBSERVER = "FROM fetches WHERE replica_id = 13 AND is_cluster_metadata"
 VOTER = "FROM fetches WHERE replica_id = 1 AND is_cluster_metadata"
 HEARTBEATS = "FROM broker_heartbeats WHERE broker_id = 13"
+FETCHER = "FROM fetches WHERE client_id = 'broker-13-fetcher-1' AND node_id = 11"
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,7 @@ HEARTBEATS = "FROM broker_heartbeats WHERE broker_id = 13"
         ("sessions-on", HEARTBEATS, 2),
         ("metadata-4.0", OBSERVER, 2),
         ("metadata-4.0", VOTER, 2),
+        ("two-fetchers", FETCHER, 11),
     ],
 )
 def test_log_without_any_line_of_a_kind(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ran import warehouse_of
 from second_reader.reader import Recording, Rows
 from small_logs import PLACES, folder_of
 
@@ -64,11 +63,6 @@ _SAID = {
 }
 
 
-@pytest.fixture(scope="session")
-def others(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    return warehouse_of(tmp_path_factory, "others", PLACES[1])
-
-
 def _differing(figure: str, counted: Rows, said: Rows) -> list[Any]:
     relative, absolute = _CLOSE.get(figure, (1e-9, 1e-6))
 
@@ -89,7 +83,7 @@ def _differing(figure: str, counted: Rows, said: Rows) -> list[Any]:
     "name", [*_SAMPLES, *(pytest.param(name, marks=pytest.mark.slow) for name in _OTHERS)]
 )
 def test_both_count_the_same(name: str, request: pytest.FixtureRequest) -> None:
-    made: Warehouse = request.getfixturevalue("samples" if name in _SAMPLES else "others")
+    made: Warehouse = request.getfixturevalue("samples" if name in _SAMPLES else "every_recording")
     read, opened, differing = Recording(folder_of(name)), kip_replay.open(made.path), list[Any]()
     for figure, query in _SAID.items():
         counted = getattr(read, figure)()

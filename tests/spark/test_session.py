@@ -14,7 +14,7 @@ from small_logs import folder_of
 
 from kip_replay.jobs import ingest
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.engines.session import SPARK_HOME, read_settings
+from kip_replay.pipelines.engines.session import SPARK_HOME
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES
@@ -37,19 +37,6 @@ def test_times_are_utc_whatever_the_machine_says(spark: "SparkSession") -> None:
     assert noon is not None
     expected = datetime(2025, 7, 1, 12, tzinfo=UTC).timestamp()
     assert noon.noon == expected * 1_000_000
-
-
-@pytest.mark.parametrize(
-    "name", ["spark-defaults", "cluster/standalone", "cluster/yarn", "cluster/kubernetes"]
-)
-def test_every_setting_has_a_reason_above_it(name: str) -> None:
-    path = REPOSITORY / "conf" / f"{name}.conf"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    settings = [number for number, line in enumerate(lines) if line.startswith("spark.")]
-    assert len(settings) == len(read_settings(path)) > 5
-    reasons = ("#",) if name.startswith("cluster") else ("#", "spark.")
-    for number in settings:
-        assert lines[number - 1].startswith(reasons), f"no reason above: {lines[number]}"
 
 
 @pytest.mark.slow

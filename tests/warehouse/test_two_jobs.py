@@ -63,7 +63,7 @@ UNSHARED = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", range(1, 60, 3))
+@pytest.mark.parametrize("missing", range(1, 60, 8))
 def test_a_disk_may_be_full_at_any_time(tmp_path: Path, missing: int) -> None:
     """So many pages before all is written: in files of rows, of logs, or after it."""
     if subprocess.run([*UNSHARED, "true"], capture_output=True, check=False).returncode:

@@ -14,7 +14,7 @@ from kip_replay.replay.closest_replica.outcomes import CLOSEST_HWM_AWARE, LEADER
 from kip_replay.replay.closest_replica.partition import Zones
 from kip_replay.replay.closest_replica.replay import ClosestReplica
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
-from kip_replay.replay.model.read_replica import ReplicaView, is_same_rack, select
+from kip_replay.replay.model.read_replica import is_same_rack
 from kip_replay.replay.rule import CLOCKS_DIFFER
 
 #: Record 4 is on all replicas at 20 ms, and the responses of 70 and 80 ms say so.
@@ -217,37 +217,6 @@ def test_events_out_of_order_are_refused() -> None:
     batch = read().batch()
     with pytest.raises(ValueError, match="order"):
         ClosestReplica(11, variants()).feed(batch.take([*reversed(range(batch.num_rows))]))
-
-
-FOLLOWERS = [
-    ReplicaView(12, "b", 10, 5),
-    ReplicaView(13, "c", 9, 7),
-    ReplicaView(14, "c", 9, 8),
-    ReplicaView(15, "d", 3, 9),
-]
-
-
-@pytest.mark.parametrize(
-    ("rack", "chosen", "why"),
-    [
-        (None, 11, "no rack"),
-        ("", 11, "client.rack is not set"),
-        ("e", 11, "no replica is there"),
-        ("a", 11, "the leader is there"),
-        ("B", 11, "no replica is there: the case of a rack counts"),
-        ("c", 14, "as far as 13, and caught up later"),
-        ("d", 11, "the only one there does not have the offset"),
-    ],
-)
-def test_a_leader_names_the_replica_in_the_rack_of_the_client(
-    rack: str | None, chosen: int, why: str
-) -> None:
-    assert select(11, "a", FOLLOWERS, 9, rack) == chosen, why
-
-
-def test_the_most_caught_up_is_the_one_with_the_largest_log_end_offset() -> None:
-    behind = ReplicaView(13, "b", 9, 100)
-    assert select(11, "a", [behind, FOLLOWERS[0]], 5, "b") == 12
 
 
 def test_what_has_no_rack_is_in_none() -> None:

@@ -94,6 +94,37 @@ def of_log(rows: Sequence[RecordedFetch]) -> Replayed:
     return replay_of(1, [1, 2, 3], variants(), [in_order(rows)])
 
 
+#: A stranger's FETCH in SMALL, by ms of its clock, the high watermark carried, and why it completed
+#: by the rule. The leader appends up to 32 at 4,730, a voter moves the high watermark from 30 to 32
+#: at 4,733.
+EXPLAINED: dict[str, tuple[tuple[float, float, int, int], dict[str, int], str]] = {
+    "append wakes": ((4_310, 4_731, 30, 30), NINE, "records"),
+    "records wait": ((4_735, 4_736, 30, 32), NINE, "records"),
+    "expiry carries what was known when it was parked": ((4_310, 4_810, 40, 30), {}, "timeout"),
+    "move wakes": ((4_731, 4_734, 32, 32), {"high_watermark": 30}, "high_watermark"),
+    "4.0 is not woken by the high watermark": ((4_731, 4_734, 32, 32), {}, "unexplained"),
+    "empty and early": ((4_310, 4_600, 30, 30), {}, "unexplained"),
+    "woken before the move": ((4_310, 4_600, 40, 30), {"high_watermark": 30}, "unexplained"),
+    "records kept back": ((4_310, 5_300, 30, 30), NINE, "unexplained"),
+    "move kept back": ((5_150, 5_620, 40, 34), {"high_watermark": 30}, "unexplained"),
+    "parked too long": ((4_310, 6_500, 40, 30), {}, "unexplained"),
+    "high watermark from the past": ((4_900, 5_400, 40, 28), {}, "unexplained"),
+    "high watermark from the future": ((4_310, 4_810, 40, 36), {}, "unexplained"),
+}
+
+
+@pytest.mark.parametrize(("fetch", "more", "completion"), EXPLAINED.values(), ids=EXPLAINED)
+def test_rule_explains(
+    fetch: tuple[float, float, int, int], more: dict[str, int], completion: str
+) -> None:
+    dequeued, built, offset, carried = fetch
+    begin_ms = SMALL.epoch_us / 1000
+    row = fetched(99, begin_ms + dequeued, begin_ms + built, offset, **more)
+    row = row._replace(response_high_watermark=carried)
+    found = of_log([*SMALL.log(), row]).variant(RECORDED).parking
+    assert [r["completion"] for r in found if r["replica_id"] == 99] == [completion]
+
+
 def test_feed_is_in_order_of_built_us_and_request_id() -> None:
     """Within a batch and from one to the next."""
     first, second, *_ = SMALL.log()

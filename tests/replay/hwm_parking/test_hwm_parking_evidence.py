@@ -14,7 +14,6 @@ from kip_replay.replay.hwm_parking.evidence import (
     LogBytes,
     ReplicaEvidence,
 )
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.model.raft import Completion
 
 FOREVER = micros(10**9)
@@ -109,29 +108,6 @@ def test_last_records_end_somewhere_behind_their_offset(
     evidence.close()
     assert evidence.take_appends(FOREVER) == [(micros(100), append)]
     assert 7 not in evidence.replicas
-
-
-@pytest.mark.parametrize(("over_us", "is_away"), [(0, False), (1, True)])
-def test_silence_of_over_a_second_is_an_absence(over_us: int, is_away: bool) -> None:
-    returns_ms = 500 + (ABSENCE_US + over_us) / 1000
-    replica = evidence_of(fetched(9, 0, 500, 15), fetched(9, returns_ms, 2_000, 15)).replicas[9]
-    assert bool(replica.absences) == is_away
-
-
-def away() -> Evidence:
-    """Silent from 500 ms to 4,000 ms; otherwise 5 ms between a response and the next FETCH."""
-    return evidence_of(
-        fetched(9, 0, 200, 15),
-        fetched(9, 205, 500, 15),
-        fetched(9, 4_000, 4_300, 15),
-        fetched(9, 4_305, 4_600, 15),
-    )
-
-
-def test_replica_is_away_within_an_absence_or_a_second_after_its_last_fetch() -> None:
-    replica = away().replicas[9]
-    assert [replica.is_away(micros(at)) for at in (501, 3_999, 5_601)] == [True] * 3
-    assert [replica.is_away(micros(at)) for at in (500, 4_000, 5_600)] == [False] * 3
 
 
 @pytest.mark.parametrize(("correlation_id", "restarts"), [(1, True), (80, False), (81, False)])

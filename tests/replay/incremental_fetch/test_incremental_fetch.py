@@ -311,28 +311,6 @@ def test_versions(version: int) -> None:
             assert column(rows.variant(FULL), name) == column(rows.variant(RECORDED), name)
 
 
-def test_lists_of_many_versions_stand_in_one_batch() -> None:
-    """Names below v13, classic encodings below v12: full FETCHes take what is recorded."""
-    rows = []
-    for at, version in enumerate((7, 11, 12, 13, 17, 18) * 2):
-        key = FOO if version >= 13 else "name of a topic"
-        log = Log(version, session=0, connection=f"one of v{version}")
-        log.at_ms = at * SECOND
-        log.full(
-            *(
-                (
-                    requested(key, p, at, high_watermark=at),
-                    returned(key, p, at, record_bytes=p, aborted_transactions=p),
-                )
-                for p in range(130)
-            )
-        )
-        rows += log.rows
-    replayed = replay_of([rows])
-    for name in ("request_bytes", "response_bytes", "request_partitions", "record_bytes"):
-        assert column(replayed.variant(FULL), name) == column(replayed.variant(RECORDED), name)
-
-
 @pytest.mark.parametrize("is_string", [False, True])
 def test_draft_sizes(is_string: bool) -> None:
     pieces = DraftFetchPieces(is_string)

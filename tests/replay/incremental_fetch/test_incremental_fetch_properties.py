@@ -23,8 +23,6 @@ from kip_replay.replay.incremental_fetch import (
 )
 from kip_replay.replay.outcomes import RECORDED
 
-pytestmark = pytest.mark.property
-
 drawn = st.integers(0, len(histories("sessions")) - 1)
 
 
@@ -111,6 +109,7 @@ def test_log_with_sessions_explains_itself(number: int) -> None:
         assert "unknown" not in [row["verdict"] for row in rows.outcomes]
 
 
+@pytest.mark.property
 @given(drawn, st.sampled_from(SLOTS[1:]))
 def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(number: int, slots: int) -> None:
     """Partitions; bytes but for the topics, since followers' order does not show."""
@@ -128,6 +127,7 @@ def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(number: int, slo
         )
 
 
+@pytest.mark.property
 @given(drawn)
 def test_what_is_explained_is_not_read(number: int) -> None:
     """Sizes blanked, incremental responses in another order: the same."""
@@ -160,6 +160,7 @@ def in_increments(batch: pa.RecordBatch, cuts: list[int], names: pa.RecordBatch)
     return [pa.Table.from_batches(output).combine_chunks() for output in zip(*emitted, strict=True)]
 
 
+@pytest.mark.property
 @given(drawn, st.sampled_from(SLOTS), st.lists(st.floats(0, 1), max_size=4))
 def test_rows_do_not_depend_on_increments(number: int, slots: int, cuts: list[float]) -> None:
     history = history_of(number)

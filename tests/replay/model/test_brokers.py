@@ -104,11 +104,6 @@ def test_broker_in_controlled_shutdown_counts_by_setting() -> None:
     )
 
 
-def test_disagreement_names_line_reading_and_finding() -> None:
-    with pytest.raises(AssertionError, match=r"line 1, heartbeats only.*\n.*found: lowest 7"):
-        check("A unfences with 7 -> lowest 8")
-
-
 def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
     manager = BrokerHeartbeatManager(warm_from_us=0)
     for epoch, is_fenced, handled_ms, built_ms in (
@@ -255,4 +250,7 @@ class ManagerMachine(RuleBasedStateMachine):
 
 
 TestManager = pytest.mark.property(ManagerMachine.TestCase)
-ManagerMachine.TestCase.settings = settings(stateful_step_count=30)
+#: What may be so after a failover, few histories show.
+ManagerMachine.TestCase.settings = settings(
+    stateful_step_count=30, max_examples=3 * settings.default.max_examples
+)

@@ -1,18 +1,11 @@
-"""KIP-1166's rule by hand: histories in the notation of ``tests/notation``, and what a replica keeps.
+"""What a leader does that no recording has, after tests of Kafka 4.3.0 where named.
 
-Histories named ``test...`` reproduce that test of Kafka 4.3.0; those that are synthetic are in no
-recording.
+The high watermark is in ``kafka_oracle``; who waits and why it ends, in the replays of hwm_parking.
 """
 
-# ruff: noqa: E501 (a line of a history is an event)
-
-from collections import defaultdict
+from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from notation.player import check
 from notation.recorded import EPOCH
 
 from kip_replay.replay.model.raft import (
@@ -25,165 +18,112 @@ from kip_replay.replay.model.raft import (
     Response,
 )
 
-HISTORIES = {
-    "testHighWatermarkSentInFetchRequest: first -1, after the response what it carried": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
-    9 fetches 10 knowing -1       -> records 10..15, high watermark 15
-    9 then fetches 15 knowing 15  -> parked
-    """,
-    "testDefaultHwmDeferred: a FETCH without the field never completes by the high watermark": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
-    9 fetches 15  -> parked
-    """,
-    "testUnknownHwmDeferredWhenLeaderDoesNotKnowHwm: neither has anything new for the other": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
-    9 fetches 15 knowing -1  -> parked; leader has high watermark -1
-    """,
-    "testOutdatedHwmCompletedWhenLeaderKnowsHwm: unknown, then one less. 4.0 waits both times": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without | with KIP-1166
-    9 fetches 15 knowing -1  -> parked | high watermark 15
-    8 fetches 15 knowing 14  -> parked | high watermark 15
-    """,
-    "testUpdatedHighWatermarkCompleted: a move completes also the FETCH that claims to know it": """
-    voters 1 2, leader 1, epoch 5 starts at 2, log ends at 7, high watermark 3, without | with KIP-1166
-    9 fetches 7 knowing 7     -> parked
-    2 fetches 7 waiting 0 ms  -> timeout, high watermark 7 | 9: high watermark 7; timeout, high watermark 7
-    """,
-    "testPurgatoryFetchTimeout: after 500 ms an empty response": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    2 fetches 15 knowing 15  -> parked
-    499 ms pass              -> nobody
-    1 ms pass                -> 2: timeout, high watermark 15
-    """,
-    "testPurgatoryFetchSatisfiedByWrite: an append completes who waits, with the records": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    9 fetches 15 knowing -1  -> parked
-    leader appends to 16     -> 9: records 15..16, high watermark -1
-    """,
-    "testPurgatoryFetchCompletedByFollowerTransition: all who wait are rejected": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    9 fetches 15 knowing -1  -> parked
-    8 fetches 15 knowing -1  -> parked
-    leader resigns           -> 9: error; 8: error
-    500 ms pass              -> nobody
-    """,
-    "testLeaderImmediatelySendsDivergingEpoch: its progress does not count (synthetic)": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, log ends at 15, without | with KIP-1166
-    2 fetches 12 of epoch 3  -> diverging; leader has high watermark -1
-    3 fetches 8 of epoch 3   -> records 8..15, high watermark -1   # nothing beyond the epoch's end
-    8 fetches 7 of epoch 3   -> records 7..15, high watermark -1
-    """,
-    # Synthetic: in no recording.
-    "truncated replica goes on in the epoch of its last record, and knows nothing beyond its log": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, epoch 2 ends at 6, log ends at 15, high watermark 15, without | with KIP-1166
-    2 fetches 12 of epoch 3 knowing -1     -> diverging
-    2 then fetches 8 of epoch 3 knowing 8  -> records 8..15, high watermark 15
-    """,
-    # Synthetic. With a snapshot, offset 0 and offsets before the log's start are sent to it.
-    "a fetch before the start of the log is sent to the snapshot, and goes on in the leader's epoch": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 4, snapshot ends at 4, log ends at 15, without | with KIP-1166
-    9 fetches 0 of epoch 3  -> snapshot
-    9 then fetches 4        -> records 4..15, high watermark -1
-    8 fetches 3       -> snapshot
-    2 fetches 0       -> snapshot; leader has high watermark -1
-    """,
-    "testFetchRequestOffsetAtZero: to the snapshot, though the log is whole (synthetic)": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 0, snapshot ends at 4, log ends at 15, without | with KIP-1166
-    9 fetches 0  -> snapshot
-    8 fetches 1  -> records 1..15, high watermark -1
-    """,
-    "testUpdateHighWatermarkQuorumSizeThree: one follower and the leader are a majority": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    2 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
-    3 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
-    3 fetches 15          -> parked; leader has high watermark 15
-    leader appends to 20  -> 3: records 15..20, high watermark 15
-    2 fetches 20          -> parked; leader has high watermark 20
-    3 fetches 20          -> parked; leader has high watermark 20
-    """,
-    "testUpdateHighWatermarkMetadata: the same offset in a new segment counts as a move": """
-    voters 1 2, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
-    2 fetches 15 knowing 15     -> parked; leader has high watermark 15
-    9 fetches 15 knowing 15     -> parked
-    500 ms pass                 -> 2: timeout, high watermark 15; 9: timeout, high watermark 15
-    9 fetches 15 knowing 15     -> parked
-    2 fetches 15 knowing 15     -> parked
-    500 ms pass                 -> 9: timeout, high watermark 15; 2: timeout, high watermark 15
-    9 fetches 15 knowing 15     -> parked
-    leader rolls its segment    -> nobody
-    2 fetches 15 knowing 15     -> 9: high watermark 15; parked; leader has high watermark 15
-    500 ms pass                 -> 2: timeout, high watermark 15
-    9 fetches 15 knowing 15     -> parked
-    2 fetches 15 knowing 15     -> parked   # news once a segment
-    """,
-    "testNonMonotonicHighWatermarkUpdate: a follower that lost its log takes nothing back": """
-    voters 1 2, leader 1, epoch 5 starts at 0, log ends at 10, without | with KIP-1166
-    2 fetches 10 knowing 10  -> parked; leader has high watermark 10
-    500 ms pass              -> 2: timeout, high watermark 10
-    2 fetches 5 knowing 10   -> records 5..10, high watermark 10; leader has high watermark 10
-    """,
-    # The KIP's motivation: the second voter's FETCH moves the high watermark that 3 waits for.
-    "example of the kip": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    3 fetches 15 knowing -1   -> parked                               | high watermark 15
-    2 fetches 15 knowing -1   -> parked                               | high watermark 15
-    500 ms pass               -> 3: timeout, high watermark 15; 2: timeout, high watermark 15 | nobody
-    """,
-    # Seen in 4.0: FETCH at 41, response with 40 after 511 ms (kafka-semantics.md, section 2).
-    "expired fetch carries what was known when it was parked": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 41, high watermark 40, without KIP-1166
-    9 fetches 41  -> parked
-    2 fetches 41  -> parked; leader has high watermark 41
-    500 ms pass   -> 9: timeout, high watermark 40; 2: timeout, high watermark 41
-    """,
-    "those who wait complete before the voter that moved it": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 20, high watermark 12, with KIP-1166
-    8 fetches 20 knowing 12  -> parked
-    9 fetches 20 knowing 12  -> parked
-    2 fetches 20 knowing 12  -> 8: high watermark 20; 9: high watermark 20; high watermark 20
-    """,
-    "high watermark of earlier epochs is not sent before a record of this one commits": """
-    voters 1 2 3, leader 1, epoch 5 starts at 15, log ends at 16, with KIP-1166
-    2 fetches 15 of epoch 4 knowing 12  -> records 15..16, high watermark -1
-    2 then fetches 16 knowing 12        -> high watermark 16
-    """,
-    # Synthetic: ``maybeComplete(LEO)`` wakes whoever waits at or below the log end offset.
-    "replica ahead of the leader waits until the leader has reached it": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    9 fetches 17          -> parked
-    leader appends to 16  -> nobody
-    leader appends to 17  -> 9: drain, high watermark -1
-    """,
-    "drain without a batch completes who is parked at the log's end, with what is known by then": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    9 fetches 15 knowing 15 -> parked
-    8 fetches 20 knowing 15 -> parked
-    2 fetches 15 knowing 15 -> parked | 9: high watermark 15; 8: high watermark 15; parked
-    leader drains no batch  -> 9: drain, high watermark 15; 2: drain, high watermark 15 | 2: drain, high watermark 15
-    leader drains no batch  -> nobody
-    """,
-    "append of a leader that does not vote commits nothing": """
-    voters 2, leader 1, epoch 5 starts at 10, log ends at 10, without KIP-1166
-    leader appends to 15  -> nobody; leader has high watermark -1
-    2 fetches 12          -> records 12..15, high watermark 12
-    """,
+
+def leader_of(**more: Any) -> Leader:
+    """Of voters 1, 2 and 3; its epoch starts at 10, its log ends at 15."""
+    of: dict[str, Any] = {"voters": frozenset({2, 3}), "voter_count": 3, "epoch_start_offset": 10}
+    of |= {"hwm_aware": True, "leader_epoch": EPOCH, "log_end_offset": 15}
+    return Leader(**(of | more))
+
+
+def ends(responses: list[Response]) -> list[tuple[int, Completion, int]]:
+    return [(r.fetch.replica_id, r.completion, r.high_watermark) for r in responses]
+
+
+DIVERGED = {"epoch_ends": {3: 8}}
+CUT, WHOLE = ({"log_start_offset": start, "snapshot": 4} for start in (4, 0))
+KNOWN = {"high_watermark": 15}
+FETCHES: dict[str, tuple[dict[str, Any], Fetch, Completion | None]] = {
+    "testLeaderImmediatelySendsDivergingEpoch": (
+        *(DIVERGED, Fetch(2, 12, 3, NOT_SENT), Completion.DIVERGING),
+    ),
+    "nothing beyond the epoch's end": (DIVERGED, Fetch(3, 8, 3, NOT_SENT), Completion.RECORDS),
+    "before the start of the log": (CUT, Fetch(8, 3, EPOCH, NOT_SENT), Completion.SNAPSHOT),
+    "at the start of the log": (CUT, Fetch(8, 4, EPOCH, NOT_SENT), Completion.RECORDS),
+    "testFetchRequestOffsetAtZero": (WHOLE, Fetch(9, 0, EPOCH, -1), Completion.SNAPSHOT),
+    "though the log is whole": (WHOLE, Fetch(9, 1, EPOCH, -1), Completion.RECORDS),
+    "testDefaultHwmDeferred": (KNOWN, Fetch(9, 15, EPOCH, NOT_SENT), None),
+    "testUnknownHwmDeferredWhenLeaderDoesNotKnowHwm": ({}, Fetch(9, 15, EPOCH, -1), None),
+    "testOutdatedHwmCompletedWhenLeaderKnowsHwm": (
+        *(KNOWN, Fetch(9, 15, EPOCH, 14), Completion.HIGH_WATERMARK),
+    ),
+    "waits 0 ms": (KNOWN, Fetch(9, 15, EPOCH, 15, max_wait_us=0), Completion.TIMEOUT),
+    "the same without KIP-1166": (KNOWN | {"hwm_aware": False}, Fetch(9, 15, EPOCH, 14), None),
 }
 
 
-@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
-def test_history(history: str) -> None:
-    check(history)
+@pytest.mark.parametrize(("of", "fetch", "completion"), FETCHES.values(), ids=FETCHES)
+def test_fetch_completes_at_once_or_is_parked(
+    of: dict[str, Any], fetch: Fetch, completion: Completion | None
+) -> None:
+    leader = leader_of(**of)
+    found = [response.completion for response in leader.fetch(fetch)]
+    assert found == ([] if completion is None else [completion])
+    assert (fetch.token in leader.parked) == (completion is None)
+    if completion is Completion.DIVERGING:  # its progress does not count
+        assert leader.voter_offsets == {}
 
 
-def test_values_of_the_kip_and_of_kafka() -> None:
-    """FetchRequest.json: the high watermark's default; KafkaRaftClient: maxWaitMs."""
-    assert (UNKNOWN_OFFSET, NOT_SENT) == (-1, 9_223_372_036_854_775_807)
-    assert Fetch(9, 15, EPOCH, 12) == Fetch(9, 15, EPOCH, 12, max_wait_us=500_000, token=0)
+def test_replica_goes_on_where_the_leader_sends_it() -> None:
+    leader = leader_of(**DIVERGED, **CUT, high_watermark=15)
+    truncated, behind = Replica(12, 3), Replica(3, 3)
+    for replica in (truncated, behind):
+        fetch = replica.fetch(2, 500_000, 0, hwm_aware=True)
+        [response] = leader.fetch(fetch)
+        replica.receive(response, leader)
+    # In the epoch of its last record, and knowing nothing beyond its log.
+    assert (truncated, behind) == (Replica(8, 3, 8), Replica(4, EPOCH, 4))
+
+
+def test_same_offset_in_a_new_segment_is_a_move_once() -> None:
+    """testUpdateHighWatermarkMetadata."""
+    leader = leader_of(voters=frozenset({2}), voter_count=2)
+    waiting = Fetch(9, 15, EPOCH, 15, token=1)
+    leader.update_voter(2, 15)
+    leader.fetch(waiting)
+    assert leader.update_voter(2, 15) == []
+    leader.segment += 1
+    assert ends(leader.update_voter(2, 15)) == [(9, Completion.HIGH_WATERMARK, 15)]
+    leader.fetch(waiting)
+    assert leader.update_voter(2, 15) == []
+
+
+def test_follower_that_lost_its_log_takes_nothing_back() -> None:
+    """testNonMonotonicHighWatermarkUpdate; and a leader that does not vote commits nothing."""
+    leader = leader_of(voters=frozenset({2}), voter_count=1)
+    leader.append(20)
+    assert leader.high_watermark == UNKNOWN_OFFSET
+    for offset in (18, 12):
+        leader.update_voter(2, offset)
+        assert leader.high_watermark == 18
+
+
+def test_replica_ahead_of_the_leader_waits_until_the_leader_has_reached_it() -> None:
+    leader = leader_of()
+    leader.fetch(Fetch(9, 17, EPOCH, NOT_SENT, token=1))
+    assert leader.append(16) == []
+    assert ends(leader.append(17)) == [(9, Completion.DRAIN, UNKNOWN_OFFSET)]
+
+
+def test_expired_fetch_carries_what_was_known_when_it_was_parked() -> None:
+    """As seen in 4.0; a move completes all who wait, also who claims to know it, before the voter.
+
+    testUpdatedHighWatermarkCompleted.
+    """
+    parked, first = Fetch(9, 15, EPOCH, 15, token=1), Fetch(2, 15, EPOCH, 14, token=2)
+    for hwm_aware in (False, True):
+        leader = leader_of(hwm_aware=hwm_aware, high_watermark=14)
+        leader.fetch(parked)
+        found = ends(leader.fetch(first))
+        assert leader.high_watermark == 15
+        assert found == [(of, Completion.HIGH_WATERMARK, 15) for of in (9, 2)] * hwm_aware
+        assert ends(leader.expire(token=1)) == [(9, Completion.TIMEOUT, 14)] * (not hwm_aware)
+        assert ends(leader.expire(token=2)) == [(2, Completion.TIMEOUT, 15)] * (not hwm_aware)
 
 
 def test_resigned_leader_sends_no_high_watermark() -> None:
     """To who is parked, then to who waits for the Raft thread."""
-    leader = Leader(True, EPOCH, frozenset({2, 3}), 3, log_end_offset=15, high_watermark=15)
+    leader = leader_of(high_watermark=15)
     parked, waiting = Fetch(9, 15, EPOCH, 15, token=1), Fetch(8, 12, EPOCH, 12, token=2)
     leader.fetch(parked)
     assert leader.resign([waiting]) == [
@@ -191,139 +131,3 @@ def test_resigned_leader_sends_no_high_watermark() -> None:
         Response(waiting, Completion.ERROR, False, UNKNOWN_OFFSET, 12),
     ]
     assert leader.expire(token=1) == []
-
-
-START = 10
-
-
-class LeaderMachine(RuleBasedStateMachine):
-    """A leader, its replicas, and a plain count of what the high watermark must be."""
-
-    @initialize(voters=st.integers(1, 5), leader_votes=st.booleans(), hwm_aware=st.booleans())
-    def begin(self, voters: int, leader_votes: bool, hwm_aware: bool) -> None:
-        # One voter that is not the leader: test_append_of_a_leader_that_does_not_vote_... (unit).
-        leader_votes |= voters == 1
-        others = range(2, voters + 1 if leader_votes else voters + 2)
-        self.leader_votes, self.voter_count = leader_votes, voters
-        of = {"voters": frozenset(others), "voter_count": voters, "epoch_start_offset": START}
-        self.leader = Leader(hwm_aware, EPOCH, log_end_offset=START, **of)
-        self.replicas = {r: Replica(START, EPOCH - 1) for r in (*others, 11, 12)}
-        self.is_old = {12}
-        self.offsets: dict[int, int] = {}
-        self.high_watermark = -1
-        self.carried: dict[int, int] = defaultdict(lambda: -1)
-        self.waiting: dict[int, Fetch] = {}
-        self.tokens = 0
-
-    @rule(data=st.data(), max_wait_us=st.sampled_from([0, 500_000]))
-    def fetches(self, data: st.DataObject, max_wait_us: int) -> None:
-        parked = {fetch.replica_id for fetch in self.waiting.values()}
-        free = sorted(self.replicas.keys() - parked)
-        if not free:
-            return
-        replica_id = data.draw(st.sampled_from(free))
-        replica = self.replicas[replica_id]
-        self.tokens += 1
-        aware = replica_id not in self.is_old
-        fetch = replica.fetch(replica_id, max_wait_us, self.tokens, hwm_aware=aware)
-        self.waiting[fetch.token] = fetch
-        if replica_id in self.leader.voters:
-            self.offsets[replica_id] = fetch.fetch_offset
-        self.take(self.leader.fetch(fetch))
-        assert max_wait_us or fetch.token not in self.waiting
-
-    @rule(records=st.integers(1, 3))
-    def append(self, records: int) -> None:
-        self.take(self.leader.append(self.leader.log_end_offset + records))
-        assert not any(f.fetch_offset < self.leader.log_end_offset for f in self.waiting.values())
-
-    @rule()
-    def drain(self) -> None:
-        self.take(self.leader.append(self.leader.log_end_offset))
-        assert not any(f.fetch_offset <= self.leader.log_end_offset for f in self.waiting.values())
-
-    @precondition(lambda self: self.waiting)
-    @rule(data=st.data())
-    def expires(self, data: st.DataObject) -> None:
-        token = data.draw(st.sampled_from(sorted(self.waiting)))
-        self.take(self.leader.expire(token))
-        assert token not in self.waiting
-
-    @rule()
-    def segment_rolls(self) -> None:
-        self.leader.segment += 1
-
-    @rule()
-    def resigns(self) -> None:
-        """Everyone is rejected; the leader may go on, as if it had been elected again."""
-        responses = self.leader.resign()
-        assert {a.completion for a in responses} <= {Completion.ERROR}
-        for response in responses:
-            del self.waiting[response.fetch.token]
-
-    @rule(data=st.data())
-    def restarts(self, data: st.DataObject) -> None:
-        """A replica forgets the high watermark; its FETCH, if one is parked, stays parked."""
-        self.replicas[data.draw(st.sampled_from(sorted(self.replicas)))].high_watermark = -1
-
-    def take(self, responses: list[Response]) -> None:
-        for response in responses:
-            fetch = self.waiting.pop(response.fetch.token)
-            assert fetch == response.fetch
-            if not self.leader.hwm_aware:
-                assert response.completion is not Completion.HIGH_WATERMARK
-            has_records = response.log_end_offset > fetch.fetch_offset
-            assert has_records == (response.completion is Completion.RECORDS)
-            assert response.high_watermark >= self.carried[fetch.replica_id]
-            self.carried[fetch.replica_id] = response.high_watermark
-            self.replicas[fetch.replica_id].receive(response, self.leader)
-
-    @invariant()
-    def each_fetch_waits_or_was_completed(self) -> None:
-        parked = [response.fetch for response in self.leader.parked.values()]
-        assert parked == [self.waiting[token] for token in sorted(self.waiting)]
-
-    @invariant()
-    def high_watermark_is_what_a_majority_has(self) -> None:
-        """Counted anew each time: sort all voters' offsets, take the one a majority reaches."""
-        ends = sorted(self.offsets.values(), reverse=True)
-        if self.leader_votes:
-            ends.insert(0, self.leader.log_end_offset)
-        majority = self.voter_count // 2
-        candidate = ends[majority] if majority < len(ends) else -1
-        if candidate > START:
-            self.high_watermark = max(self.high_watermark, candidate)
-        assert self.leader.high_watermark == self.high_watermark
-        assert self.leader.high_watermark <= self.leader.log_end_offset
-
-    @invariant()
-    def nobody_who_knows_less_waits_under_the_kip(self) -> None:
-        if self.leader.hwm_aware:
-            known = self.leader.high_watermark
-            assert all(fetch.high_watermark >= known for fetch in self.waiting.values())
-
-
-TestLeader = pytest.mark.property(LeaderMachine.TestCase)
-LeaderMachine.TestCase.settings = settings(stateful_step_count=40)
-
-
-SCENE = "voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166\n"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2 fetches 15 knowing -1",
-        "2 fetches 15 knowing -1 -> parked",
-        "2 fetches 15 knowing 15 -> high watermark 15",
-        "2 fetches 12 -> records 12..14, high watermark 12",
-        "2 fetches 12 -> records 12..15, high watermark -1",
-        "2 fetches 15 -> 3: high watermark 15; parked",
-        "leader appends to 20 -> 2: records 15..20, high watermark 15",
-        "2 fetches 15 -> parked; leader has high watermark 12",
-        "2 fetches 15 knowing -1 -> high watermark 15\n2 then fetches 15 -> parked",
-    ],
-)
-def test_disagreement_fails_with_line_and_rule(line: str) -> None:
-    with pytest.raises(AssertionError, match=r"2 .*fetches|leader appends"):
-        check(SCENE + line)
