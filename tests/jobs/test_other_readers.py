@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 import pyarrow as pa
 import pytest
-from small_logs import folder_of
+from growing import ArrivingLogs
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.analysis.catalog import Catalog
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 READ = [*TABLES.values()]
-FOLDERS = [folder_of(name) for name in ("acks-not-enough", "sessions-on")]
+NAMES = ("acks-not-enough", "sessions-on")
 #: Those without sweeps are tables less some rows.
 VIEWS = [v for v in in_order(read_views(), TABLES) if not v.name.endswith(as_configured(""))]
 
@@ -39,9 +39,11 @@ def opened(spark: "SparkSession", warehouse: Warehouse) -> Warehouse:
 
 @pytest.fixture(scope="module")
 def produced(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """With PRODUCEs and consumers, so that every view has rows; opened by Spark."""
-    path = tmp_path_factory.mktemp("produced") / "warehouse"
-    assert run.main([*map(str, FOLDERS), "--warehouse", str(path), "--engine", "local"]) == 0
+    """Beginnings of logs with PRODUCEs and consumers, so that every view has rows, by Spark."""
+    folder = tmp_path_factory.mktemp("produced")
+    logs = [str(ArrivingLogs(name, folder, [0.6]).arrive(0).path) for name in NAMES]
+    path = str(folder / "warehouse")
+    assert run.main([*logs, "--warehouse", path, "--engine", "local"]) == 0
     return opened(spark, Warehouse(path))
 
 
@@ -50,7 +52,7 @@ def test_every_table_has_the_same_rows_for_every_reader(
     spark: "SparkSession", produced: Warehouse
 ) -> None:
     filled = set()
-    with produced.database([folder.name for folder in FOLDERS]) as database:
+    with produced.database(NAMES) as database:
         database.execute("SET timezone = 'UTC'")
         for table in READ:
             loose = pa.schema([pa.field(c.name, c.type) for c in table.columns])
