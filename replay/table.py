@@ -14,7 +14,6 @@ Conventions
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import pyarrow as pa
@@ -104,9 +103,6 @@ class Table:
         """Returns the Arrow schema less some columns (those a later step adds)."""
         return pa.schema([f for f in self.arrow_schema if f.name not in names])
 
-
-#: A column that is never null.
-Required = partial(Column, nullable=False)
 
 RECORDING_COLUMN = """
 recording text* name of the recording (recording.json: name)

@@ -33,7 +33,7 @@ JAAS = (
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls and waits that a cluster needs, and what stands in for one does not."""
-    waits = {"session._IN_FLIGHT_S": 0.2, "session._UNDO_WAIT_S": 0.1, "polls._VERSIONS_S": 0.2}
+    waits = {"session._IN_FLIGHT_S": 0.2, "session._UNDO_WAIT_S": 0.1, "cluster._VERSIONS_S": 0.2}
     waits["session._START_S"] = 0.5
     for name, seconds in waits.items():
         monkeypatch.setattr(f"kip_replay.pipelines.record.{name}", seconds)
