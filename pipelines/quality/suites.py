@@ -81,9 +81,10 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
 
     One of a later file replaces one with the same suite, table and name. Raises UserError.
     """
-    suites = {file.stem: file for file in sorted((conf_dir() / "quality").glob("*.toml"))}
-    suites |= {file.parent.name: file for file in of_rules("rule.toml")}
-    files = [*suites.items()]
+    files: list[tuple[str, Path, type[Suite]]] = [
+        *((file.stem, file, Suite) for file in sorted((conf_dir() / "quality").glob("*.toml"))),
+        *((file.parent.name, file, RuleFile) for file in of_rules("rule.toml")),
+    ]
     for folder in more:
         theirs = sorted(folder.glob("*.toml"))
         if not theirs:
@@ -91,10 +92,10 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
                 f"there are no suites in {folder}: name a folder with *.toml files, such as "
                 "conf/quality, in quality.more_suites"
             )
-        files += [(file.stem, file) for file in theirs]
+        files += [(file.stem, file, Suite) for file in theirs]
     expectations = [_unique(table) for table in TABLES.values() if table not in _KEYS_NOT_CHECKED]
-    for name, file in files:
-        for entry in read_toml(file, RuleFile if file.name == "rule.toml" else Suite).expectation:
+    for name, file, schema in files:
+        for entry in read_toml(file, schema).expectation:
             try:
                 expectations += _of_tables(name, entry)
             except (KeyError, ValueError, IndexError) as error:
