@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from ..model.partition import Acks
 from ..outcomes import Variant, Verdict
 from ..records import (
@@ -186,8 +184,8 @@ def _responses(request: Request, batch: Batch, evidence: Evidence) -> list[Respo
 
 def ack_outcomes(
     produced: Produced, node_id: int, variants: Sequence[Variant], evidence: Evidence
-) -> Iterator[tuple[RecordedBatch, list[ProduceAckOutcome]]]:
-    """Yields each batch of a PRODUCE, and its outcome under each variant."""
+) -> Iterator[tuple[RecordedBatch, list[tuple[ProduceAckOutcome, list[Variant]]]]]:
+    """Yields each batch of a PRODUCE, and its outcomes, each with the variants that have it."""
     request, waits = produced.request, produced.request.acks != 0
     recorded_ms = _ms(request.received_us, request.built_us)
     slowest = [produced.slowest(variant) for variant in range(len(variants))]
@@ -214,10 +212,10 @@ def ack_outcomes(
             partition_recorded_latency_ms=recorded_ms if len(produced.led) == 1 else None,
             request_recorded_latency_ms=recorded_ms,
         )
-        outcomes: list[ProduceAckOutcome] = []
+        outcomes: list[tuple[ProduceAckOutcome, list[Variant]]] = []
         for variant, of_batch, of_request in zip(variants, responses, slowest, strict=True):
             if outcomes and of_batch is responses[0] and of_request == slowest[0]:
-                outcomes.append(replace(outcomes[0], variant=variant))
+                outcomes[0][1].append(variant)
                 continue
             (under, full, early), (of_all, of_early) = of_batch, of_request
             reason = full.reason or early.reason if waits else ACKS_0
@@ -251,7 +249,7 @@ def ack_outcomes(
                 outcome.replicas_at_min_isr_ack = under.copies
                 outcome.min_insync_replicas_at_ack = under.needed
                 outcome.exposure_ms = _ms(early.passed_us, full.passed_us)
-            outcomes.append(outcome)
+            outcomes.append((outcome, [variant]))
         yield recorded, outcomes
 
 

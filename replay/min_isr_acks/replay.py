@@ -504,8 +504,8 @@ class MinIsrAcks:
         state.requests = requests
         for done in produced:
             for recorded, outcomes in ack_outcomes(done, state.node_id, state.variants, evidence):
-                for outcome in outcomes:
-                    self._records.add(outcome, shared=recorded)
+                for outcome, variants in outcomes:
+                    self._records.add(outcome, variants, recorded)
         gone = {n for done in produced for n in range(done.request.first, done.request.end)}
         partitions = {batches.pop(number).partition for number in gone}
         for partition in partitions:
