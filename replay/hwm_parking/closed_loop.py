@@ -103,7 +103,6 @@ class ClosedLoop(Loop, array_like=True):
             fetch = sent.fetch
             record_bytes, field_bytes = sizes(fetch.fetch_offset, response.log_end_offset)
             envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
-            is_sent = fetch.high_watermark != NOT_SENT
             outcome = ParkedFetch(
                 variant=self.variant,
                 verdict=Verdict.REPLAYED if sent.is_warm else Verdict.UNKNOWN,
@@ -118,13 +117,14 @@ class ClosedLoop(Loop, array_like=True):
                 built_at=built_us,
                 completed_at=built_us,
                 fetch_offset=fetch.fetch_offset,
-                replica_high_watermark=fetch.high_watermark if is_sent else None,
+                replica_high_watermark=fetch.high_watermark,
                 response_high_watermark=response.high_watermark,
                 decision=PARKED if response.parked else IMMEDIATE,
                 completion=response.completion,
                 record_bytes=record_bytes,
             )
             if envelope is not None:
+                is_sent = fetch.high_watermark != NOT_SENT
                 tag_bytes = HIGH_WATERMARK_TAG_BYTES if is_sent else 0
                 outcome.request_bytes = envelope.request_bytes + tag_bytes
                 if field_bytes is not None:

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import msgspec
 
-from ..model.raft import NOT_SENT, UNKNOWN_OFFSET, Completion
+from ..model.raft import UNKNOWN_OFFSET, Completion
 from ..outcomes import Verdict
 from ..simulation import EventQueue, Rising
 from .evidence import STALL_US, Evidence
@@ -79,7 +79,6 @@ class OpenLoop(Loop, array_like=True):
         count = bisect_right(self.taken, until, key=lambda taken: taken[0].built_us)
         for row, explanation in self.taken[:count]:
             explanation = explanation or self._explained(evidence, row, explained)
-            known = row.high_watermark
             rows.add_fetch(
                 ParkedFetch(
                     variant=self.variant,
@@ -96,7 +95,7 @@ class OpenLoop(Loop, array_like=True):
                     built_at=row.built_us,
                     completed_at=row.completed_us,
                     fetch_offset=row.fetch_offset,
-                    replica_high_watermark=None if known == NOT_SENT else known,
+                    replica_high_watermark=row.high_watermark,
                     response_high_watermark=row.response_high_watermark,
                     decision=PARKED if explanation.parked else IMMEDIATE,
                     completion=explanation.completion or UNEXPLAINED,

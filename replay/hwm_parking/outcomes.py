@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ..log_gaps import Gaps
+from ..model.raft import NOT_SENT
 from ..outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
 from ..records import (
     At,
@@ -130,7 +131,9 @@ class Rows:
         self._lags = Records[HighWatermarkLag](HIGH_WATERMARK_LAG, RULE)
 
     def add_fetch(self, fetch: ParkedFetch) -> None:
-        """Adds a FETCH, with how long it was parked."""
+        """Adds a FETCH, with how long it was parked; a high watermark that was not sent is null."""
+        if fetch.replica_high_watermark == NOT_SENT:
+            fetch.replica_high_watermark = None
         if fetch.decision == IMMEDIATE:
             fetch.parked_ms = 0.0
         elif fetch.verdict is not Verdict.UNKNOWN:
