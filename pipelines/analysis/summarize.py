@@ -58,8 +58,6 @@ from kip_replay.replay.tables import (
 )
 
 Files: TypeAlias = Mapping[Table, Sequence[Mapping[str, Any]]]
-#: Gaps in the logs of one recording.
-Gaps: TypeAlias = Collection[LogGap]
 
 
 class Counted(Covered, frozen=True, omit_defaults=True, kw_only=True):
@@ -98,7 +96,9 @@ class Outcomes:
         )
         return max((microseconds(at) for at in found if at is not None), default=0)
 
-    def counted(self, now: Covered, block_us: int, phase: SteadyPhase, gaps: Gaps) -> Counted:
+    def counted(
+        self, now: Covered, block_us: int, phase: SteadyPhase, gaps: Collection[LogGap]
+    ) -> Counted:
         """States what sums of all these outcomes cover."""
         counted = Counted(
             identity=now.identity,
@@ -109,7 +109,7 @@ class Outcomes:
         )
         return msgspec.structs.replace(counted, part=self.part(counted, phase, gaps))
 
-    def part(self, counted: Counted, phase: SteadyPhase, gaps: Gaps) -> str:
+    def part(self, counted: Counted, phase: SteadyPhase, gaps: Collection[LogGap]) -> str:
         """Fingerprints what those of the outcomes that are counted depend on, as it is now."""
         until_us = min(phase.until_us, counted.until_us + 1)
         begun = sorted(gap for gap in gaps if gap.after_us < counted.until_us)

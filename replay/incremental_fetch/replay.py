@@ -173,10 +173,11 @@ class IncrementalFetch:
         self._add_attempts(first[0], [first[1]], of_fetch)
 
     def _add_attempts(
-        self, attempts: Sequence[Sent], of: Sequence[Variant], of_fetch: OfFetch
+        self, attempts: Sequence[Sent], under: Sequence[Variant], of_fetch: OfFetch
     ) -> None:
         for attempt, sent in enumerate(attempts):
-            self._rows.add(sent, of, replace(of_fetch, attempt=attempt) if attempt else of_fetch)
+            shared = replace(of_fetch, attempt=attempt) if attempt else of_fetch
+            self._rows.add(sent, under, shared)
 
     def _not_replayed(
         self, row: RecordedFetch, stream: Stream | None, verdict: Verdict, reason: str
