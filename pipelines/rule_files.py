@@ -99,9 +99,15 @@ class Suite(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RuleFile(Suite, forbid_unknown_fields=True):
-    """``rule.toml``; ``defaults``: the rule's section of the configuration."""
+    """``rule.toml``; ``defaults``: the rule's section of the configuration.
+
+    ``follows``: rules whose outcomes it reads; it may read ``RULE_events`` of them, too. ``sums``:
+    texts whose rows add up, so that a growing recording gives them what was kept and what is new.
+    """
 
     tolerances: list[Tolerance]
+    follows: list[str] = []
+    sums: list[str] = []
     defaults: dict[str, Any] = {}
     manifest: dict[str, RuleKey] = {}
 

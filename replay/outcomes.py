@@ -7,6 +7,8 @@ from typing import NamedTuple
 WHAT_IF = ("rule", "variant", "parameter", "parameter_value")
 #: Variant of what the log itself shows.
 RECORDED = "recorded"
+#: Of fewer values no figure is stated.
+SAMPLES_MIN = 30
 #: Value of the parameter ``none``.
 NOT_SWEPT = -1
 

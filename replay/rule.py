@@ -119,6 +119,9 @@ class Rule:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
     sense. ``comparison``: how it compares times of several nodes; None: it does not.
     ``splits_sweeps``: where logs are large, each value of a sweep is replayed apart (``parts``).
+    ``needs``: the table without whose rows there are no events. ``behind_us``: while a log grows,
+    rows are emitted up to so long after their time. ``constants``: what its texts have ``$names``
+    for.
     """
 
     name: str
@@ -133,6 +136,9 @@ class Rule:
     numbers: Mapping[str, int] = field(default_factory=dict)
     comparison: Comparison | None = None
     splits_sweeps: bool = False
+    needs: Table | None = None
+    behind_us: int = 0
+    constants: Mapping[str, object] = field(default_factory=dict)
 
     def parts(self, settings: Settings) -> tuple[str, ...]:
         """Names the parts that can be replayed apart: the rule itself, and each swept value."""

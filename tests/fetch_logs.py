@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from constructed import fed, rows_of
 
-from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch
+from kip_replay.replay.incremental_fetch.recorded import INPUT_SCHEMA
+from kip_replay.replay.incremental_fetch.replay import IncrementalFetch
 from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes
 
 NODE = 11

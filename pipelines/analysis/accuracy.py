@@ -24,11 +24,12 @@ from kip_replay.pipelines.engines.text import Text, read_texts
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.rule_files import Tolerance
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.outcomes import SAMPLES_MIN
 from kip_replay.replay.table import MS, TEXT
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
-#: Figures of fewer values, or of a shorter steady phase, say little.
-SAMPLES_MIN, SHORT_S = 30, 10
+#: Seconds: figures of a shorter steady phase say little.
+SHORT_S = 10
 _PAIRS = pa.schema({"predicted_from": TEXT, "recorded_in": TEXT})
 _TOLERANCES = pa.schema(
     {"kind": TEXT, "metric": TEXT, "variant": TEXT, "absolute": MS, "relative": MS}
@@ -79,12 +80,13 @@ class Judgement:
         if "observed" not in texts:
             del found["distributions"]
         parts = {name: text for name, text in found.items() if name not in _STEPS}
-        values = {**constants, "samples_min": SAMPLES_MIN}
         judging = [name for name in (*_STEPS, "shown") if name in found]
-        return cls({name: Text.read(found[name], parts, **values) for name in judging}, tolerances)
+        return cls(
+            {name: Text.read(found[name], parts, **constants) for name in judging}, tolerances
+        )
 
 
-_OF_NONE = Judgement.of({}, (), {})
+_OF_NONE = Judgement.of({}, (), {"samples_min": SAMPLES_MIN})
 
 
 def prediction_accuracy(

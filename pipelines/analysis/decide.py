@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
+from kip_replay.pipelines.analysis.accuracy import SHORT_S
 from kip_replay.pipelines.analysis.summarize import (
     ACCURACY,
     SUMMARIES,
@@ -30,7 +30,7 @@ from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_gr
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES
-from kip_replay.replay.outcomes import Advice
+from kip_replay.replay.outcomes import SAMPLES_MIN, Advice
 from kip_replay.replay.rule import CLOCKS_DIFFER
 from kip_replay.replay.table import BOOL, INT, TEXT
 from kip_replay.replay.tables import (

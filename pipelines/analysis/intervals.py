@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
+from kip_replay.pipelines.analysis.accuracy import SHORT_S
 from kip_replay.pipelines.rule_files import RULES_ERRORS, read_toml
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.outcomes import RECORDED, SAMPLES_MIN
 
 #: Blocks of a recording at most.
 BLOCKS = 32

@@ -32,7 +32,7 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.rule_files import RULES_ERRORS, of_rules, rule_files, rule_headlines
+from kip_replay.pipelines.rule_files import RULES_ERRORS, of_rules, rule_headlines
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -165,7 +165,7 @@ class SummedRule(RuleTexts):
 
     @cached_property
     def judgement(self) -> Judgement:
-        return Judgement.of(self.texts, rule_files()[self.name].tolerances, self.constants)
+        return Judgement.of(self.texts, self.file.tolerances, self.constants)
 
 
 def accuracy_step(recorded_in: str) -> str:

@@ -56,7 +56,7 @@ class Basis:
         )
 
     def followed(self, steps: RuleTexts) -> list[RuleTexts]:
-        return [rule for rule in self._rules if rule.name in steps.follows]
+        return [rule for rule in self._rules if rule.name in steps.file.follows]
 
     def identity(self, steps: RuleTexts, recording: str) -> str:
         parts = [

@@ -136,7 +136,7 @@ class GrowingReplay:
         if not warehouse.exists(REPLAY_STATE):
             return None
         epoch = commits.epoch_in(warehouse.open(REPLAY_STATE), step, self.recording)
-        kept = Kept.of(self.engine, self.recording, step, self.steps.sums)
+        kept = Kept.of(self.engine, self.recording, step, self.steps.file.sums)
         if kept is None or kept.covered.identity != self.basis.identity(self.steps, self.recording):
             return None
         if kept.covered.is_late(self.basis.readings[self.recording]):
@@ -149,7 +149,7 @@ class GrowingReplay:
         """Returns the inputs of the rule's texts: what was kept and what later ingests add."""
         return {
             name: summed(self.engine, self.steps.text(name), self.recording, name, kept)
-            for name in self.steps.sums
+            for name in self.steps.file.sums
         }
 
     def _covered(

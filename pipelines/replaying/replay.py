@@ -105,7 +105,7 @@ def _beside(
     *,
     is_growing: bool,
 ) -> dict[str, Out]:
-    after = {rule.name: [name for name in rule.follows if name in steps] for rule in rules}
+    after = {rule.name: [name for name in rule.file.follows if name in steps] for rule in rules}
     requests = requests_in(basis.readings, newest=is_growing)
     return engine.beside(Steps(steps, requests, after))
 
@@ -120,7 +120,7 @@ def _advance(
 ) -> None:
     steps = {}
     for rule in rules:
-        behind_us = sum(followed.behind_us for followed in basis.followed(rule))
+        behind_us = sum(followed.rule.behind_us for followed in basis.followed(rule))
         growing = GrowingReplay(rule, engine, recording, basis)
         steps[rule.name] = growing.advance(complete.until_us - behind_us)
     returned = _beside(engine, basis, steps, rules, is_growing=True)

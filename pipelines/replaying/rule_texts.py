@@ -1,15 +1,16 @@
 """Holds what a rule states to the steps that replay it: its texts, and their constants."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 
 from kip_replay.pipelines.engines.text import Text, read_texts
-from kip_replay.pipelines.rule_files import RULES_FOLDER
+from kip_replay.pipelines.rule_files import RULES_FOLDER, RuleFile, rule_files
 from kip_replay.pipelines.warehouse.steps import Kind, Step
 from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.outcomes import SAMPLES_MIN
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
@@ -42,24 +43,23 @@ class RuleTexts:
     rule's input, made of the typed tables for an increment of the log. ``dependencies``: what
     outcomes up to a time follow from besides the log up to it. ``latencies`` (values for
     latency_summary) and ``bandwidth`` (FETCHes for bandwidth_summary) read the outcome tables; a
-    rule may do without. ``constants``: what the texts have ``$names`` for. ``sums``: texts whose
-    rows add up (``states``), so that a growing recording gives them what was kept and what is new.
-
-    ``needs``: the table without whose rows there are no events. ``follows``: rules whose outcomes
-    it reads, and may read ``RULE_events`` of. ``behind_us``: while a log grows, rows are emitted up
-    to so long after their time.
+    rule may do without. Its ``rule.toml`` has which of them add up (``sums``), and the rules that
+    it ``follows``.
     """
 
     rule: Rule
-    constants: Mapping[str, object] = field(default_factory=dict)
-    sums: tuple[str, ...] = ()
-    needs: Table | None = None
-    behind_us: int = 0
-    follows: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.rule.name
+
+    @property
+    def file(self) -> RuleFile:
+        return rule_files()[self.name]
+
+    @property
+    def constants(self) -> Mapping[str, object]:
+        return {"samples_min": SAMPLES_MIN, **self.rule.constants}
 
     @property
     def outcomes(self) -> tuple[Table, ...]:
@@ -68,7 +68,7 @@ class RuleTexts:
     @cached_property
     def texts(self) -> Mapping[str, Path | str]:
         """Its texts by name, and those of others that they may read."""
-        followed = {f"{rule}_events": texts_of(rule)["events"] for rule in self.follows}
+        followed = {f"{rule}_events": texts_of(rule)["events"] for rule in self.file.follows}
         return {**SHARED, **followed, **texts_of(self.name)}
 
     def text(self, name: str, given: Collection[str] = (), **values: object) -> Text:
@@ -80,7 +80,7 @@ class RuleTexts:
     def step(self) -> Step:
         """Declares its replay, whose texts are those of ``events.sql``, and what these read."""
         read = {*chain.from_iterable(self.text(n).parts_read for n in ("events", "dependencies"))}
-        events = (RULES_FOLDER / rule / "events.sql" for rule in (self.name, *self.follows))
+        events = (RULES_FOLDER / rule / "events.sql" for rule in (self.name, *self.file.follows))
         return Step(
             name=self.name,
             kind=Kind.KEPT,

@@ -110,11 +110,10 @@ def replayed(
     sums: Inputs = NO_INPUTS,
 ) -> Feeding[list[DataFile]]:
     """Replays a rule on recordings; the files of its outcomes and states."""
-    is_new = increment.since_us is None
-    if is_new and steps.needs and not warehouse.files(steps.needs, recordings):
+    rule, is_new = steps.rule, increment.since_us is None
+    if is_new and rule.needs and not warehouse.files(rule.needs, recordings):
         return []
-    rule = steps.rule
-    text = increment.of(rule, steps.text("events", given=sums, **increment.values), steps.sums)
+    text = increment.of(rule, steps.text("events", given=sums, **increment.values), steps.file.sums)
     written = yield Feed(
         work=_Fed(rule, settings, files, increment),
         text=text,

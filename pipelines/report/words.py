@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from kip_replay.pipelines.analysis.accuracy import SAMPLES_MIN, SHORT_S
+from kip_replay.pipelines.analysis.accuracy import SHORT_S
 from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.replay.kafka.request_log.line import Reason
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.outcomes import RECORDED, SAMPLES_MIN
 
 NOT_KNOWN = "–"
 MINUS = "−"

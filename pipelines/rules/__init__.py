@@ -1,18 +1,10 @@
-"""The rules over Spark: a package each, whose ``STEPS`` register it.
+"""The rules over an engine: each has its texts, settings and page in a folder here.
 
 They are replayed in the order of ``RULES``: a rule may read the outcomes of one before it.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
-
 from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.replay import rules
 
-
-def _registered() -> tuple[SummedRule, ...]:
-    packages = sorted(module.name for module in iter_modules(__path__) if module.ispkg)
-    found = [import_module(f"{__name__}.{package}").STEPS for package in packages]
-    return tuple(sorted(found, key=lambda steps: (len(steps.follows), steps.name)))
-
-
-RULES: tuple[SummedRule, ...] = _registered()
+_RULES = [SummedRule(rule=rule) for rule in rules.RULES.values()]
+RULES = tuple(sorted(_RULES, key=lambda rule: (len(rule.file.follows), rule.name)))

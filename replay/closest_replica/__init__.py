@@ -28,3 +28,41 @@ Where a high watermark moved because the ISR changed, it counts as late as a res
 FETCH that waits for more bytes (``fetch.min.bytes``) counts as if they had been there when it came.
 A consumer that a follower refuses (OFFSET_OUT_OF_RANGE) reads on from it here.
 """
+
+from collections.abc import Mapping
+
+from ..log_tables import FETCHES
+from ..rule import Replay, Rule, Settings
+from .events import INPUT_SCHEMA, PROGRESS_US_MAX, Kind
+from .outcomes import CLOSEST_REPLICA_OUTCOMES, FETCH_WAIT_MS, NAME, Unknown, variants
+from .replay import ClosestReplica
+
+
+def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    recording, node_id = str(key["recording"]), int(key["node_id"])
+    return ClosestReplica(
+        node_id,
+        variants(settings.option(NAME, FETCH_WAIT_MS)),
+        settings.facts_of(NAME, recording).get("client_zones", {}),
+        saved,
+        gaps=settings.gaps_of(recording),
+        apart=settings.clocks_apart.get(recording, ()),
+    )
+
+
+RULE = Rule(
+    name=NAME,
+    key=("recording", "node_id"),
+    order=("at_us", "kind_order", "request_id", "topic", "partition"),
+    input_schema=INPUT_SCHEMA,
+    tables=(CLOSEST_REPLICA_OUTCOMES,),
+    start=_start,
+    facts=("clocks_apart",),
+    sweeps={FETCH_WAIT_MS: 1},
+    needs=FETCHES,
+    constants={
+        "kinds": [*map(str, Kind)],
+        "progress_us_max": PROGRESS_US_MAX,
+        "older": Unknown.OFFSET.value,
+    },
+)

@@ -20,7 +20,7 @@ from ..records import (
 )
 from ..table import REQUEST_ID
 
-RULE = "closest_replica"
+NAME = "closest_replica"
 LEADER, CLOSEST, CLOSEST_HWM_AWARE = "leader", "closest", "closest_hwm_aware"
 #: A sweep of ``replica.fetch.wait.max.ms``.
 FETCH_WAIT_MS = "replica_fetch_wait_ms"
@@ -79,7 +79,7 @@ class ClosestReplicaOutcome(Outcome, kw_only=True, gc=False):
 
 CLOSEST_REPLICA_OUTCOMES = outcome_table(
     "closest_replica_outcomes",
-    RULE,
+    NAME,
     ClosestReplicaOutcome,
     ("request_id", "topic", "partition"),
     shared=RecordedRead,

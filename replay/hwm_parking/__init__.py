@@ -44,12 +44,42 @@ Assumptions, and where they can fail
   has them. One that finds nobody parked does not show.
 """
 
-from ..model.raft import NOT_SENT as NOT_SENT
-from .metadata_log import INPUT_SCHEMA as INPUT_SCHEMA
-from .metadata_log import NO_RESPONSE as NO_RESPONSE
-from .metadata_log import RecordedFetch as RecordedFetch
-from .open_loop import STAMP_SLACK_US as STAMP_SLACK_US
-from .outcomes import WITH_KIP as WITH_KIP
-from .outcomes import WITHOUT_KIP as WITHOUT_KIP
-from .outcomes import variants as variants
-from .replay import HwmParking as HwmParking
+from collections.abc import Mapping
+
+from ..log_gaps import LOG_GAP
+from ..log_tables import FETCHES
+from ..model.raft import NOT_SENT
+from ..outcomes import ALWAYS_STEADY
+from ..rule import Replay, Rule, Settings
+from .metadata_log import INPUT_SCHEMA, NO_RESPONSE
+from .outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, MIDDLE_OF_EPOCH, NAME, variants
+from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
+
+
+def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    recording, node_id = str(key["recording"]), int(key["node_id"])
+    rules = [v for v in variants(settings.option(NAME, "max_wait_ms")) if settings.has(v)]
+    phase, gaps = settings.steady_phases.get(recording, ALWAYS_STEADY), settings.gaps_of(recording)
+    return HwmParking(node_id, settings.voters[recording], rules, saved, gaps, phase)
+
+
+RULE = Rule(
+    name=NAME,
+    key=("recording", "node_id"),
+    order=("built_us", "request_id"),
+    input_schema=INPUT_SCHEMA,
+    tables=(FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG),
+    start=_start,
+    facts=("voters",),
+    sweeps={"max_wait_ms": 1},
+    splits_sweeps=True,
+    needs=FETCHES,
+    # How far behind the log: the look-ahead, its step, and another for the last row.
+    behind_us=LOOKAHEAD_US + 2 * LOOKAHEAD_US // STEPS_PER_LOOKAHEAD,
+    constants={
+        "not_sent": NOT_SENT,
+        "no_response": NO_RESPONSE,
+        "log_gap": LOG_GAP,
+        "middle_of_epoch": MIDDLE_OF_EPOCH,
+    },
+)

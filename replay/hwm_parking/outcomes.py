@@ -24,7 +24,7 @@ from ..records import (
 )
 from .metadata_log import ABSENCE_US
 
-RULE = "hwm_parking"
+NAME = "hwm_parking"
 WITHOUT_KIP = "without_kip_1166"
 WITH_KIP = "with_kip_1166"
 
@@ -102,10 +102,10 @@ class HighWatermarkLag(Outcome, kw_only=True, gc=False):
 
 _EPOCH = ("leader_id", "leader_epoch", "replica_id")
 FETCH_PARKING_OUTCOMES = outcome_table(
-    "fetch_parking_outcomes", RULE, ParkedFetch, (*_EPOCH, "sequence")
+    "fetch_parking_outcomes", NAME, ParkedFetch, (*_EPOCH, "sequence")
 )
 HIGH_WATERMARK_LAG = outcome_table(
-    "high_watermark_lag", RULE, HighWatermarkLag, (*_EPOCH, "high_watermark")
+    "high_watermark_lag", NAME, HighWatermarkLag, (*_EPOCH, "high_watermark")
 )
 
 
@@ -127,8 +127,8 @@ class Rows:
 
     def __init__(self, gaps: Gaps, phase: SteadyPhase) -> None:
         self._gaps, self._phase = gaps, phase
-        self._fetches = Records[ParkedFetch](FETCH_PARKING_OUTCOMES, RULE)
-        self._lags = Records[HighWatermarkLag](HIGH_WATERMARK_LAG, RULE)
+        self._fetches = Records[ParkedFetch](FETCH_PARKING_OUTCOMES, NAME)
+        self._lags = Records[HighWatermarkLag](HIGH_WATERMARK_LAG, NAME)
 
     def add_fetch(self, fetch: ParkedFetch) -> None:
         """Adds a FETCH, with how long it was parked; a high watermark that was not sent is null."""

@@ -50,11 +50,37 @@ one of N slots behind a gap is unknown to the end of the log. Where the log itse
 are empty by definition: N slots are a what-if, and so is what they begin with.
 """
 
-from .outcomes import FULL as FULL
-from .outcomes import INCREMENTAL as INCREMENTAL
-from .outcomes import INCREMENTAL_DRAFT as INCREMENTAL_DRAFT
-from .outcomes import RULE as RULE
-from .outcomes import SESSION_SLOTS as SESSION_SLOTS
-from .outcomes import ClientKind as ClientKind
-from .recorded import INPUT_SCHEMA as INPUT_SCHEMA
-from .replay import IncrementalFetch as IncrementalFetch
+from collections.abc import Mapping
+
+from ..log_tables import FETCHES
+from ..model.fetch_session import SHARDS
+from ..rule import Replay, Rule, Settings
+from .outcomes import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES, NAME, SESSION_SLOTS
+from .recorded import INPUT_SCHEMA
+from .replay import IncrementalFetch
+from .streams import Unknown
+
+
+def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    is_string = settings.option(NAME, "draft_partition_id_is_string", False)
+    return IncrementalFetch(
+        int(key["node_id"]),
+        settings.option(NAME, SESSION_SLOTS),
+        draft_partition_id_is_string=is_string,
+        saved=saved,
+        gaps=settings.gaps_of(str(key["recording"])),
+    )
+
+
+RULE = Rule(
+    name=NAME,
+    key=("recording", "node_id"),
+    order=("dequeued_us", "request_id"),
+    input_schema=INPUT_SCHEMA,
+    tables=(FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS),
+    start=_start,
+    sweeps={SESSION_SLOTS: 0},
+    switches=("draft_partition_id_is_string",),
+    needs=FETCHES,
+    constants={"shards": SHARDS, "began_before_log": Unknown.BEGAN_BEFORE_LOG.value},
+)

@@ -20,7 +20,7 @@ from ..records import (
 )
 from ..table import NODE_ID, REQUEST_ID
 
-RULE = "incremental_fetch"
+NAME = "incremental_fetch"
 FULL = "full"
 INCREMENTAL = "incremental"
 INCREMENTAL_DRAFT = "incremental_draft"
@@ -102,11 +102,11 @@ class SessionCacheEvent(Outcome, kw_only=True, gc=False):
 
 
 FETCH_SESSION_OUTCOMES = outcome_table(
-    "fetch_session_outcomes", RULE, Sent, ("request_id", "attempt"), shared=OfFetch
+    "fetch_session_outcomes", NAME, Sent, ("request_id", "attempt"), shared=OfFetch
 )
 FETCH_SESSION_EVICTIONS = outcome_table(
     "fetch_session_evictions",
-    RULE,
+    NAME,
     SessionCacheEvent,
     ("node_id", "session_key", "event", "request_id"),
     verdict=False,

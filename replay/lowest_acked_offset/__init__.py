@@ -61,9 +61,57 @@ Assumptions, and where they can fail
   broker's line, and where API_VERSIONS and METADATA (by a broker's clock) meet heartbeats.
 """
 
-from .replay import LowestAckedOffset as LowestAckedOffset
-from .state import Settings as Settings
-from .tables import ESTIMATED as ESTIMATED
-from .tables import HEARTBEAT_INTERVAL as HEARTBEAT_INTERVAL
-from .tables import LOWEST_ACKED as LOWEST_ACKED
-from .tables import RULE as RULE
+from collections.abc import Mapping
+
+from ..hwm_parking.metadata_log import NO_RESPONSE
+from ..model.raft import NOT_SENT
+from ..rule import Comparison, Replay, Rule, Settings
+from . import state, tables
+from .applying import REPLICA_APPLY_MS
+from .events import INPUT_SCHEMA, ORDER
+from .replay import LowestAckedOffset
+
+
+def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    recording = str(key["recording"])
+    of_cluster = state.Settings(
+        settings.voters[recording],
+        settings.option(tables.NAME, tables.HEARTBEAT_INTERVAL),
+        settings.facts_of(tables.NAME, recording).get(tables.HEARTBEAT_INTERVAL),
+        settings.option(tables.NAME, "counts_stopping_brokers", False),
+        settings.gaps_of(recording),
+        replica_apply_ms=settings.option(tables.NAME, "replica_apply_ms", REPLICA_APPLY_MS),
+    )
+    return LowestAckedOffset(of_cluster, saved)
+
+
+RULE = Rule(
+    name=tables.NAME,
+    key=("recording",),
+    order=ORDER,
+    input_schema=INPUT_SCHEMA,
+    tables=tuple(tables.OUTCOMES.values()),
+    start=_start,
+    facts=("voters", "clocks_apart"),
+    sweeps={tables.HEARTBEAT_INTERVAL: 1},
+    splits_sweeps=True,
+    switches=("counts_stopping_brokers",),
+    numbers={"replica_apply_ms": 0},
+    constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
+    comparison=Comparison(
+        "node_id",
+        {
+            tables.HEARTBEAT_OUTCOMES.name: (
+                *("lowest_acknowledged_offset", "lowest_acknowledged_offset_raw"),
+                "unfenced_brokers",
+            ),
+            tables.METADATA_WRITE_OUTCOMES.name: (
+                *("offset_low", "offset_high", "applied_everywhere_at", "last_broker_id"),
+                *("known_at", "known_everywhere_at", "stale_window_ms", "read_after_write_ms"),
+            ),
+            tables.METADATA_WRITE_VISIBILITY.name: tables.VISIBLE,
+            tables.APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
+            tables.SHOWN_EVERYWHERE.name: ("shown_at",),
+        },
+    ),
+)

@@ -7,9 +7,9 @@ times are when things happened before that. Times are microseconds since the epo
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..hwm_parking import NO_RESPONSE
-from ..hwm_parking import NOT_SENT as NOT_SENT
-from ..hwm_parking import STAMP_SLACK_US as STAMP_SLACK_US
+from ..hwm_parking.metadata_log import NO_RESPONSE
+from ..hwm_parking.open_loop import STAMP_SLACK_US as STAMP_SLACK_US
+from ..model.raft import NOT_SENT as NOT_SENT
 from ..records import event_schema
 
 #: BROKER_HEARTBEAT with a controller's response.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..hwm_parking import WITH_KIP, WITHOUT_KIP
+from ..hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP
 from ..model.brokers import RESET_OFFSET, SESSION_TIMEOUT_US, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import RECORDED
 from ..simulation import EventQueue, Rising, Samples, Timeline, forget

@@ -17,7 +17,7 @@ from ..records import (
 )
 from ..table import REQUEST_ID, Table
 
-RULE = "lowest_acked_offset"
+NAME = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"
 #: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
 ESTIMATED = "estimated"
@@ -113,17 +113,17 @@ class ShownEverywhere(Outcome):
     shown_at: At = column("estimate: from then on METADATA responses of the last show it")
 
 
-HEARTBEAT_OUTCOMES = outcome_table("heartbeat_outcomes", RULE, HeartbeatOutcome, ("request_id",))
+HEARTBEAT_OUTCOMES = outcome_table("heartbeat_outcomes", NAME, HeartbeatOutcome, ("request_id",))
 METADATA_WRITE_OUTCOMES = outcome_table(
-    "metadata_write_outcomes", RULE, WriteOutcome, ("request_id",)
+    "metadata_write_outcomes", NAME, WriteOutcome, ("request_id",)
 )
 METADATA_WRITE_VISIBILITY = outcome_table(
-    "metadata_write_visibility", RULE, VisibilityOutcome, ("request_id", "broker_id", "evidence")
+    "metadata_write_visibility", NAME, VisibilityOutcome, ("request_id", "broker_id", "evidence")
 )
 APPLIED_OFFSETS = outcome_table(
-    "applied_offsets", RULE, AppliedOffset, ("broker_id", "metadata_offset")
+    "applied_offsets", NAME, AppliedOffset, ("broker_id", "metadata_offset")
 )
-SHOWN_EVERYWHERE = outcome_table("shown_everywhere", RULE, ShownEverywhere, ("metadata_offset",))
+SHOWN_EVERYWHERE = outcome_table("shown_everywhere", NAME, ShownEverywhere, ("metadata_offset",))
 #: Tables by record class, in the order of the batches that are emitted.
 OUTCOMES: dict[type[Outcome], Table] = {
     HeartbeatOutcome: HEARTBEAT_OUTCOMES,

@@ -41,8 +41,72 @@ more than ``STOPPING_US`` before its last FETCH, or came back in a gap but fetch
 transaction all of whose PRODUCEs are in a gap, so that a marker counts as the last offset.
 """
 
-from .events import INPUT_SCHEMA as INPUT_SCHEMA
-from .outcomes import ACKS_ALL as ACKS_ALL
-from .outcomes import ACKS_MIN_INSYNC_REPLICAS as ACKS_MIN_INSYNC_REPLICAS
-from .outcomes import RULE as RULE
-from .outcomes import variants as variants
+from collections.abc import Mapping
+from functools import partial
+
+from ..log_tables import PRODUCES
+from ..model.brokers import FENCED_AFTER_US
+from ..outcomes import RECORDED
+from ..rule import Comparison, Replay, Rule, Settings
+from .brokers import SCAN_SLACK_US
+from .closed_loop_replay import PREDICTED, ProducersReact
+from .events import INPUT_SCHEMA, PENDING, PROGRESS_US_MAX, SILENCE, SILENCE_US, Kind
+from .isr import STALE_US
+from .outcomes import (
+    ACKS_ALL,
+    ACKS_MIN_INSYNC_REPLICAS,
+    NAME,
+    PRODUCE_ACK_OUTCOMES,
+    PRODUCE_CLOSED_LOOP_OUTCOMES,
+    variants,
+)
+from .replay import MinIsrAcks
+
+
+def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    recording, node_id = str(key["recording"]), int(key["node_id"])
+    facts = settings.facts_of(NAME, recording)
+    entries, name = {"": facts, **facts.get("topics", {})}, "min_insync_replicas"
+    min_isrs = {topic: entry[name] for topic, entry in entries.items() if name in entry}
+    rules = variants(settings.option(NAME, name))
+    gaps = settings.gaps_of(recording)
+    of_node = partial(MinIsrAcks, node_id, rules, min_isrs, gaps=gaps)
+    return ProducersReact(node_id, of_node, saved, gaps)
+
+
+_SLOWEST = ("request_acks_all_latency", "request_min_isr_latency")
+#: Columns that follow from other nodes' logs.
+_REPLAYED = (
+    *("min_insync_replicas", "isr", "all_isr_acked_at", "min_isr_acked_at", "visible_at"),
+    *("acks_all_error", "min_isr_error", "replicas_at_min_isr_ack", "exposure_ms"),
+    *("partition_acks_all_latency_ms", "partition_min_isr_latency_ms"),
+    *(name for name in PRODUCE_ACK_OUTCOMES.names if name.startswith(_SLOWEST)),
+)
+RULE = Rule(
+    name=NAME,
+    key=("recording", "node_id"),
+    order=("at_us", "kind_order", "request_id"),
+    input_schema=INPUT_SCHEMA,
+    tables=(PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES),
+    start=_start,
+    facts=("voters", "clocks_apart"),
+    sweeps={"min_insync_replicas": 1},
+    needs=PRODUCES,
+    constants={
+        "kinds": [*map(str, Kind)],
+        "progress_us_max": PROGRESS_US_MAX,
+        "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
+        "pending": PENDING,
+        "silence": SILENCE,
+        "silence_us": SILENCE_US,
+        "stale_us": STALE_US,
+        "recorded": RECORDED,
+        "acks_all": ACKS_ALL,
+        "min_isr": ACKS_MIN_INSYNC_REPLICAS,
+    },
+    comparison=Comparison(
+        "replica_id",
+        {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: PREDICTED},
+        (Kind.METADATA, Kind.CONFIG),
+    ),
+)

@@ -25,7 +25,7 @@ from ..table import NODE_ID, REQUEST_ID
 from .produces import Batch, LedPartition, Request, UnderVariant
 from .responses import ACKS_0, Evidence, Latency, Refusal, Response, refusal
 
-RULE = "min_isr_acks"
+NAME = "min_isr_acks"
 #: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
 ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
 #: What summaries call the replay of acks=all; its columns are in the same rows.
@@ -113,13 +113,13 @@ class ProduceClosedLoopOutcome(Outcome, kw_only=True, gc=False):
 
 PRODUCE_ACK_OUTCOMES = outcome_table(
     "produce_ack_outcomes",
-    RULE,
+    NAME,
     ProduceAckOutcome,
     ("request_id", "topic", "partition"),
     shared=RecordedBatch,
 )
 PRODUCE_CLOSED_LOOP_OUTCOMES = outcome_table(
-    "produce_closed_loop_outcomes", RULE, ProduceClosedLoopOutcome, ("request_id",)
+    "produce_closed_loop_outcomes", NAME, ProduceClosedLoopOutcome, ("request_id",)
 )
 
 

@@ -9,13 +9,11 @@ from kip_replay.replay.log_tables import (
     REQUESTS,
     TOPICS,
 )
-from kip_replay.replay.lowest_acked_offset import (
+from kip_replay.replay.lowest_acked_offset import RULE as LOWEST_ACKED_OFFSET
+from kip_replay.replay.lowest_acked_offset.tables import (
     ESTIMATED,
     HEARTBEAT_INTERVAL,
     LOWEST_ACKED,
-)
-from kip_replay.replay.lowest_acked_offset.registration import RULE as LOWEST_ACKED_OFFSET
-from kip_replay.replay.lowest_acked_offset.tables import (
     METADATA_WRITE_VISIBILITY,
 )
 from kip_replay.replay.outcomes import Verdict

@@ -69,7 +69,7 @@ def begun_later(
     recording, engine = load_recording(folder), ENGINE.of(Warehouse(folder / "warehouse"))
     ingest([recording], engine, say=quiet)
     wanted = {rule for rule in STEPS if {*tables} & {t.name for t in STEPS[rule].outcomes}}
-    wanted |= {follows for rule in wanted for follows in STEPS[rule].follows}
+    wanted |= {follows for rule in wanted for follows in STEPS[rule].file.follows}
     replay([recording], engine, [STEPS[rule] for rule in STEPS if rule in wanted], OPTIONS, quiet)
     found = {}
     for table in tables:

@@ -6,8 +6,13 @@ import pytest
 
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import phases_table
-from kip_replay.replay.hwm_parking import STAMP_SLACK_US, WITH_KIP, WITHOUT_KIP
-from kip_replay.replay.hwm_parking.outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.hwm_parking.open_loop import STAMP_SLACK_US
+from kip_replay.replay.hwm_parking.outcomes import (
+    FETCH_PARKING_OUTCOMES,
+    HIGH_WATERMARK_LAG,
+    WITH_KIP,
+    WITHOUT_KIP,
+)
 from kip_replay.replay.outcomes import RECORDED
 
 from .recorded import ENGINE, STEPS, Row, events_of, found, outcomes, replayed, steady

@@ -8,9 +8,9 @@ import operator
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, reasons
+from kip_replay.replay.lowest_acked_offset import reasons
 from kip_replay.replay.lowest_acked_offset.events import STAMP_SLACK_US
-from kip_replay.replay.lowest_acked_offset.tables import HEARTBEAT_OUTCOMES
+from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, HEARTBEAT_OUTCOMES, LOWEST_ACKED
 
 from .recorded import STEPS, Row, events_of, fed, found, outcomes
 from .test_gaps import compared

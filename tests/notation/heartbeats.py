@@ -23,8 +23,10 @@ from typing import Any, NamedTuple
 
 import constructed
 
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, Settings, events
+from kip_replay.replay.lowest_acked_offset import events
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
+from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
+from kip_replay.replay.lowest_acked_offset.state import Settings
 from kip_replay.replay.model.brokers import (
     BrokerHeartbeatManager,
     Heartbeat,

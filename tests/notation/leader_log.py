@@ -12,14 +12,15 @@ from typing import Any, Self
 import pyarrow as pa
 
 from kip_replay.replay.log_gaps import Gaps, LogGap
-from kip_replay.replay.min_isr_acks import INPUT_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import (
+    INPUT_SCHEMA,
     KIND_ORDER,
     SILENCE,
     Event,
     Kind,
     Partition,
 )
+from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 LEADER = 11

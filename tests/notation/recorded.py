@@ -6,11 +6,8 @@ from typing import Any, NamedTuple, Self
 
 import constructed
 
-from kip_replay.replay.hwm_parking import (
-    INPUT_SCHEMA,
-    HwmParking,
-    RecordedFetch,
-)
+from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, RecordedFetch
+from kip_replay.replay.hwm_parking.replay import HwmParking
 from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US, NOT_SENT, UNKNOWN_OFFSET
 from kip_replay.replay.outcomes import Variant

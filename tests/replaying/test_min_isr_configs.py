@@ -9,12 +9,13 @@ from put_rows import Row, put, row
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.held import find_what_held
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
-from kip_replay.pipelines.rules.min_isr_acks import STEPS
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import CONFIGS, METADATA_WRITES, PRODUCES, REQUESTS, UNCERTAINTIES
 from kip_replay.replay.min_isr_acks.events import Event
 from kip_replay.replay.min_isr_acks.isr import MinIsrConfig
 
+RULE = next(rule for rule in RULES if rule.name == "min_isr_acks")
 _TIMES = dict.fromkeys(("received_at", "dequeued_at", "handled_at", "completed_at"), at(0))
 
 
@@ -67,7 +68,7 @@ def test_a_topic_has_what_lines_state(
     gap = {"node_id": 11, "what": "configs", "uncertain_from": at(5), "shown_at": at(5)}
     if "gap" in lines:
         put(engine.warehouse, "gap", {UNCERTAINTIES: [row(UNCERTAINTIES, "r", **gap)]})
-    rows = engine.rows(STEPS.text("events", **WHOLE_LOG.values), ["r"]).to_pylist()
+    rows = engine.rows(RULE.text("events", **WHOLE_LOG.values), ["r"]).to_pylist()
     rows = sorted(
         (r for r in rows if r["kind"] == "config"), key=lambda r: r["at_us"], reverse=True
     )

@@ -36,10 +36,9 @@ def code(rule: str) -> str:
     [
         # Whose form of FETCHes lowest_acked_offset reads too.
         ("replay/hwm_parking/loop.py", {"hwm_parking", "lowest_acked_offset"}),
-        ("replay/incremental_fetch/registration.py", {"incremental_fetch"}),
+        ("replay/incremental_fetch/__init__.py", {"incremental_fetch"}),
         ("replay/outcomes.py", {*BY_NAME}),
         ("pipelines/replaying/seam.py", {*BY_NAME}),
-        ("pipelines/rules/hwm_parking/words.py", set()),
         ("pipelines/rules/__init__.py", set()),
         ("pipelines/report/page.py", set()),
         ("pipelines/warehouse/commits.py", set()),
@@ -66,7 +65,7 @@ def test_texts_are_of_the_rules_that_read_them() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda steps: steps.name)
 def test_texts_that_events_read_are_beside_them(rule: SummedRule) -> None:
     """A rule's code has the files that its events and dependencies are in, and no other text."""
-    files, followed = rule.step.queries, {f"{other}_events" for other in rule.follows}
+    files, followed = rule.step.queries, {f"{other}_events" for other in rule.file.follows}
     stated = followed.union(*(read_texts(file) for file in files))
     assert all({*rule.text(name).parts_read} <= stated for name in ("events", "dependencies"))
 
@@ -100,7 +99,7 @@ SUFFIXES = {".py", ".sql", ".toml", ".j2", ".conf", ".sh"}
 
 @pytest.mark.parametrize("rule", [steps.name for steps in RULES])
 def test_nothing_outside_names_a_rule(rule: str) -> None:
-    followers = {steps.name for steps in RULES if rule in steps.follows}
+    followers = {steps.name for steps in RULES if rule in steps.file.follows}
     folders = ("replay", "pipelines/rules")
     may = tuple(f"{folder}/{name}/" for folder in folders for name in (rule, *followers))
     files = (file for top in TOPS for file in (REPOSITORY / top).rglob("*"))

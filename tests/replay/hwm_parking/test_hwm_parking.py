@@ -9,16 +9,17 @@ from golden.recorded import VOTERS, events_of
 from notation.cluster import Cluster, Member, every
 from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
 
-from kip_replay.replay.hwm_parking import (
-    NO_RESPONSE,
-    WITH_KIP,
-    WITHOUT_KIP,
-    RecordedFetch,
-    variants,
-)
 from kip_replay.replay.hwm_parking.closed_loop import ClosedLoop
 from kip_replay.replay.hwm_parking.evidence import Evidence
-from kip_replay.replay.hwm_parking.outcomes import NOT_IN_LOG, NOT_LEADER, Epoch
+from kip_replay.replay.hwm_parking.metadata_log import NO_RESPONSE, RecordedFetch
+from kip_replay.replay.hwm_parking.outcomes import (
+    NOT_IN_LOG,
+    NOT_LEADER,
+    WITH_KIP,
+    WITHOUT_KIP,
+    Epoch,
+    variants,
+)
 from kip_replay.replay.model.raft import UNKNOWN_OFFSET, Replica
 from kip_replay.replay.outcomes import RECORDED, Variant
 

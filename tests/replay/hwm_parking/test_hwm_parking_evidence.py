@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from notation.recorded import EPOCH, fetched, in_order, micros
 
-from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.hwm_parking.evidence import (
     STALL_US,
     Absence,
@@ -14,6 +13,7 @@ from kip_replay.replay.hwm_parking.evidence import (
     LogBytes,
     ReplicaEvidence,
 )
+from kip_replay.replay.hwm_parking.metadata_log import RecordedFetch
 from kip_replay.replay.model.raft import Completion
 
 FOREVER = micros(10**9)

@@ -4,9 +4,8 @@ import pytest
 from notation.cluster import Cluster, Member, every
 from notation.recorded import Replayed, fetched, in_order, micros, replay_of
 
-from kip_replay.replay.hwm_parking import RecordedFetch, variants
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
-from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, RecordedFetch
+from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH, variants
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 
 VOTERS = (1, 2, 3)

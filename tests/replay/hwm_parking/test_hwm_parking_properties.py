@@ -14,17 +14,10 @@ from hypothesis import strategies as st
 from notation.cluster import Cluster, Member, Silence, cut, every, repeating
 from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
 
-from kip_replay.replay.hwm_parking import (
-    NO_RESPONSE,
-    WITH_KIP,
-    WITHOUT_KIP,
-    HwmParking,
-    RecordedFetch,
-    variants,
-)
 from kip_replay.replay.hwm_parking import replay as hwm_parking
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
-from kip_replay.replay.hwm_parking.replay import LeaderEpoch, State
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, NO_RESPONSE, RecordedFetch
+from kip_replay.replay.hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP, variants
+from kip_replay.replay.hwm_parking.replay import HwmParking, LeaderEpoch, State
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US as WAIT_US
 from kip_replay.replay.outcomes import RECORDED, Variant
 

@@ -24,13 +24,9 @@ from fetch_logs import (
     returned,
 )
 
-from kip_replay.replay.incremental_fetch import (
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    IncrementalFetch,
-)
 from kip_replay.replay.incremental_fetch.draft import DraftFetchPieces
+from kip_replay.replay.incremental_fetch.outcomes import FULL, INCREMENTAL, INCREMENTAL_DRAFT
+from kip_replay.replay.incremental_fetch.replay import IncrementalFetch
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
 from kip_replay.replay.outcomes import RECORDED
 

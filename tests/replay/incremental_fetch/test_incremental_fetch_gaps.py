@@ -16,7 +16,7 @@ from fetch_logs import (
     returned,
 )
 
-from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL
+from kip_replay.replay.incremental_fetch.outcomes import FULL, INCREMENTAL
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP, Gaps, LogGap
 from kip_replay.replay.outcomes import RECORDED
 

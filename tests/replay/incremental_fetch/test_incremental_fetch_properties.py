@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 from kafka_oracle import histories
 from kafka_oracle.sessions import SLOTS, History
 
-from kip_replay.replay.incremental_fetch import (
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    IncrementalFetch,
-)
+from kip_replay.replay.incremental_fetch.outcomes import FULL, INCREMENTAL, INCREMENTAL_DRAFT
+from kip_replay.replay.incremental_fetch.replay import IncrementalFetch
 from kip_replay.replay.outcomes import RECORDED
 
 drawn = st.integers(0, len(histories("sessions")) - 1)

@@ -19,8 +19,9 @@ from notation.heartbeats import (
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import ESTIMATED, reasons
+from kip_replay.replay.lowest_acked_offset import reasons
 from kip_replay.replay.lowest_acked_offset.events import HELD, Event
+from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED
 
 Span = tuple[float, float, int, int]
 #: Both brokers have the write by their next heartbeats.

@@ -23,14 +23,11 @@ from notation.heartbeats import (
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import (
-    LowestAckedOffset,
-    Settings,
-    reasons,
-    simulation,
-)
+from kip_replay.replay.lowest_acked_offset import reasons, simulation
 from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
+from kip_replay.replay.lowest_acked_offset.state import Settings
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
 from kip_replay.replay.model.brokers import Heartbeat
 

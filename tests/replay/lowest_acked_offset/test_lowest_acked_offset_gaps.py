@@ -18,8 +18,9 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
-from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, reasons
+from kip_replay.replay.lowest_acked_offset import reasons
 from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, Event
+from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
 
 STANDBY = 3
 

@@ -24,11 +24,8 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.log_gaps import Gaps, LogGap
-from kip_replay.replay.lowest_acked_offset import (
-    ESTIMATED,
-    LOWEST_ACKED,
-)
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US, Event
+from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
 from kip_replay.replay.simulation import Rising
 
 pytestmark = pytest.mark.property

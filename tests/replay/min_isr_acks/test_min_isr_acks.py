@@ -10,8 +10,8 @@ import pytest
 from notation.leader_log import REPLICAS, History, Row, batch_of, ms
 
 from kip_replay.replay.min_isr_acks import responses as reasons
-from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.events import Partition
+from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.model.partition import Errors
 

@@ -12,7 +12,6 @@ import pytest
 from notation.heartbeats import us
 from notation.leader_log import History, batch_of
 
-from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.closed_loop import (
     ClosedLoop,
     Group,
@@ -24,6 +23,7 @@ from kip_replay.replay.min_isr_acks.closed_loop import (
 )
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
 from kip_replay.replay.min_isr_acks.follower_cycles import IN_A_ROW, LOOKAHEAD_US, Cycles
+from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.model.partition import Acks, Errors
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from notation.leader_log import LEADER, History, at, batch_of
 
 from kip_replay.replay.log_gaps import Gaps, LogGap
-from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
+from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 pytestmark = pytest.mark.property

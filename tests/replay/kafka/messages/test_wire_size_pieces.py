@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names, topics
 
-from kip_replay.replay.incremental_fetch import FULL
 from kip_replay.replay.incremental_fetch.draft import DraftFetchPieces
+from kip_replay.replay.incremental_fetch.outcomes import FULL
 from kip_replay.replay.outcomes import RECORDED
 
 #: What a pair has in common, and errors: those that are not read are returned behind the others.

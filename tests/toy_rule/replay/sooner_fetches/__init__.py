@@ -7,6 +7,7 @@ import pyarrow as pa
 from kip_replay.replay import records
 from kip_replay.replay.outcomes import RECORDED, Variant
 from kip_replay.replay.records import Records, column
+from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import REQUEST_ID
 
 SOONER = "sooner"
@@ -29,8 +30,8 @@ class Sooner(records.Outcome, kw_only=True, gc=False):
     is_metadata: records.Bool = column("it is of the metadata log")
 
 
-RULE = "sooner_fetches"
-SOONER_OUTCOMES = records.outcome_table("sooner_outcomes", RULE, Sooner, ("request_id",))
+NAME = "sooner_fetches"
+SOONER_OUTCOMES = records.outcome_table("sooner_outcomes", NAME, Sooner, ("request_id",))
 
 
 class SoonerFetches:
@@ -40,7 +41,7 @@ class SoonerFetches:
         self._slow_clients = slow_clients
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        outcomes = Records[Sooner](SOONER_OUTCOMES, RULE)
+        outcomes = Records[Sooner](SOONER_OUTCOMES, NAME)
         for fetch in batch.to_pylist():
             wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
             is_slow = fetch["client_id"] in self._slow_clients
@@ -56,3 +57,15 @@ class SoonerFetches:
 
     def saved(self) -> bytes:
         return b""
+
+
+RULE = Rule(
+    name=NAME,
+    key=("recording", "node_id"),
+    order=("built_us", "request_id"),
+    input_schema=INPUT_SCHEMA,
+    tables=(SOONER_OUTCOMES,),
+    start=lambda settings, key, saved: SoonerFetches(
+        **settings.facts_of(NAME, str(key["recording"]))
+    ),
+)
