@@ -115,5 +115,9 @@ class Cycles(msgspec.Struct, array_like=True):
     def forget(self, before_us: int) -> None:
         """Drops what only times before this one draw from."""
         for cycles in (self.all, self.quiet, self.in_bursts):
-            del cycles[: max(bisect_left(cycles, (before_us,)) - 1, 0)]
+            place = max(bisect_left(cycles, (before_us,)) - 1, 0)
+            # Behind a long pause the last one may be known too late.
+            while place and cycles[place].known_us > before_us + LOOKAHEAD_US:
+                place -= 1
+            del cycles[:place]
         self.pauses = [pause for pause in self.pauses if pause[1] >= before_us]

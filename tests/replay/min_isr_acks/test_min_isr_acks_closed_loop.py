@@ -218,3 +218,11 @@ def test_nothing_is_drawn_that_the_log_shows_only_later() -> None:
     assert after(found, 31) is None
     assert after(found, 101) == late
     assert after(cycles_of((10, 13)), 1e9) is None
+
+
+def test_what_is_forgotten_draws_nothing() -> None:
+    """Cycles just before a long pause are known behind it: earlier ones draw until then."""
+    cycles, late = [(10.0 * n, 10.0 * n + 3) for n in range(20)], LOOKAHEAD_US / 1000 + 1_000
+    found, shorter = (cycles_of(*cycles, (200, late), (late + 1, late + 4)) for _ in range(2))
+    shorter.forget(us(199))
+    assert after(shorter, 199.5) == after(found, 199.5) is not None
