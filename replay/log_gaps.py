@@ -50,6 +50,8 @@ class Gaps:
 
     def touch(self, node_id: int, since_us: int, until_us: int) -> bool:
         """Says whether a line of a node that was written between two times may be missing."""
+        if node_id not in self._of_node:
+            return False
         gap = self.last_begun(node_id, until_us)
         return gap is not None and gap.before_us > since_us
 

@@ -6,12 +6,15 @@ records and emits them as Arrow batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, compress, pairwise
 from operator import attrgetter
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from .log_gaps import LOG_GAP, Gaps
 from .outcomes import WHAT_IF, Variant, Verdict
@@ -133,15 +136,9 @@ class Records(Generic[Row]):
 
     def __init__(self, table: Table, rule: str) -> None:
         self._schema, self._rule = table.without("recording"), rule
-        self._clear()
-
-    def _clear(self) -> None:
-        self._records: list[Row] = []
-        self._shared: list[Record] = []
-        #: Of each row.
-        self._variants: list[Variant] = []
-        self._record_places: list[int] = []
-        self._shared_places: list[int] = []
+        #: Columns that are fields of records.
+        self._names = {*self._schema.names} - {*WHAT_IF}
+        self._added: list[tuple[Row, Sequence[Variant], Record | None]] = []
 
     def add(
         self, record: Row, variants: Sequence[Variant] = (), shared: Record | None = None
@@ -150,46 +147,37 @@ class Records(Generic[Row]):
 
         ``shared``: columns that rows added one after the other have from one record.
         """
-        if shared is not None:
-            if not self._shared or self._shared[-1] is not shared:
-                self._shared.append(shared)
-            self._shared_places += [len(self._shared) - 1] * (len(variants) or 1)
-        if variants:
-            self._variants += variants
-            self._record_places += [len(self._records)] * len(variants)
-        else:
-            assert isinstance(record, Outcome)
-            self._variants.append(record.variant)
-            self._record_places.append(len(self._records))
-        self._records.append(record)
+        self._added.append((record, variants, shared))
 
     def take(self) -> pa.RecordBatch:
         """Emits the rows as a batch, column by column."""
-        rows, columns = len(self._variants), dict[str, tuple[Sequence[Any], pa.Array | None]]()
-        for records, row_places in (
-            (self._records, self._record_places),
-            (self._shared, self._shared_places),
-        ):
-            places = None if len(records) == rows else pa.array(row_places, pa.int64())
-            columns |= {name: (values, places) for name, values in _columns_of(records).items()}
-        if rows:
-            of_variants = zip(_OF_VARIANT, zip(*self._variants, strict=True), strict=True)
-            columns |= {name: (values, None) for name, values in of_variants}
-        columns["rule"] = [self._rule] * rows, None
-        self._clear()
-        arrays = []
-        for field in self._schema:
-            values, places = columns.get(field.name, ((), None))
-            array = pa.array(values, field.type)
-            arrays.append(array if places is None else array.take(places))
+        added, self._added = self._added, []
+        columns: dict[str, pa.Array] = {}
+        if added:
+            records, under, shared = zip(*added, strict=True)
+            of_records = np.arange(len(records)).repeat([len(variants) or 1 for variants in under])
+            columns |= self._columns(records, of_records)
+            if shared[0] is not None:
+                is_new = [True, *(after is not before for before, after in pairwise(shared))]
+                of_shared = np.cumsum(is_new)[of_records] - 1
+                columns |= self._columns([*compress(shared, is_new)], of_shared)
+            variants = chain.from_iterable(
+                variants or (cast(Outcome, record).variant,) for record, variants, _ in added
+            )
+            for name, values in zip(_OF_VARIANT, zip(*variants, strict=True), strict=True):
+                columns[name] = pa.array(values, self._schema.field(name).type)
+            columns["rule"] = pa.repeat(self._rule, len(of_records))
+        arrays = [columns.get(field.name, pa.array([], field.type)) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-
-def _columns_of(records: Sequence[Record]) -> dict[str, Sequence[Any]]:
-    if not records:
-        return {}
-    names = records[0].__struct_fields__
-    return dict(zip(names, zip(*map(attrgetter(*names), records), strict=True), strict=True))
+    def _columns(self, records: Sequence[Record], places: NDArray[np.int64]) -> dict[str, pa.Array]:
+        """Returns the columns of the table that records have, of a row for each place."""
+        names = [name for name in records[0].__struct_fields__ if name in self._names]
+        by_name = zip(names, zip(*map(attrgetter(*names), records), strict=True), strict=True)
+        arrays = {name: pa.array(values, self._schema.field(name).type) for name, values in by_name}
+        if len(places) == len(records):
+            return arrays
+        return {name: array.take(pa.array(places)) for name, array in arrays.items()}
 
 
 def event_schema(event: type) -> pa.Schema:
