@@ -53,6 +53,5 @@ def find_incidents(
     if due := STEP.due(warehouse, wanted):
         say(f"incidents: {', '.join(due)}")
         found = engine.rows(Text.read(_INCIDENTS, PARTS, **limits), [*due])
-        schema = INCIDENTS.arrow_schema
-        rows = {INCIDENTS: found.select(schema.names).cast(schema)}
-        warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, rows)
+        schema, covered = INCIDENTS.arrow_schema, {name: str(wanted[name]) for name in due}
+        warehouse.replace(STEP.name, covered, {INCIDENTS: found.select(schema.names).cast(schema)})

@@ -61,7 +61,7 @@ def account(
 ) -> dict[Table, pa.Table]:
     """Rows of the account's tables, given each recording's voters; ``has_gaps``: any has."""
     given = {**inputs, "voters": voters_table(voters)}
-    rows = {}
+    rows: dict[Table, pa.Table] = {}
     for table, file in zip(HELD_TABLES, HELD, strict=True):
         # Without a gap nothing is uncertain.
         if table is UNCERTAINTIES and not has_gaps:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ..rule import Replay, Rule, Settings
 from . import outcomes
 from .events import INPUT_SCHEMA
-from .outcomes import CLOSEST_REPLICA_OUTCOMES, FETCH_WAIT_MS
+from .outcomes import FETCH_WAIT_MS, ClosestReplicaOutcome
 from .replay import ClosestReplica
 
 
@@ -26,7 +26,7 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id", "topic", "partition"),
     input_schema=INPUT_SCHEMA,
-    tables=(CLOSEST_REPLICA_OUTCOMES,),
+    tables=(ClosestReplicaOutcome,),
     start=_start,
     facts=("clocks_apart",),
     sweeps={FETCH_WAIT_MS: 1},

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from ..outcomes import ALWAYS_STEADY
 from ..rule import Replay, Rule, Settings
 from .metadata_log import INPUT_SCHEMA
-from .outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, variants
 from .outcomes import RULE as NAME
+from .outcomes import HighWatermarkLag, ParkedFetch, variants
 from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
 
 
@@ -24,7 +24,7 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=INPUT_SCHEMA,
-    tables=(FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG),
+    tables=(ParkedFetch, HighWatermarkLag),
     start=_start,
     facts=("voters",),
     sweeps={"max_wait_ms": 1},

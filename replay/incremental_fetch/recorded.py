@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..log_tables import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
+from ..log_tables import FETCHES
 from ..model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from ..records import values_of
 from .lists import Listed, Lists, Partitions, Requested, Returned
@@ -81,15 +81,16 @@ class RecordedFetch(NamedTuple):
         return not self.response_partitions and (self.throttle_ms or 0) > 0
 
 
+_LISTS = (
+    *("request_partitions", "forgotten_partitions", "response_partitions"),
+    "node_endpoints",
+)
 #: Types of columns that are not INT64.
 _TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(("request_id", "client_id", "connection"), pa.string()),
     **dict.fromkeys(("rack_id", "cluster_id"), pa.string()),
     "throttle_ms": pa.float64(),
-    "request_partitions": pa.list_(FETCH_REQUEST_PARTITION),
-    "forgotten_partitions": FETCHES.arrow_schema.field("forgotten_partitions").type,
-    "response_partitions": pa.list_(FETCH_RESPONSE_PARTITION),
-    "node_endpoints": pa.list_(NODE_ENDPOINT),
+    **{name: FETCHES.arrow_schema.field(name).type for name in _LISTS},
     "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
 }
 _FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")

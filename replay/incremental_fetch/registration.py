@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ..rule import Replay, Rule, Settings
 from . import outcomes
-from .outcomes import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
+from .outcomes import Sent, SessionCacheEvent
 from .recorded import INPUT_SCHEMA
 from .replay import IncrementalFetch
 
@@ -25,7 +25,7 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("dequeued_us", "request_id"),
     input_schema=INPUT_SCHEMA,
-    tables=(FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS),
+    tables=(Sent, SessionCacheEvent),
     start=_start,
     sweeps={outcomes.SESSION_SLOTS: 0},
     switches=("draft_partition_id_is_string",),

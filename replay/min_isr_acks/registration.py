@@ -8,7 +8,7 @@ from kip_replay.replay import min_isr_acks
 from ..rule import Comparison, Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
 from .events import Kind
-from .outcomes import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
+from .outcomes import ProduceAckOutcome, ProduceClosedLoopOutcome
 from .replay import MinIsrAcks
 
 
@@ -29,20 +29,20 @@ _REPLAYED = (
     *("min_insync_replicas", "isr", "all_isr_acked_at", "min_isr_acked_at", "visible_at"),
     *("acks_all_error", "min_isr_error", "replicas_at_min_isr_ack", "exposure_ms"),
     *("partition_acks_all_latency_ms", "partition_min_isr_latency_ms"),
-    *(name for name in PRODUCE_ACK_OUTCOMES.names if name.startswith(_SLOWEST)),
+    *(name for name in ProduceAckOutcome.names if name.startswith(_SLOWEST)),
 )
 RULE = Rule(
     name=min_isr_acks.RULE,
     key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id"),
     input_schema=min_isr_acks.INPUT_SCHEMA,
-    tables=(PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES),
+    tables=(ProduceAckOutcome, ProduceClosedLoopOutcome),
     start=_start,
     facts=("voters", "clocks_apart"),
     sweeps={"min_insync_replicas": 1},
     comparison=Comparison(
         "replica_id",
-        {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: PREDICTED},
+        {ProduceAckOutcome.name: _REPLAYED, ProduceClosedLoopOutcome.name: PREDICTED},
         (Kind.METADATA, Kind.CONFIG),
     ),
 )

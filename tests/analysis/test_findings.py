@@ -7,9 +7,9 @@ import pytest
 from constructed import Row, at, row, viewed
 
 from kip_replay.jobs._config import read_config
-from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES as POLLS
+from kip_replay.replay.incremental_fetch.outcomes import Sent as POLLS
 from kip_replay.replay.log_tables import FETCHES, PRODUCES, REQUESTS
-from kip_replay.replay.min_isr_acks.outcomes import PRODUCE_ACK_OUTCOMES as ACKS
+from kip_replay.replay.min_isr_acks.outcomes import ProduceAckOutcome as ACKS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import INCIDENTS
 

@@ -16,7 +16,7 @@ from kip_replay.replay.lowest_acked_offset import (
 )
 from kip_replay.replay.lowest_acked_offset.registration import RULE as LOWEST_ACKED_OFFSET
 from kip_replay.replay.lowest_acked_offset.tables import (
-    METADATA_WRITE_VISIBILITY,
+    VisibilityOutcome,
 )
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.table import Table
@@ -40,7 +40,7 @@ def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
     usual: Row = {"rule": LOWEST_ACKED_OFFSET.name, "variant": LOWEST_ACKED}
     usual |= {"request_id": write, "broker_id": broker, "evidence": HEARTBEAT}
     usual["applied_at_latest"] = None if second is None else at(second)
-    return row(METADATA_WRITE_VISIBILITY, **(usual | more))
+    return row(VisibilityOutcome, **(usual | more))
 
 
 def metadata(broker: int, second: float, topic: str, error: int, api: str = "METADATA") -> Line:
@@ -56,7 +56,7 @@ def shares_of(
 ) -> dict[str, tuple[float, int]]:
     """predicted and sample_count of a metric by evidence."""
     tables: dict[Table, list[Row]] = {
-        METADATA_WRITE_VISIBILITY: claims,
+        VisibilityOutcome: claims,
         METADATA_WRITES: writes,
         REQUESTS: [line for line, _ in lines],
         TOPICS: [topic for _, topic in lines],

@@ -8,7 +8,7 @@ from constructed import Row, at, row, viewed
 
 from kip_replay.pipelines.analysis.views import in_order, read_views
 from kip_replay.replay.incremental_fetch.outcomes import (
-    FETCH_SESSION_EVICTIONS,
+    SessionCacheEvent,
 )
 from kip_replay.replay.log_tables import CONFIGS, FETCHES, REQUESTS
 from kip_replay.replay.log_tables import PRODUCES as PRODUCE_LINES
@@ -111,7 +111,7 @@ def event(second: float, key: str, what: str, slots: int | None = None) -> Row:
     sweep = {} if slots is None else {"parameter": "session_slots", "parameter_value": slots}
     of: Row = {"rule": "incremental_fetch", "variant": "incremental", "node_id": 11, **sweep}
     happened: Row = {"session_key": key, "event": what, "event_at": at(second)}
-    return row(FETCH_SESSION_EVICTIONS, **of, **happened)
+    return row(SessionCacheEvent, **of, **happened)
 
 
 def session_fetch(second: float, asked: int, epoch: int, returned: int, error: int = 0) -> Row:
@@ -145,7 +145,7 @@ def test_peak_sessions() -> None:
     line |= {"resource_type": "broker", "resource_name": "11", "operation": "describe"}
     name = "max.incremental.fetch.session.cache.slots"
     slots = row(CONFIGS, name=name, value="1000", **line)
-    tables = {FETCH_SESSION_EVICTIONS: replayed, FETCHES: recorded, CONFIGS: [slots]}
+    tables = {SessionCacheEvent: replayed, FETCHES: recorded, CONFIGS: [slots]}
     found = rows_of(tables, "FROM peak_sessions ORDER BY variant, slots NULLS FIRST")
     names = ("variant", "slots", "sessions", "peak_sessions", "peak_at", "evicted")
     assert [[r[name] for name in names] for r in found] == [

@@ -19,7 +19,7 @@ from kip_replay.pipelines.replaying import basis, clocks
 from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.closest_replica.outcomes import CLOSEST_REPLICA_OUTCOMES
+from kip_replay.replay.closest_replica.outcomes import ClosestReplicaOutcome
 from kip_replay.replay.tables import CLOCK_BOUNDS, LINEAGE, REPLAY_STATE
 
 #: Brokers that stop and come back; one of them logs nearly nothing.
@@ -76,7 +76,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     in_one_go = rows_of(warehouse, OUTCOMES, recording)
     for table in OUTCOMES:
         assert grown[table.name] == in_one_go[table.name], table.name
-        assert in_one_go[table.name] or table is CLOSEST_REPLICA_OUTCOMES, table.name
+        assert in_one_go[table.name] or table is ClosestReplicaOutcome, table.name
         # What was written stays: nothing to come could change it.
         for earlier in emitted:
             assert Counter(earlier[table.name]) <= Counter(grown[table.name]), table.name
@@ -95,11 +95,11 @@ def test_what_consumers_read_is_that_of_one_go(
         logs = ArrivingLogs("racks-leader", tmp_path / name, cuts)
         warehouse = Warehouse(tmp_path / name / "warehouse")
         recording = piece_by_piece(logs, warehouse)
-        emitted = rows_of(warehouse, [CLOSEST_REPLICA_OUTCOMES], recording)
+        emitted = rows_of(warehouse, [ClosestReplicaOutcome], recording)
         close(warehouse, recording)
-        found.append(rows_of(warehouse, [CLOSEST_REPLICA_OUTCOMES], recording))
+        found.append(rows_of(warehouse, [ClosestReplicaOutcome], recording))
         [of_table] = emitted.values()
-        assert 0 < len(of_table) < len(found[-1][CLOSEST_REPLICA_OUTCOMES.name])
+        assert 0 < len(of_table) < len(found[-1][ClosestReplicaOutcome.name])
     assert found[0] == found[1]
 
 

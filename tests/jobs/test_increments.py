@@ -25,7 +25,7 @@ from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.steps import Covered, Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
+from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag
 from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CONFIGS,
@@ -247,7 +247,7 @@ _PARTITION = [field.name for field in PRODUCES.arrow_schema.field("partitions").
 
 def depends(rule: str, rows: Sequence[Made]) -> list[object]:
     """What a rule's outcomes until second 60 depend on, in tables with these rows."""
-    needed = (TOPICS, PRODUCES, ISR_CHANGES, CONFIGS, BROKER_HEARTBEATS, HIGH_WATERMARK_LAG)
+    needed = (TOPICS, PRODUCES, ISR_CHANGES, CONFIGS, BROKER_HEARTBEATS, HighWatermarkLag)
     given = {table: [made for of, made in rows if of is table] for table in needed}
     text = BY_NAME[rule].text("dependencies", until_us=UNTIL_US)
     found: list[object] = engine_on(given).rows(text, []).to_pylist()
@@ -283,7 +283,7 @@ def heartbeat(second: float) -> Made:
 def lag(second: float) -> Made:
     of = {"rule": "hwm_parking", "variant": "recorded", "high_watermark": round(second)}
     of |= {"leader_id": 1, "leader_epoch": 1, "replica_id": 2}
-    return HIGH_WATERMARK_LAG, row(HIGH_WATERMARK_LAG, **of, learned_at=at(second))
+    return HighWatermarkLag, row(HighWatermarkLag, **of, learned_at=at(second))
 
 
 FETCH, ACKS, OFFSETS = "incremental_fetch", "min_isr_acks", "lowest_acked_offset"

@@ -10,8 +10,8 @@ from constructed import BEGIN, Row, at, row, viewed
 from kip_replay.pipelines.report import marks, pages
 from kip_replay.pipelines.report.marks import shown
 from kip_replay.pipelines.rule_files import rule_pages
-from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
-from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag
+from kip_replay.replay.incremental_fetch.outcomes import Sent
 from kip_replay.replay.log_tables import PRODUCES, REJECTED_LINES, REQUESTS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import INCIDENTS
@@ -119,13 +119,13 @@ def lag(second: float, lag_ms: float | None, variant: str = "with_kip_1166") -> 
     replica = {"leader_id": 1, "leader_epoch": 1, "replica_id": 11, "is_voter": False}
     verdict = {"lag_ms": lag_ms, "verdict": "unknown" if lag_ms is None else "replayed"}
     named = {"rule": "hwm_parking", "variant": variant, "leader_at": at(second)}
-    return row(HIGH_WATERMARK_LAG, **named, **high_watermark, **replica, **verdict)
+    return row(HighWatermarkLag, **named, **high_watermark, **replica, **verdict)
 
 
 def test_latencies_over_time() -> None:
     rows = [lag(1.5, 4.0), lag(1.6, 2.0), lag(4, 8.0), lag(5, None), lag(20, 6.0)]
     rows += [lag(1 + number / 20, 300.0 + number, "without_kip_1166") for number in range(10)]
-    [chart] = charts({HIGH_WATERMARK_LAG: rows}, "hwm_parking")
+    [chart] = charts({HighWatermarkLag: rows}, "hwm_parking")
     assert charts({}, "hwm_parking") == []
     assert (chart["scales"], chart["y"]) == (("time", "log"), "ms")
     # Of few values there is no 90th percentile.
@@ -145,11 +145,11 @@ def test_rates_over_time() -> None:
         usual: Row = {"rule": "incremental_fetch", "variant": "full", "node_id": 11}
         usual |= {"client_kind": "follower", "dequeued_at": at(second)}
         usual |= {"request_bytes": 60, "response_bytes": 150, "record_bytes": 100}
-        return row(FETCH_SESSION_OUTCOMES, **(usual | more))
+        return row(Sent, **(usual | more))
 
     unknown = {"verdict": "unknown", "request_bytes": None, "response_bytes": None}
     rows = [fetch(1), fetch(1.2, client_kind="consumer"), fetch(3), fetch(3, **unknown)]
-    [chart] = charts({FETCH_SESSION_OUTCOMES: rows}, "incremental_fetch")
+    [chart] = charts({Sent: rows}, "incremental_fetch")
     [line] = chart["data"]
     assert len(line["x"]) == 201
     assert [*points(line).values()][:5] == [0, 220, 0, None, 0]

@@ -18,7 +18,7 @@ from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.recordings import StoredRecording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.hwm_parking.outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag, ParkedFetch
 from kip_replay.replay.log_tables import LOG_TABLES, REQUESTS
 from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
 
@@ -34,7 +34,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     plain(folder / "plain")
     assert ingest.main([str(folder / "plain"), "--warehouse", made.path]) == 0
     for name in ("plain", "other"):
-        rows = {t: [row(t, name)] for t in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)}
+        rows = {t: [row(t, name)] for t in (ParkedFetch, HighWatermarkLag)}
         state = row(REPLAY_STATE, name, rule="hwm_parking", as_of=AT)
         put(made, "hwm_parking", rows | {REPLAY_STATE: [state]})
         for by in ("plain", "other"):

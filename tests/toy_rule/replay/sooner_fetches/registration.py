@@ -8,7 +8,7 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=sooner_fetches.INPUT_SCHEMA,
-    tables=(sooner_fetches.SOONER_OUTCOMES,),
+    tables=(sooner_fetches.Sooner,),
     start=lambda settings, key, saved: sooner_fetches.SoonerFetches(
         **settings.facts_of(sooner_fetches.RULE, str(key["recording"]))
     ),
