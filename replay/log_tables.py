@@ -270,20 +270,25 @@ class GROUP_ASSIGNMENTS(Record, name="group_assignments", shares=(Line,)):
     )
 
 
-class GROUP_REQUESTS(Record, name="group_requests", shares=(Line,)):
-    """Members of groups that join, synchronize, send heartbeats and leave, under the classic and
-    the consumer protocol.
-    """
+class MemberLine(Record, shares=(Line,)):
+    """A request that a group's member sent."""
 
     received_at: At = column("at arrival")
     built_at: At = column("when the response was built")
     source: Text = column("API that has it")
     client_id: Text = column("clientId of the request header, null if the client sent none")
     connection: Text = column("local host:port-remote host:port-processor-index")
+
+
+class GROUP_REQUESTS(Record, name="group_requests", shares=(MemberLine,), kw_only=False):
+    """Members of groups that join, synchronize, send heartbeats and leave, under the classic and
+    the consumer protocol.
+    """
+
     group_id: RequiredText = key("the group")
     member_id: RequiredText = key("the member, empty where it has no id yet")
     action: Text = column("join, sync, heartbeat or leave")
-    protocol: Text = column("classic or consumer")
+    protocol: Text = column("classic or consumer", default="classic")
     sent_generation: Int = column(
         "generationId or memberEpoch of the request; null where the version has none"
     )

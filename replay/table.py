@@ -40,7 +40,7 @@ Ms = Annotated[float | None, MS]
 ManyMs = Annotated[tuple[float, ...] | None, pa.list_(MS)]
 Text = Annotated[str | None, TEXT]
 Texts = Annotated[tuple[str, ...] | None, pa.list_(TEXT)]
-#: Their fields are said with ``column``.
+#: Their fields are beside the comment.
 Struct = Annotated[dict[str, Any] | None, pa.struct]
 Structs = Annotated[list[dict[str, Any]] | None, pa.list_]
 #: Those that are never null.

@@ -228,7 +228,7 @@ class DECISIONS(Record, name="decisions", shares=(Recording,)):
     rests_on: Texts = column("limits with their settings, and self-checks")
 
 
-class QUALITY_RESULTS(Record, name="quality_results", shares=(Recording,)):
+class QUALITY_RESULTS(Recording, name="quality_results"):
     """What is expected of the tables, and whether it is so."""
 
     suite: RequiredText = key("suite of the expectation: keys, log, outcomes, summaries, a rule")

@@ -90,10 +90,6 @@ _TASKS_PER_CORE = 2
 #: zones lie up to 26 hours apart. In one zone, the two passes of an hour do by two hours at most.
 _ZONE_SLACK_US = 27 * 3_600_000_000
 _FOLD_SLACK_US = 2 * 3_600_000_000
-#: Columns of ``ingested_files``, by what has them.
-_OF_FILE = ("recording", "node_id", "source_file", "timezone", "clock_offset_ms")
-_OF_SURVEY = ("content_hash", "bytes_read", "first_byte", "damage")
-_OF_COUNTS = ("requests", "other", "rejected", "repeated")
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -405,8 +401,9 @@ def _ingested_files(
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
         found = files_on_disk[s.file] if _is_read_whole(s) else None
-        stated = (s.file, _OF_FILE), (s, _OF_SURVEY), (count, _OF_COUNTS)
-        row = {name: getattr(of, name) for of, names in stated for name in names} | {
+        # What of these is a column goes by its name.
+        row = {**vars(s.file), **vars(s), **vars(count)} | {
+            "bytes_read": s.bytes_read,
             "lines_read": count.lines,
             "ingest_epoch": writing.epochs[s.file.recording],
             "first_received_at": time.first_received_us,

@@ -14,30 +14,17 @@ _VALUE_CHARACTERS_MAX = 80
 _FAILED_LINES_MAX = 30
 
 
-@dataclass(frozen=True)
-class Result:
-    """Holds the result of an expectation in a recording: a row of quality_results."""
+class Result(QUALITY_RESULTS):
+    """A row of quality_results, with the first rows that failed."""
 
-    recording: str
-    suite: str
-    table_name: str
-    expectation: str
-    column_name: str | None
-    severity: str
-    success: bool
-    observed: str
-    failing_rows: int
-    rows_checked: int
-    says: str
     kept: tuple[str, ...] = ()
 
-    @property
-    def row(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in QUALITY_RESULTS.arrow_schema.names}
+    def __hash__(self) -> int:
+        return hash(self.of_key)
 
     @property
-    def key(self) -> tuple[str, ...]:
-        return tuple(vars(self)[name] for name in QUALITY_RESULTS.key)
+    def of_key(self) -> tuple[str, ...]:
+        return tuple(getattr(self, name) for name in QUALITY_RESULTS.key)
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -45,7 +32,7 @@ class Result:
 
     @property
     def failure_rows(self) -> list[dict[str, Any]]:
-        key = dict(zip(QUALITY_RESULTS.key, self.key, strict=True))
+        key = dict(zip(QUALITY_RESULTS.key, self.of_key, strict=True))
         return [{**key, "number": n, "failing_row": row} for n, row in enumerate(self.kept, 1)]
 
 
@@ -61,7 +48,7 @@ class Outcome:
     def failures(self) -> list[Result]:
         """The worst first."""
         failed = [each for each in self.results if not each.success]
-        return sorted(failed, key=lambda each: (_ORDER.index(each.severity), *each.key))
+        return sorted(failed, key=lambda each: (_ORDER.index(each.severity), *each.of_key))
 
     @property
     def is_critical(self) -> bool:

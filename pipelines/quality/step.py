@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import structs
 
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
@@ -123,18 +124,18 @@ def _of_recent(
     A row may fail as what it belongs to is not recent: what fails is looked at once more, whole.
     """
     recent = engine.of(engine.warehouse.since(begins))
-    results = {each.key: each for each in there if each.recording in begins}
+    results = {each.of_key: each for each in there if each.recording in begins}
     parts = {each.place: each for each in expectations if not each.of_all}
     for name, moment in begins.items():
         of_part = validated(recent, [name], [*parts.values()], kept_rows)
         failed = [parts[each.place] for each in of_part if not each.success]
         of_part = [
-            replace(each, observed=f"{each.observed} from {moment:%F %T} UTC on")
+            structs.replace(each, observed=f"{each.observed} from {moment:%F %T} UTC on")
             for each in of_part
-            if each.success and results[each.key].success
+            if each.success and results[each.of_key].success
         ]
         of_whole = validated(engine, [name], failed, kept_rows) if failed else []
-        results |= {each.key: each for each in (*of_part, *of_whole)}
+        results |= {each.of_key: each for each in (*of_part, *of_whole)}
     return [*results.values()]
 
 
@@ -174,7 +175,7 @@ def _wanted(
 def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str, Covered]) -> None:
     mine = [each for each in results if each.recording in covered]
     rows = {
-        QUALITY_RESULTS: [each.row for each in mine],
+        QUALITY_RESULTS: [structs.asdict(each) for each in mine],
         QUALITY_FAILURES: [row for each in mine for row in each.failure_rows],
     }
     tables = {table: pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()}

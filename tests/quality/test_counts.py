@@ -125,8 +125,8 @@ def checked(warehouse: Warehouse, *expectations: Expectation, kept_rows: int = 2
 def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
     warehouse, rows = failing_everywhere(tmp_path)
     results = checked(warehouse, *load_suites())
-    assert [result.key for result in results if result.success] == []
-    assert [result.key for result in results if not 1 <= len(result.kept) <= 2] == []
+    assert [result.of_key for result in results if result.success] == []
+    assert [result.of_key for result in results if not 1 <= len(result.kept) <= 2] == []
     assert all(result.rows_checked == rows[result.table_name] for result in results)
     assert list(tmp_path.glob("gx*")) == []
 

@@ -1,11 +1,11 @@
 """The check as a step: what a run checks of a log that grows, and what it leaves out."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from put_rows import put, row
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
@@ -71,13 +71,14 @@ def test_without_great_expectations_a_check_says_what_it_leaves_out(
 
 def failure(severity: Severity, **example: object) -> Result:
     kept = (json.dumps(example),)
-    return Result("one", "log", "requests", "no_hole", None, severity, False, "", 3, 9,
-                  "no id lacks", kept)  # fmt: skip
+    named = {"recording": "one", "suite": "log", "table_name": "requests"}
+    named |= {"expectation": "no_hole", "says": "no id lacks", "severity": severity}
+    return Result(**named, success=False, observed="", failing_rows=3, rows_checked=9, kept=kept)
 
 
 def outcome(*failures: Result) -> Outcome:
     """Of two recordings, with one result that is met."""
-    met = replace(failure(Severity.CRITICAL), success=True)
+    met = structs.replace(failure(Severity.CRITICAL), success=True)
     return Outcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
 
 
