@@ -205,11 +205,13 @@ class BROKER_HEARTBEATS(Record, name="broker_heartbeats", shares=(Line, Clocks, 
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-#: ``partitions``: how many the API speaks of. ``replicas``: of all these together (CREATE_TOPICS).
-#: ``configs``: how many it names (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS).
-#: ``feature_level``: the new level (UPDATE_FEATURES).
 class METADATA_WRITES(Record, name="metadata_writes", shares=(Line, Clocks, Sender)):
-    """One row per request that writes to the metadata log (topics, configs, features, ...)."""
+    """One row per request that writes to the metadata log (topics, configs, features, ...).
+
+    ``partitions``: how many the API speaks of. ``replicas``: of all these together (CREATE_TOPICS).
+    ``configs``: how many it names (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS).
+    ``feature_level``: the new level (UPDATE_FEATURES).
+    """
 
     correlation_id: Int = column("correlationId")
     api_name: Text = column("requestApiKeyName")

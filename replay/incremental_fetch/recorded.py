@@ -5,7 +5,6 @@ logs have only ids), for the FETCHes that come after it; or, without ``built_us`
 a session that is older than the log, before its first FETCH here.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from ..log_tables import FETCHES
 from ..model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from ..records import values_of
+from ..table import struct
 from .lists import Listed, Lists, Partitions, Requested, Returned
 
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
@@ -81,18 +81,9 @@ class RecordedFetch(NamedTuple):
         return not self.response_partitions and (self.throttle_ms or 0) > 0
 
 
-_LISTS = (
-    *("request_partitions", "forgotten_partitions", "response_partitions"),
-    "node_endpoints",
-)
 #: Types of columns that are not INT64.
-_TYPES: Mapping[str, pa.DataType] = {
-    **dict.fromkeys(("request_id", "client_id", "connection"), pa.string()),
-    **dict.fromkeys(("rack_id", "cluster_id"), pa.string()),
-    "throttle_ms": pa.float64(),
-    **{name: FETCHES.arrow_schema.field(name).type for name in _LISTS},
-    "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
-}
+_TYPES = {f.name: f.type for f in FETCHES.arrow_schema if not pa.types.is_integer(f.type)}
+_TYPES["topic_names"] = pa.list_(struct("topic_id string, topic string"))
 _FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")
 _NOT_GIVEN = ("record_bytes", *_FLAGS, "number")
 _COLUMNS = (*(f for f in RecordedFetch._fields if f not in _NOT_GIVEN), "topic_names")
