@@ -46,7 +46,7 @@ class Sender(Record):
     connection: Text = column("local host:port-remote host:port-processor-index")
 
 
-class INGESTED_FILES(Record, name="ingested_files", shares=(Recording,)):
+class IngestedFiles(Record, name="ingested_files", shares=(Recording,)):
     """Log files read, a row for each time that they had grown, and what became of their lines:
     lines_read = requests + other + rejected + repeated.
     """
@@ -75,7 +75,7 @@ class INGESTED_FILES(Record, name="ingested_files", shares=(Recording,)):
     damage: Text = column("why and where reading ended early, null if it did not")
 
 
-class REQUESTS(Record, name="requests", shares=(Line, Place, Clocks)):
+class Requests(Record, name="requests", shares=(Line, Place, Clocks)):
     """One row per logged request, of every API."""
 
     api_key: Int = column("requestApiKey")
@@ -103,7 +103,7 @@ class REQUESTS(Record, name="requests", shares=(Line, Place, Clocks)):
     response_bytes: Long = column("on the wire: frame, header, body; null where not known")
 
 
-class REJECTED_LINES(Record, name="rejected_lines", shares=(Recording,)):
+class RejectedLines(Record, name="rejected_lines", shares=(Recording,)):
     """Lines that could not be read as a request, each with its reason."""
 
     line_id: RequiredText = key("32 hex digits of BLAKE2b")
@@ -116,7 +116,7 @@ class REJECTED_LINES(Record, name="rejected_lines", shares=(Recording,)):
     line_bytes: Long = column("its whole length")
 
 
-class FETCHES(Record, name="fetches", shares=(Line, Clocks, Sender)):
+class Fetches(Record, name="fetches", shares=(Line, Clocks, Sender)):
     """One row per FETCH, partitions nested (a row per partition would explode)."""
 
     correlation_id: Int = column("correlationId")
@@ -162,7 +162,7 @@ class FETCHES(Record, name="fetches", shares=(Line, Clocks, Sender)):
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-class PRODUCES(Record, name="produces", shares=(Line, Clocks, Sender)):
+class Produces(Record, name="produces", shares=(Line, Clocks, Sender)):
     """One row per PRODUCE, request and response of a partition side by side."""
 
     correlation_id: Int = column("correlationId")
@@ -187,7 +187,7 @@ class PRODUCES(Record, name="produces", shares=(Line, Clocks, Sender)):
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-class BROKER_HEARTBEATS(Record, name="broker_heartbeats", shares=(Line, Clocks, Sender)):
+class BrokerHeartbeats(Record, name="broker_heartbeats", shares=(Line, Clocks, Sender)):
     """One row per BROKER_HEARTBEAT that a controller responded to."""
 
     broker_id: Int = column("brokerId")
@@ -205,7 +205,7 @@ class BROKER_HEARTBEATS(Record, name="broker_heartbeats", shares=(Line, Clocks, 
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-class METADATA_WRITES(Record, name="metadata_writes", shares=(Line, Clocks, Sender)):
+class MetadataWrites(Record, name="metadata_writes", shares=(Line, Clocks, Sender)):
     """One row per request that writes to the metadata log (topics, configs, features, ...).
 
     ``partitions``: how many the API speaks of. ``replicas``: of all these together (CREATE_TOPICS).
@@ -227,7 +227,7 @@ class METADATA_WRITES(Record, name="metadata_writes", shares=(Line, Clocks, Send
     )
 
 
-class ISR_CHANGES(Record, name="isr_changes", shares=(Line,)):
+class IsrChanges(Record, name="isr_changes", shares=(Line,)):
     """What ALTER_PARTITION and METADATA lines say of a partition's ISR and leader."""
 
     built_at: At = column("when the response was built: it held on the node from then on")
@@ -245,7 +245,7 @@ class ISR_CHANGES(Record, name="isr_changes", shares=(Line,)):
     error_code: Int = column("the partition's error")
 
 
-class BROKERS(Record, name="brokers", shares=(Line,)):
+class Brokers(Record, name="brokers", shares=(Line,)):
     """Brokers that METADATA names (those that were not fenced) or that registered."""
 
     built_at: At = column("when the response was built")
@@ -254,7 +254,7 @@ class BROKERS(Record, name="brokers", shares=(Line,)):
     of_all_topics: Bool = column("METADATA whose request named no topics: the response has all")
 
 
-class GROUP_ASSIGNMENTS(Record, name="group_assignments", shares=(Line,)):
+class GroupAssignments(Record, name="group_assignments", shares=(Line,)):
     """Partitions of members of consumer groups, as commits, assignments and descriptions have
     them.
     """
@@ -282,7 +282,7 @@ class MemberLine(Record, shares=(Line,)):
     connection: Text = column("local host:port-remote host:port-processor-index")
 
 
-class GROUP_REQUESTS(Record, name="group_requests", shares=(MemberLine,), kw_only=False):
+class GroupRequest(Record, name="group_requests", shares=(MemberLine,), kw_only=False):
     """Members of groups that join, synchronize, send heartbeats and leave, under the classic and
     the consumer protocol.
     """
@@ -305,7 +305,7 @@ class GROUP_REQUESTS(Record, name="group_requests", shares=(MemberLine,), kw_onl
     reason: Text = column("why a member joins again or leaves (KIP-800), null if it did not say")
 
 
-class TOPICS(Record, name="topics", shares=(Line,)):
+class Topics(Record, name="topics", shares=(Line,)):
     """Topic names, ids and sizes as CREATE_TOPICS, METADATA and others have them."""
 
     built_at: At = column("when the response was built")
@@ -318,7 +318,7 @@ class TOPICS(Record, name="topics", shares=(Line,)):
     error_code: Int = column("the topic's error")
 
 
-class CONFIGS(Record, name="configs", shares=(Line,), holds_on=True):
+class Configs(Record, name="configs", shares=(Line,), holds_on=True):
     """Configs as CREATE_TOPICS, DESCRIBE_CONFIGS and INCREMENTAL_ALTER_CONFIGS have them."""
 
     built_at: At = column("when the response was built")
@@ -332,7 +332,7 @@ class CONFIGS(Record, name="configs", shares=(Line,), holds_on=True):
     error_code: Int = column("the resource's error")
 
 
-class METADATA_OFFSETS(Record, name="metadata_offsets", shares=(Line,)):
+class MetadataOffsets(Record, name="metadata_offsets", shares=(Line,)):
     """How far nodes had come in the metadata log, as lines of other APIs show it."""
 
     built_at: At = column("when the response was built: the offset was reached by then")
@@ -351,7 +351,7 @@ class METADATA_OFFSETS(Record, name="metadata_offsets", shares=(Line,)):
     leader_epoch: Int = column("leader epoch (DESCRIBE_QUORUM)")
 
 
-class PRODUCER_IDS(Record, name="producer_ids", shares=(Line,)):
+class ProducerIds(Record, name="producer_ids", shares=(Line,)):
     """One row per INIT_PRODUCER_ID: who is idempotent or transactional."""
 
     built_at: At = column("when the response was built: the producer has its id from then on")
@@ -364,7 +364,7 @@ class PRODUCER_IDS(Record, name="producer_ids", shares=(Line,)):
     error_code: Int = column("errorCode; null without a response")
 
 
-class LOG_GAPS(Record, name="log_gaps", shares=(Recording,)):
+class LogGaps(Record, name="log_gaps", shares=(Recording,)):
     """Gaps in logs: spans of time in which lines of a node are missing."""
 
     node_id: RequiredInt = key("node whose log holds the line")
@@ -385,7 +385,7 @@ class LOG_GAPS(Record, name="log_gaps", shares=(Recording,)):
     next_request_id: Text = column("the first request that shows it")
 
 
-class HELD_PARTITIONS(Record, name="held_partitions", shares=(Recording,)):
+class HeldPartitions(Record, name="held_partitions", shares=(Recording,)):
     """What held of partitions, and of topics' min.insync.replicas, when the logs began, by evidence
     that came later.
     """
@@ -404,7 +404,7 @@ class HELD_PARTITIONS(Record, name="held_partitions", shares=(Recording,)):
     evidence_request_id: Text = column("METADATA or DESCRIBE_CONFIGS that has it")
 
 
-class HELD_SESSIONS(Record, name="held_sessions", shares=(Recording,)):
+class HeldSessions(Record, name="held_sessions", shares=(Recording,)):
     """Fetch sessions that are older than the log, and what they had when their first FETCH came."""
 
     node_id: RequiredInt = key("node whose log holds the line")
@@ -425,7 +425,7 @@ class HELD_SESSIONS(Record, name="held_sessions", shares=(Recording,)):
     evidence_request_id: Text = column("METADATA that names the partitions")
 
 
-class UNCERTAINTIES(Record, name="uncertainties", shares=(Recording,)):
+class Uncertainties(Record, name="uncertainties", shares=(Recording,)):
     """What gaps in logs leave open to a leader of partitions."""
 
     node_id: RequiredInt = key("the leader")
@@ -442,14 +442,14 @@ class UNCERTAINTIES(Record, name="uncertainties", shares=(Recording,)):
 
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
-    *(FETCHES, PRODUCES, BROKER_HEARTBEATS, METADATA_WRITES, ISR_CHANGES),
-    *(BROKERS, GROUP_ASSIGNMENTS, GROUP_REQUESTS, TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
+    *(Fetches, Produces, BrokerHeartbeats, MetadataWrites, IsrChanges),
+    *(Brokers, GroupAssignments, GroupRequest, Topics, Configs, MetadataOffsets, ProducerIds),
 )
 
 #: What held when logs began, and what gaps leave open.
-HELD_TABLES = (HELD_PARTITIONS, HELD_SESSIONS, UNCERTAINTIES)
+HELD_TABLES = (HeldPartitions, HeldSessions, Uncertainties)
 
 #: What becomes of lines.
-LINE_TABLES = (REQUESTS, REJECTED_LINES, *TYPED_TABLES)
+LINE_TABLES = (Requests, RejectedLines, *TYPED_TABLES)
 #: All that ingest fills; ingested_files is written last and says that the files are in.
-LOG_TABLES = (INGESTED_FILES, *LINE_TABLES)
+LOG_TABLES = (IngestedFiles, *LINE_TABLES)

@@ -1,6 +1,6 @@
 """Tables of summaries, checks and bookkeeping, and the list of all tables of the warehouse."""
 
-from .log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES
+from .log_tables import HELD_TABLES, LOG_TABLES, LogGaps
 from .records import Record, Recording, WhatIf
 from .rules import RULES
 from .table import (
@@ -38,7 +38,7 @@ class Group(Record):
     group_value: RequiredText = key("which one")
 
 
-class LATENCY_SUMMARY(Record, name="latency_summary", shares=(WhatIf, Group)):
+class LatencySummary(Record, name="latency_summary", shares=(WhatIf, Group)):
     """Latencies per metric and group, exact percentiles of integer microseconds."""
 
     count: Long = column("values")
@@ -58,7 +58,7 @@ class LATENCY_SUMMARY(Record, name="latency_summary", shares=(WhatIf, Group)):
     p99_high_ms: Ms = column("high end of the 90 % interval; null: too little data")
 
 
-class LATENCY_HISTOGRAMS(Record, name="latency_histograms", shares=(WhatIf, Group)):
+class LatencyHistograms(Record, name="latency_histograms", shares=(WhatIf, Group)):
     """How often each latency occurs: what latency_summary is made of, and a growing log adds to."""
 
     block_us: RequiredLong = column("length of a block of clock time; 0: one block is all the time")
@@ -69,7 +69,7 @@ class LATENCY_HISTOGRAMS(Record, name="latency_histograms", shares=(WhatIf, Grou
     )
 
 
-class LATENCY_CURVES(Record, name="latency_curves", shares=(WhatIf, Group)):
+class LatencyCurves(Record, name="latency_curves", shares=(WhatIf, Group)):
     """Distributions of latencies: at most 200 points of each, as exact as latency_summary."""
 
     value_us: RequiredLong = key("the largest value of a slice of the ranks")
@@ -78,7 +78,7 @@ class LATENCY_CURVES(Record, name="latency_curves", shares=(WhatIf, Group)):
     total: Long = column("how many values there are, the unknown included")
 
 
-class BANDWIDTH_SUMMARY(Record, name="bandwidth_summary", shares=(WhatIf,)):
+class BandwidthSummary(Record, name="bandwidth_summary", shares=(WhatIf,)):
     """Requests and bytes on the wire per API, node, kind of client and direction, steady phase."""
 
     api_name: RequiredText = key("API")
@@ -100,7 +100,7 @@ class BANDWIDTH_SUMMARY(Record, name="bandwidth_summary", shares=(WhatIf,)):
     seconds_per_block: ManyMs = column("of span_s in each block")
 
 
-class PAIRED_DIFFERENCES(Record, name="paired_differences", shares=(Recording,)):
+class PairedDifferences(Record, name="paired_differences", shares=(Recording,)):
     """What becomes of a figure from one variant to another, in the same blocks of time; a
     percentile has a row with three values or more beyond it.
     """
@@ -128,7 +128,7 @@ class Pair(Record):
     recorded_in: RequiredText = key("recording it is held against; the same for a self-check")
 
 
-class PREDICTION_ACCURACY(Record, name="prediction_accuracy", shares=(WhatIf, Pair, Group)):
+class PredictionAccuracy(Record, name="prediction_accuracy", shares=(WhatIf, Pair, Group)):
     """Each prediction beside what real brokers did."""
 
     kind: Text = column("other_cluster, self_check, bound, draft or two_runs: never added up")
@@ -145,7 +145,7 @@ class PREDICTION_ACCURACY(Record, name="prediction_accuracy", shares=(WhatIf, Pa
     is_enough: Bool = column("30 values or more, of recordings with 10 s or more")
 
 
-class INCIDENTS(Record, name="incidents", shares=(Recording,)):
+class Incidents(Record, name="incidents", shares=(Recording,)):
     """What happened to the cluster and its clients, a span each: what was offline, silent,
     restarted, rebalanced, refused or slow, and who was hit.
     """
@@ -181,7 +181,7 @@ class INCIDENTS(Record, name="incidents", shares=(Recording,)):
     request_id: Text = column("the request that shows its begin")
 
 
-class HEADLINES(Record, name="headlines", shares=(Recording,)):
+class Headlines(Record, name="headlines", shares=(Recording,)):
     """The figures that decisions rest on: what each rule's change does to them in a recording."""
 
     rule: RequiredText = key("rule")
@@ -207,7 +207,7 @@ class HEADLINES(Record, name="headlines", shares=(Recording,)):
     self_check_error: Ms = column("largest relative error of the others; widens the interval")
 
 
-class DECISIONS(Record, name="decisions", shares=(Recording,)):
+class Decisions(Record, name="decisions", shares=(Recording,)):
     """What to do about each rule in a recording, and why; sentences are in the rule's page.toml."""
 
     rule: RequiredText = key("rule")
@@ -228,7 +228,7 @@ class DECISIONS(Record, name="decisions", shares=(Recording,)):
     rests_on: Texts = column("limits with their settings, and self-checks")
 
 
-class QUALITY_RESULTS(Recording, name="quality_results"):
+class QualityResult(Recording, name="quality_results"):
     """What is expected of the tables, and whether it is so."""
 
     suite: RequiredText = key("suite of the expectation: keys, log, outcomes, summaries, a rule")
@@ -243,7 +243,7 @@ class QUALITY_RESULTS(Recording, name="quality_results"):
     says: Text = column("what is expected, in words")
 
 
-class QUALITY_FAILURES(Record, name="quality_failures", shares=(Recording,)):
+class QualityFailures(Record, name="quality_failures", shares=(Recording,)):
     """The first rows that failed an expectation, to look at; quality_results says how many
     failed.
     """
@@ -255,7 +255,7 @@ class QUALITY_FAILURES(Record, name="quality_failures", shares=(Recording,)):
     failing_row: Text = column("JSON: its key and what helps to see why, or the query's row")
 
 
-class REPLAY_STATE(Record, name="replay_state", shares=(Recording,)):
+class ReplayState(Record, name="replay_state", shares=(Recording,)):
     """What a rule carries from one increment of the log to the next."""
 
     rule: RequiredText = key("rule")
@@ -265,7 +265,7 @@ class REPLAY_STATE(Record, name="replay_state", shares=(Recording,)):
     fingerprint: Text = column("rule and configuration it belongs to")
 
 
-class LINEAGE(Record, name="lineage", shares=(Recording,)):
+class Lineage(Record, name="lineage", shares=(Recording,)):
     """What the rows of each step follow from; a step that is being written, or was killed, has
     none.
     """
@@ -275,7 +275,7 @@ class LINEAGE(Record, name="lineage", shares=(Recording,)):
     committed_at: At = column("after the step's last write")
 
 
-class CLOCK_BOUNDS(Record, name="clock_bounds", shares=(Recording,)):
+class ClockBounds(Record, name="clock_bounds", shares=(Recording,)):
     """How far each node's clock was ahead of that of the active controller, as the logs bound
     it.
     """
@@ -294,19 +294,19 @@ class CLOCK_BOUNDS(Record, name="clock_bounds", shares=(Recording,)):
 
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
-_DECIDED = (INCIDENTS, HEADLINES, DECISIONS)
+_DECIDED = (Incidents, Headlines, Decisions)
 _SUMS = (
-    LATENCY_SUMMARY,
-    LATENCY_HISTOGRAMS,
-    LATENCY_CURVES,
-    BANDWIDTH_SUMMARY,
-    PAIRED_DIFFERENCES,
-    PREDICTION_ACCURACY,
+    LatencySummary,
+    LatencyHistograms,
+    LatencyCurves,
+    BandwidthSummary,
+    PairedDifferences,
+    PredictionAccuracy,
 )
-_CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
+_CHECKS = (QualityResult, QualityFailures, ReplayState, ClockBounds, Lineage)
 _ALL = (
     *LOG_TABLES,
-    LOG_GAPS,
+    LogGaps,
     *HELD_TABLES,
     *_OF_RULES,
     *_SUMS,

@@ -7,14 +7,14 @@ from typing import Any
 
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.rule_files import Severity
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
+from kip_replay.replay.tables import QualityFailures, QualityResult
 
 _ORDER: tuple[str, ...] = tuple(reversed(Severity))
 _VALUE_CHARACTERS_MAX = 80
 _FAILED_LINES_MAX = 30
 
 
-class Result(QUALITY_RESULTS):
+class Result(QualityResult):
     """A row of quality_results, with the first rows that failed."""
 
     kept: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Result(QUALITY_RESULTS):
 
     @property
     def of_key(self) -> tuple[str, ...]:
-        return tuple(getattr(self, name) for name in QUALITY_RESULTS.key)
+        return tuple(getattr(self, name) for name in QualityResult.key)
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -32,7 +32,7 @@ class Result(QUALITY_RESULTS):
 
     @property
     def failure_rows(self) -> list[dict[str, Any]]:
-        key = dict(zip(QUALITY_RESULTS.key, self.of_key, strict=True))
+        key = dict(zip(QualityResult.key, self.of_key, strict=True))
         return [{**key, "number": n, "failing_row": row} for n, row in enumerate(self.kept, 1)]
 
 
@@ -67,7 +67,7 @@ def summary(outcome: Outcome) -> list[str]:
     if len(loud) > _FAILED_LINES_MAX:
         lines.append(f"  and {len(loud) - _FAILED_LINES_MAX} more")
     if loud:
-        lines.append(f"  failing rows: {outcome.warehouse}/{QUALITY_FAILURES.name}")
+        lines.append(f"  failing rows: {outcome.warehouse}/{QualityFailures.name}")
     if outcome.data_docs:
         lines.append(f"  data docs: {outcome.data_docs}")
     if outcome.left_out:

@@ -36,13 +36,13 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Kind, Step, inputs_of, recent_of
 from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
+from kip_replay.replay.tables import TABLES, QualityFailures, QualityResult
 
 STEP = Step(
     name="quality",
     kind=Kind.BY_TIME,
     reads=tuple(table for table in TABLES.values() if table not in DECIDED.writes),
-    writes=(QUALITY_RESULTS, QUALITY_FAILURES),
+    writes=(QualityResult, QualityFailures),
     modules=(__name__,),
 )
 #: A row of longer ago in a new file has not all of the log checked with it.
@@ -175,8 +175,8 @@ def _wanted(
 def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str, Covered]) -> None:
     mine = [each for each in results if each.recording in covered]
     rows = {
-        QUALITY_RESULTS: [structs.asdict(each) for each in mine],
-        QUALITY_FAILURES: [row for each in mine for row in each.failure_rows],
+        QualityResult: [structs.asdict(each) for each in mine],
+        QualityFailures: [row for each in mine for row in each.failure_rows],
     }
     tables = {table: pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()}
     follows_from = {name: str(of) for name, of in covered.items()}
@@ -185,12 +185,12 @@ def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str,
 
 def _kept(warehouse: Warehouse, recordings: Sequence[str]) -> list[Result]:
     kept: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    failures = warehouse.rows(QUALITY_FAILURES, recordings).to_pylist()
+    failures = warehouse.rows(QualityFailures, recordings).to_pylist()
     for row in sorted(failures, key=itemgetter("number")):
         kept[_key(row)].append(row["failing_row"])
-    results = warehouse.rows(QUALITY_RESULTS, recordings).to_pylist()
+    results = warehouse.rows(QualityResult, recordings).to_pylist()
     return [Result(**row, kept=tuple(kept[_key(row)])) for row in results]
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row[name] for name in QUALITY_RESULTS.key)
+    return tuple(row[name] for name in QualityResult.key)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..log_tables import FETCHES
+from ..log_tables import Fetches
 from ..model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from ..records import values_of
 from ..table import struct
@@ -82,7 +82,7 @@ class RecordedFetch(NamedTuple):
 
 
 #: Types of columns that are not INT64.
-_TYPES = {f.name: f.type for f in FETCHES.arrow_schema if not pa.types.is_integer(f.type)}
+_TYPES = {f.name: f.type for f in Fetches.arrow_schema if not pa.types.is_integer(f.type)}
 _TYPES["topic_names"] = pa.list_(struct("topic_id string, topic string"))
 _FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")
 _NOT_GIVEN = ("record_bytes", *_FLAGS, "number")

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from constructed import Row, accuracy, at, row, rule_steps
 
 from kip_replay.replay.log_tables import (
-    METADATA_WRITES,
-    REQUESTS,
-    TOPICS,
+    MetadataWrites,
+    Requests,
+    Topics,
 )
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
@@ -33,7 +33,7 @@ def created(name: str, second: float, *topics: tuple[str, int], api: str = "CREA
         {"resource_type": "topic", "name": topic, "error_code": error} for topic, error in topics
     ]
     usual: Row = {"request_id": name, "node_id": 1, "api_name": api, "error_code": 0}
-    return row(METADATA_WRITES, **usual, received_at=at(second), resources=resources)
+    return row(MetadataWrites, **usual, received_at=at(second), resources=resources)
 
 
 def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
@@ -46,9 +46,9 @@ def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
 def metadata(broker: int, second: float, topic: str, error: int, api: str = "METADATA") -> Line:
     """A broker's line on a topic."""
     times = {"dequeued_at": at(second), "built_at": at(second)}
-    line = row(REQUESTS, node_id=broker, api_name=api, **times)
+    line = row(Requests, node_id=broker, api_name=api, **times)
     of_line = {name: line[name] for name in ("recording", "request_id", "node_id", "built_at")}
-    return line, row(TOPICS, topic=topic, source=api, error_code=error, **of_line)
+    return line, row(Topics, topic=topic, source=api, error_code=error, **of_line)
 
 
 def shares_of(
@@ -57,9 +57,9 @@ def shares_of(
     """predicted and sample_count of a metric by evidence."""
     tables: dict[Table, list[Row]] = {
         VisibilityOutcome: claims,
-        METADATA_WRITES: writes,
-        REQUESTS: [line for line, _ in lines],
-        TOPICS: [topic for _, topic in lines],
+        MetadataWrites: writes,
+        Requests: [line for line, _ in lines],
+        Topics: [topic for _, topic in lines],
     }
     found = accuracy(STEPS, tables, ["r"], [("r", "r")])
     chosen = {key: r for key, r in found.items() if key[2] == metric}

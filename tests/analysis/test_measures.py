@@ -21,7 +21,7 @@ from kip_replay.replay.incremental_fetch.outcomes import Sent
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY
+from kip_replay.replay.tables import BandwidthSummary, LatencySummary
 
 pytestmark = pytest.mark.golden
 
@@ -42,7 +42,7 @@ def latencies(steps: SummedRule, name: str) -> list[Row]:
     with TemporaryDirectory() as folder:
         task = LatencySummaries(TableFiles(folder, "part"), headlines, headlines, spans, {})
         step = latency_summaries([steps.text("latencies")], spans, task)
-        return summed(steps, name, LATENCY_SUMMARY, folder, step)
+        return summed(steps, name, LatencySummary, folder, step)
 
 
 def bandwidth(steps: SummedRule, name: str, gaps: Sequence[LogGap] = ()) -> list[Row]:
@@ -51,7 +51,7 @@ def bandwidth(steps: SummedRule, name: str, gaps: Sequence[LogGap] = ()) -> list
         metrics = {steps.name: steps.traffic_errors}
         task = BandwidthSummaries(TableFiles(folder, "part"), spans, {}, metrics, ratios)
         step = bandwidth_summaries([steps.text("bandwidth")], spans, {name: [*gaps]}, task)
-        return summed(steps, name, BANDWIDTH_SUMMARY, folder, step)
+        return summed(steps, name, BandwidthSummary, folder, step)
 
 
 def summed(

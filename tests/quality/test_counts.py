@@ -19,7 +19,7 @@ from kip_replay.pipelines.quality.results import Result
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import LINEAGE, TABLES
+from kip_replay.replay.tables import TABLES, Lineage
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 KNOWN = AT + timedelta(minutes=1)
@@ -110,7 +110,7 @@ def failing_everywhere(path: Path) -> tuple[Warehouse, dict[str, int]]:
         if expectation.condition:
             rows[expectation.table] += failing(expectation, rows[expectation.table][0])
     rows["requests"] = [made for made in rows["requests"] if made["request_id"] != "nowhere"]
-    del rows[LINEAGE.name]
+    del rows[Lineage.name]
     return written(path, rows), {name: len(of) for name, of in rows.items()}
 
 

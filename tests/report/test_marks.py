@@ -12,9 +12,9 @@ from kip_replay.pipelines.report.marks import shown
 from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag
 from kip_replay.replay.incremental_fetch.outcomes import Sent
-from kip_replay.replay.log_tables import PRODUCES, REJECTED_LINES, REQUESTS
+from kip_replay.replay.log_tables import Produces, RejectedLines, Requests
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import INCIDENTS
+from kip_replay.replay.tables import Incidents
 
 #: Invisible or reordering in a page.
 HOSTILE = "\u202ec<\x00"
@@ -84,10 +84,10 @@ def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
     ]
     usual = {"reason": "bad_json", "node_id": 1, "source_file": "a.log", "line_bytes": 5000}
     lines = [
-        row(REJECTED_LINES, line_number=n, line_id=f"{n}", line="x" * 900, **usual)
+        row(RejectedLines, line_number=n, line_id=f"{n}", line="x" * 900, **usual)
         for n in range(10)
     ]
-    with viewed({REJECTED_LINES: lines}) as connection:
+    with viewed({RejectedLines: lines}) as connection:
         found = shown(connection, spec, recording="r")
     assert found
     assert [[text for _, text in cells][1:5] for cells in found["cells"]] == [
@@ -101,11 +101,11 @@ def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
 
 def charts(tables: Mapping[Table, Sequence[Row]], rule: str, span_s: float = 200) -> list[Any]:
     """The charts over time of a rule on a recording r of some length, with these rows."""
-    long = row(REQUESTS, node_id=1, received_at=at(0), completed_at=at(span_s))
+    long = row(Requests, node_id=1, received_at=at(0), completed_at=at(span_s))
     stated = rule_pages()[rule]
     specs = [spec for spec in stated["show"] if spec.get("x") == "UTC"]
     values = {"recording": "r", "variants": ["recorded", *stated["variants"]]}
-    with viewed({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
+    with viewed({**tables, Requests: [long, *tables.get(Requests, ())]}) as connection:
         return [made for spec in specs if (made := shown(connection, spec, **values))]
 
 
@@ -166,7 +166,7 @@ def test_percentiles_over_time_are_of_a_hundred_values_or_wider() -> None:
         }
         return [
             row(
-                REQUESTS,
+                Requests,
                 received_at=at(n / each),
                 completed_at=at(200),
                 total_ms=501.0 + n,
@@ -176,8 +176,8 @@ def test_percentiles_over_time_are_of_a_hundred_values_or_wider() -> None:
         ]
 
     fetches, produces = requests(100, "FETCH", 400), requests(25, "PRODUCE", 200)
-    acked = [row(PRODUCES, request_id=it["request_id"], node_id=1, acks=-1) for it in produces]
-    with viewed({REQUESTS: fetches + produces, PRODUCES: acked}) as connection:
+    acked = [row(Produces, request_id=it["request_id"], node_id=1, acks=-1) for it in produces]
+    with viewed({Requests: fetches + produces, Produces: acked}) as connection:
         chart = shown(connection, spec, recording="r")
     assert chart
     rate, produce, fetch = chart["data"]
@@ -206,8 +206,8 @@ def test_bars_are_shares_of_the_longest_and_a_silent_node_is_a_hole() -> None:
 
 def test_incidents_are_bands_with_words_and_bounded() -> None:
     named = {"kind": "offline_partitions", "begin_at": at(1), "subjects": [HOSTILE, "b-1", "b-2"]}
-    long = [row(INCIDENTS, number=n, is_planned=n > 9, worst_s=n, **named) for n in range(1, 200)]
-    with viewed({INCIDENTS: long}) as connection:
+    long = [row(Incidents, number=n, is_planned=n > 9, worst_s=n, **named) for n in range(1, 200)]
+    with viewed({Incidents: long}) as connection:
         found = marks.rows(connection, pages.stated()["rows"]["bands"])
     assert len(found) == 100
     assert sum(not it["is_planned"] for it in found) == 9

@@ -4,11 +4,11 @@ from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.replay.closest_replica.events import PROGRESS_US_MAX, Kind
 from kip_replay.replay.closest_replica.outcomes import Unknown
 from kip_replay.replay.closest_replica.registration import RULE
-from kip_replay.replay.log_tables import FETCHES
+from kip_replay.replay.log_tables import Fetches
 
 STEPS = SummedRule(
     rule=RULE,
-    needs=FETCHES,
+    needs=Fetches,
     constants={
         "kinds": [*map(str, Kind)],
         "progress_us_max": PROGRESS_US_MAX,

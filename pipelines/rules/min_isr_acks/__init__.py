@@ -1,7 +1,7 @@
 """min_isr_acks (KIP-926) over an engine."""
 
 from kip_replay.pipelines.analysis.summarize import SummedRule
-from kip_replay.replay.log_tables import PRODUCES
+from kip_replay.replay.log_tables import Produces
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US
 from kip_replay.replay.min_isr_acks.events import (
@@ -18,7 +18,7 @@ from kip_replay.replay.outcomes import RECORDED
 
 STEPS = SummedRule(
     rule=RULE,
-    needs=PRODUCES,
+    needs=Produces,
     constants={
         "kinds": [*map(str, Kind)],
         "progress_us_max": PROGRESS_US_MAX,

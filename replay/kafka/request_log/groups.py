@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import structs
 
-from kip_replay.replay.log_tables import GROUP_REQUESTS
+from kip_replay.replay.log_tables import GroupRequest
 
 from .bodies import Reader, Row, TypedRows
 from .envelope import Envelope
@@ -35,7 +35,7 @@ _CONSUMER = "consumer"
 _Partitions = Iterable[tuple[str | None, str | None, int, int | None]]
 
 
-def _rows(*requests: GROUP_REQUESTS) -> TypedRows:
+def _rows(*requests: GroupRequest) -> TypedRows:
     return {"group_requests": [*map(structs.astuple, requests)]}
 
 
@@ -50,7 +50,7 @@ JoinGroupResponse response
 def _joined(request: Any, response: Any, _: Envelope) -> TypedRows:
     if request is None:
         return {}
-    row = GROUP_REQUESTS(request.group_id, request.member_id, "join", reason=request.reason)
+    row = GroupRequest(request.group_id, request.member_id, "join", reason=request.reason)
     if response is not None:
         # A new member gets its id.
         row.member_id = response.member_id or request.member_id
@@ -73,9 +73,9 @@ def _heartbeat(request: Any, response: Any, _: Envelope) -> TypedRows:
 
 def in_generation(
     action: str, request: Any, response: Any, assigned: int | None = None
-) -> GROUP_REQUESTS:
+) -> GroupRequest:
     """A request whose member names the generation that it is in."""
-    return GROUP_REQUESTS(
+    return GroupRequest(
         request.group_id,
         request.member_id,
         action,
@@ -103,14 +103,14 @@ def _left(request: Any, response: Any, _: Envelope) -> TypedRows:
     error_code = None if response is None else response.error_code
     if request.members is None:
         return _rows(
-            GROUP_REQUESTS(request.group_id, request.member_id, "leave", error_code=error_code)
+            GroupRequest(request.group_id, request.member_id, "leave", error_code=error_code)
         )
     errors = {} if error_code else {of.member_id: of.error_code for of in response.members or ()}
     # A static member may be named by its instance alone: then its id is empty.
     members = {member.member_id: member.reason for member in request.members}
     return _rows(
         *(
-            GROUP_REQUESTS(
+            GroupRequest(
                 request.group_id,
                 member_id,
                 "leave",
@@ -139,7 +139,7 @@ def _consumer_heartbeat(request: Any, response: Any, _: Envelope) -> TypedRows:
         return {}
     epoch = request.member_epoch
     action = "leave" if epoch in _LEAVING else "heartbeat" if epoch else "join"
-    row = GROUP_REQUESTS(request.group_id, request.member_id, action, "consumer", epoch)
+    row = GroupRequest(request.group_id, request.member_id, action, "consumer", epoch)
     if response is not None:
         row.member_id = request.member_id or response.member_id or ""
         row.generation, row.error_code = response.member_epoch, response.error_code
