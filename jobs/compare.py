@@ -14,7 +14,7 @@ from kip_replay.pipelines.report.pages import accuracy_sentence
 from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PredictionAccuracy
 
 PARSER = JobParser(
     "compare",
@@ -58,7 +58,7 @@ def work(job: Job) -> Exit:
         _compare(warehouse, before, after, job.arguments.all)
     if given:
         steps = {step for (_, step), _ in warehouse.lineage(names).items() - lineage.items()}
-        tables = {t.name for s in steps for t in TABLES_OF_STEPS.get(s, (PREDICTION_ACCURACY,))}
+        tables = {t.name for s in steps for t in TABLES_OF_STEPS.get(s, (PredictionAccuracy,))}
         say(f"written: {', '.join(sorted(tables)) or 'nothing, these figures were there'}")
     return Exit.DONE
 

@@ -19,7 +19,7 @@ from kip_replay.pipelines.warehouse.maintenance import (
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE, TABLES
+from kip_replay.replay.tables import TABLES, Lineage
 
 PARSER = JobParser(
     "maintain",
@@ -91,7 +91,7 @@ def _is_complete(warehouse: Warehouse, table: Table, recording: str) -> bool:
     """Returns whether a table was written to the end, and later steps saw all that is new."""
     order = [*TABLES_OF_STEPS]
     step = next((step for step in order if table in TABLES_OF_STEPS[step]), None)
-    rows = warehouse.rows(LINEAGE, [recording]).to_pylist()
+    rows = warehouse.rows(Lineage, [recording]).to_pylist()
     ended = {row["step"]: row["committed_at"] for row in rows}
     if step is None or step not in ended:
         return step is None

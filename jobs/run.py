@@ -37,7 +37,7 @@ from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.steps import recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import IngestedFiles
 
 PARSER = JobParser(
     "run",
@@ -155,7 +155,7 @@ def _looked_at(is_replayed: bool, recording: Recording) -> tuple[Recording, list
 
 def _logged(read: Sequence[LinesRead], warehouse: Warehouse) -> set[str]:
     """Those of which there is a request: a recording that grows may begin with empty logs."""
-    rows = warehouse.rows(INGESTED_FILES, [lines.recording for lines in read]).to_pylist()
+    rows = warehouse.rows(IngestedFiles, [lines.recording for lines in read]).to_pylist()
     return {row["recording"] for row in rows if row["first_received_at"] is not None}
 
 

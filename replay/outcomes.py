@@ -3,8 +3,6 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-#: Columns that say which rule, variant and parameter a row is of.
-WHAT_IF = ("rule", "variant", "parameter", "parameter_value")
 #: Variant of what the log itself shows.
 RECORDED = "recorded"
 #: Of fewer values no figure is stated.

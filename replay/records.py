@@ -1,8 +1,7 @@
-"""Outcomes as record classes: the fields of one are a table's columns, and its records rows.
+"""Record classes: the rows of tables as objects, and the input events of rules.
 
-The fields of a record class are ``column``s: Arrow type and comment are beside the name. It
-states an outcome once. ``outcome_table`` makes the Delta table of it, ``Records`` collects
-records and emits them as Arrow batches.
+A record class is a table, or columns that several have in common (``table``). ``Records`` collects
+records of one and emits them as Arrow batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,72 +16,60 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from .log_gaps import LOG_GAP, Gaps
-from .outcomes import WHAT_IF, Variant, Verdict
-from .table import AT, BOOL, INT, LONG, MS, TEXT, Column, Table
-
-#: Nullable columns, as types of fields: with ``column`` a comment is all that is left to say.
-At = Annotated[int | None, AT]
-Bool = Annotated[bool | None, BOOL]
-Int = Annotated[int | None, INT]
-Ints = Annotated[tuple[int, ...] | None, pa.list_(INT)]
-Long = Annotated[int | None, LONG]
-Ms = Annotated[float | None, MS]
-Text = Annotated[str | None, TEXT]
-#: Those that are never null.
-RequiredAt = Annotated[int, AT]
-RequiredInt = Annotated[int, INT]
-RequiredLong = Annotated[int, LONG]
-RequiredText = Annotated[str, TEXT]
+from .outcomes import Variant, Verdict
+from .table import TEXT, RequiredInt, RequiredLong, RequiredText, Table, Text, column, key
 
 
-class _Declared(NamedTuple):
-    comment: str
-    nullable: bool
-    default: int | None
+class Record(msgspec.Struct, metaclass=Table):
+    """Columns that several tables have in common, or all of one."""
 
 
-def column(comment: str, *, nullable: bool = False, default: int | None = None) -> Any:
-    """Declares a field of a record class, with the comment of its column.
+class Recording(Record):
+    """What each table begins with."""
 
-    ``nullable``: the column is, though each record has a value. ``default``: of one that may be
-    null.
-    """
-    return _Declared(comment, nullable, default)
+    recording: RequiredText = key("name of the recording (recording.json: name)")
 
 
-class RecordClass(msgspec.StructMeta):
-    """The type of record classes: makes columns of the fields that have a comment."""
-
-    columns: tuple[Column, ...]
-
-    def __new__(
-        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
-    ) -> "RecordClass":
-        columns = []
-        for key, value in list(namespace.items()):
-            if isinstance(value, _Declared):
-                kind, arrow_type = get_args(namespace["__annotations__"][key])
-                is_optional = type(None) in get_args(kind)
-                is_nullable = is_optional or value.nullable
-                columns.append(Column(key, arrow_type, value.comment, is_nullable))
-                del namespace[key]
-                if is_optional:
-                    namespace[key] = value.default
-        record = super().__new__(cls, name, bases, namespace, **options)
-        record.columns = tuple(columns)
-        return record
+REQUEST_ID = key("32 hex digits of BLAKE2b over node id and line: its content, once")
+NODE_ID = column("node whose log holds the line")
 
 
-class Record(msgspec.Struct, metaclass=RecordClass, kw_only=True, gc=False):
-    """Columns that several outcomes have in common, or (``Outcome``) all of them."""
+class Line(Record, shares=(Recording,)):
+    """What tables begin with whose rows are of one line."""
+
+    request_id: RequiredText = REQUEST_ID
+    node_id: RequiredInt = NODE_ID
 
 
-class Outcome(Record, kw_only=True, gc=False):
-    """Holds the variant of an outcome and its verdict; if it is not decided, the ``reason``."""
+class WhatIf(Record, shares=(Recording,)):
+    """What outcomes and sums begin with: which rule they are of, under which what-if."""
+
+    rule: RequiredText = key("name of the rule")
+    variant: RequiredText = key("recorded, or the protocol that was replayed")
+    parameter: RequiredText = key("what a sweep varies, or none")
+    parameter_value: RequiredLong = key("the value it took, -1 without a sweep")
+
+
+VERDICT = column(
+    "replayed, bounded (but its bytes), not_applicable or unknown",
+    default=Verdict.REPLAYED,
+    is_last=True,
+)
+REASON = column("why not applicable or unknown", is_last=True)
+Decided = Annotated[Verdict, TEXT]
+
+
+class OfVariant(Record, shares=(WhatIf,)):
+    """What happens under one variant."""
 
     variant: Variant
-    verdict: Verdict = Verdict.REPLAYED
-    reason: str | None = None
+
+
+class Outcome(OfVariant):
+    """Holds the verdict of an outcome; if it is not decided, the ``reason``."""
+
+    verdict: Decided = VERDICT
+    reason: Text = REASON
 
     def make_unknown(self, reason: str, clears: Iterable[str] = ()) -> None:
         """Says why it could not be decided; columns that say nothing then are null."""
@@ -102,29 +89,9 @@ class Outcome(Record, kw_only=True, gc=False):
             self.make_unknown(self.reason if is_unknown and self.reason else LOG_GAP, clears)
 
 
-_OF_VARIANT = WHAT_IF[1:]
+_OF_VARIANT = WhatIf.key[2:]
 Row = TypeVar("Row", bound=Record)
 Event = TypeVar("Event", bound=NamedTuple)
-
-
-def outcome_table(
-    name: str,
-    rule: str,
-    record: RecordClass,
-    key: tuple[str, ...],
-    *,
-    shared: RecordClass | None = None,
-    verdict: bool = True,
-    holds_on: bool = False,
-) -> Table:
-    """Makes the table of a record class, whose docstring says what a row is.
-
-    ``shared``: a record class of the columns that several outcomes have from one record.
-    """
-    paragraph = " ".join((record.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
-    comment = f"{rule}: {paragraph[:1].lower()}{paragraph[1:]}"
-    columns = (*(shared.columns if shared else ()), *record.columns)
-    return Table.of_outcomes(name, comment, columns, key, verdict=verdict, holds_on=holds_on)
 
 
 class Records(Generic[Row]):
@@ -134,10 +101,10 @@ class Records(Generic[Row]):
     becomes values of columns once, however many rows have it.
     """
 
-    def __init__(self, table: Table, rule: str) -> None:
-        self._schema, self._rule = table.without("recording"), rule
+    def __init__(self, table: type[Row]) -> None:
+        self._schema, self._rule = table.without("recording"), table.rule
         #: Columns that are fields of records.
-        self._names = {*self._schema.names} - {*WHAT_IF}
+        self._names = {*self._schema.names} - WhatIf.names
         self._added: list[tuple[Row, Sequence[Variant], Record | None]] = []
 
     def add(
@@ -162,7 +129,7 @@ class Records(Generic[Row]):
                 of_shared = np.cumsum(is_new)[of_records] - 1
                 columns |= self._columns([*compress(shared, is_new)], of_shared)
             variants = chain.from_iterable(
-                variants or (cast(Outcome, record).variant,) for record, variants, _ in added
+                variants or (cast(OfVariant, record).variant,) for record, variants, _ in added
             )
             for name, values in zip(_OF_VARIANT, zip(*variants, strict=True), strict=True):
                 columns[name] = pa.array(values, self._schema.field(name).type)

@@ -1,9 +1,10 @@
-"""Describes Delta tables of the warehouse: name, columns, types, comments, keys.
+"""Declares Delta tables of the warehouse as record classes: columns, types, comments, keys.
 
-Each table is described once: those of the log in ``replay.log_tables``, a rule's in its folder,
-those of summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them.
-Readers and writers import these, ``docs/tables.md`` is printed from them and the tests compare what
-is on disk with them. Types are Arrow's, so that the rules need no Spark to name their output.
+Each table is declared once: those of the log in ``replay.log_tables``, a rule's in its folder,
+those of summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them. The
+class is the table: readers and writers import it, ``docs/tables.md`` is printed from it and the
+tests compare what is on disk with it. Types are Arrow's, so that the rules need no Spark to name
+their output. Where a row is made as an object it is a record of the class.
 
 Conventions
 -----------
@@ -12,10 +13,11 @@ Conventions
 * a key column is never null.
 """
 
-from collections import defaultdict
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, get_args
 
+import msgspec
 import pyarrow as pa
 
 AT = pa.timestamp("us", tz="UTC")
@@ -24,6 +26,28 @@ INT = pa.int32()
 LONG = pa.int64()
 MS = pa.float64()
 BOOL = pa.bool_()
+
+#: Nullable columns, as types of fields: with ``column`` a comment is all that is left to say.
+At = Annotated[int | None, AT]
+Bool = Annotated[bool | None, BOOL]
+Bytes = Annotated[bytes | None, pa.binary()]
+Int = Annotated[int | None, INT]
+Ints = Annotated[tuple[int, ...] | None, pa.list_(INT)]
+Long = Annotated[int | None, LONG]
+Longs = Annotated[tuple[int, ...] | None, pa.list_(LONG)]
+Map = Annotated[dict[str, str] | None, pa.map_(TEXT, TEXT)]
+Ms = Annotated[float | None, MS]
+ManyMs = Annotated[tuple[float, ...] | None, pa.list_(MS)]
+Text = Annotated[str | None, TEXT]
+Texts = Annotated[tuple[str, ...] | None, pa.list_(TEXT)]
+#: Their fields are beside the comment.
+Struct = Annotated[dict[str, Any] | None, pa.struct]
+Structs = Annotated[list[dict[str, Any]] | None, pa.list_]
+#: Those that are never null.
+RequiredAt = Annotated[int, AT]
+RequiredInt = Annotated[int, INT]
+RequiredLong = Annotated[int, LONG]
+RequiredText = Annotated[str, TEXT]
 
 #: Time columns of tables, the one that questions select by first. No row of a table lacks its own,
 #: but for what is unknown.
@@ -43,128 +67,120 @@ TIMES = (
 
 @dataclass(frozen=True)
 class Column:
+    """A column; where its field is declared, without name, and its type is that of its structs.
+
+    ``default``: of its field, None if it may be null. ``is_last``: it comes after the columns of
+    derived classes.
+    """
+
     name: str
-    type: pa.DataType
+    type: pa.DataType | None
     comment: str
     nullable: bool = True
+    default: Any = None
+    is_key: bool = False
+    is_last: bool = False
 
 
-@dataclass(frozen=True)
-class Table:
-    """A Delta table.
+def column(comment: str, fields: pa.StructType | None = None, **more: Any) -> Any:
+    """Declares a field of a record class, with the comment of its column.
 
-    ``key`` columns together are unique and never null. ``partitioned_by`` is Delta's partitioning.
+    ``fields``: of its structs. ``nullable``: the column is, though each record has a value.
+    """
+    return Column("", fields, comment, **{"nullable": False, **more})
+
+
+def key(comment: str) -> Any:
+    """Declares a field whose column is of the key."""
+    return column(comment, is_key=True)
+
+
+def struct(text: str, **more: pa.DataType) -> pa.StructType:
+    """Makes a type of the names of fields and Arrow's names of their types."""
+    return pa.struct([*(tuple(field.split()) for field in text.split(",")), *more.items()])
+
+
+class Table(msgspec.StructMeta):
+    """The type of record classes: makes columns of the fields that have a comment.
+
+    With a ``name`` it is a Delta table, whose rows the class' docstring describes. ``shares``:
+    classes whose columns it has before its own, while its records have no such fields. ``key``
+    columns together are unique and never null. ``partitioned_by`` is Delta's partitioning.
     ``holds_on``: what a row says holds until another row says otherwise, however old it is.
     """
 
-    name: str
+    _name: str
+    _rule: str
     comment: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    holds_on: bool
+    arrow_schema: pa.Schema
     partitioned_by: tuple[str, ...] = ("recording",)
-    holds_on: bool = False
 
-    @classmethod
-    def of_outcomes(
+    def __new__(
         cls,
-        name: str,
-        comment: str,
-        columns: tuple[Column, ...],
-        key: tuple[str, ...],
+        class_name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
         *,
-        verdict: bool = True,
+        name: str = "",
+        rule: str = "",
+        shares: Sequence["Table"] = (),
         holds_on: bool = False,
-    ) -> Self:
-        """Outcomes or sums: rule and what-if come first, a ``verdict`` last."""
-        judged = VERDICT if verdict else ()
-        every = (*OUTCOME, *columns, *judged)
-        what_if = tuple(column.name for column in OUTCOME)
-        return cls(name, comment, every, (*what_if, *key), holds_on=holds_on)
-
-    @property
-    def names(self) -> set[str]:
-        return {column.name for column in self.columns}
-
-    @property
-    def time(self) -> str | None:
-        """Names the column that tells recent rows from older ones; None: it has none."""
-        return next((name for name in TIMES if name in self.names), None)
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return pa.schema(
+        **options: Any,
+    ) -> "Table":
+        assert namespace.keys().isdisjoint(Table.__annotations__), "names that each table has"
+        columns = [c for base in (*bases, *shares) for c in getattr(base, "columns", ())]
+        for field, declared in list(namespace.items()):
+            if isinstance(declared, Column):
+                kind, type_ = get_args(namespace["__annotations__"][field])
+                is_optional = type(None) in get_args(kind)
+                columns.append(
+                    replace(
+                        declared,
+                        name=field,
+                        type=type_(declared.type) if declared.type else type_,
+                        nullable=is_optional or declared.nullable,
+                    )
+                )
+                del namespace[field]
+                if is_optional or declared.default is not None:
+                    namespace[field] = declared.default
+        options = {"kw_only": True, "gc": False, **options}
+        table = super().__new__(cls, class_name, bases, namespace, **options)
+        table._name, table._rule, table.holds_on = name, rule, holds_on
+        paragraph = " ".join((table.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
+        table.comment = f"{rule}: {paragraph[:1].lower()}{paragraph[1:]}" if rule else paragraph
+        table.columns = tuple(sorted(columns, key=lambda column: column.is_last))
+        table.key = tuple(column.name for column in columns if column.is_key)
+        table.arrow_schema = pa.schema(
             [
                 pa.field(c.name, c.type, nullable=c.nullable, metadata={"comment": c.comment})
-                for c in self.columns
+                for c in table.columns
             ]
         )
+        return table
 
-    def without(self, *names: str) -> pa.Schema:
+    @property
+    def name(cls) -> str:
+        """Names the table: of the class, while a record's is its column."""
+        return cls._name
+
+    @property
+    def rule(cls) -> str:
+        """Names the rule whose outcomes it has."""
+        return cls._rule
+
+    @property
+    def names(cls) -> set[str]:
+        return {column.name for column in cls.columns}
+
+    @property
+    def time(cls) -> str | None:
+        """Names the column that tells recent rows from older ones; None: it has none."""
+        return next((name for name in TIMES if name in cls.names), None)
+
+    def without(cls, *names: str) -> pa.Schema:
         """Returns the Arrow schema less some columns (those a later step adds)."""
-        return pa.schema([f for f in self.arrow_schema if f.name not in names])
-
-
-RECORDING_COLUMN = """
-recording text* name of the recording (recording.json: name)
-"""
-
-#: What tables begin with whose rows are of one line.
-LINE_COLUMNS = f"""{RECORDING_COLUMN}
-request_id text* 32 hex digits of BLAKE2b over node id and line: its content, once
-node_id    int!  node whose log holds the line
-"""
-
-#: What outcomes and sums begin with: which rule they are of, under which what-if.
-OUTCOME_COLUMNS = f"""{RECORDING_COLUMN}
-rule            text* name of the rule
-variant         text* recorded, or the protocol that was replayed
-parameter       text* what a sweep varies, or none
-parameter_value long* the value it took, -1 without a sweep
-"""
-
-VERDICT_COLUMNS = """
-verdict text! replayed, bounded (but its bytes), not_applicable or unknown
-reason  text  why not applicable or unknown
-"""
-
-_TYPES = {"at": AT, "text": TEXT, "int": INT, "long": LONG, "ms": MS, "bool": BOOL}
-_TYPES |= {"bytes": pa.binary(), "map": pa.map_(TEXT, TEXT)}
-
-
-def table(text: str, *, holds_on: bool = False) -> Table:
-    """Makes a table of its text: name and comment, then a column a line: name, type and comment.
-
-    A star behind a type is a column of the key, an exclamation mark one that is never null either.
-    Fields of a struct are indented below it, separated by commas.
-    """
-    head, columns = text.strip().split("\n", 1)
-    name, comment = " ".join(head.split()).split(": ", 1)
-    lines = [line.split() for line in columns.splitlines() if line[:1].strip()]
-    key = tuple(words[0] for words in lines if words[1].endswith("*"))
-    return Table(name, comment, columns_of(columns), key, holds_on=holds_on)
-
-
-def columns_of(text: str) -> tuple[Column, ...]:
-    """Columns of the text of a table, or of a part of it."""
-    inner: dict[int, list[Column]] = defaultdict(list)
-    for line in reversed(text.splitlines()):
-        depth = (len(line) - len(line.lstrip())) // 2
-        below = [(column.name, column.type) for column in reversed(inner.pop(depth + 1, []))]
-        for entry in reversed(line.split(",") if depth else [line]):
-            name, type_, *comment = entry.split() or ("", "")
-            if name:
-                arrow_type = _type(type_.rstrip("*!"), below)
-                nullable = type_[-1] not in "*!"
-                inner[depth].append(Column(name, arrow_type, " ".join(comment), nullable))
-    return tuple(reversed(inner[0]))
-
-
-def _type(name: str, fields: list[tuple[str, pa.DataType]]) -> pa.DataType:
-    element = name.removeprefix("[]")
-    type_ = pa.struct(fields) if element == "struct" else _TYPES[element]
-    return type_ if name == element else pa.list_(type_)
-
-
-RECORDING, REQUEST_ID, NODE_ID = LINE = columns_of(LINE_COLUMNS)
-OUTCOME = columns_of(OUTCOME_COLUMNS)
-VERDICT = columns_of(VERDICT_COLUMNS)
+        return pa.schema([f for f in cls.arrow_schema if f.name not in names])

@@ -1,269 +1,312 @@
 """Tables of summaries, checks and bookkeeping, and the list of all tables of the warehouse."""
 
-from .log_tables import HELD_TABLES, LOG_GAPS, LOG_TABLES
+from .log_tables import HELD_TABLES, LOG_TABLES, LogGaps
+from .records import Record, Recording, WhatIf
 from .rules import RULES
-from .table import OUTCOME_COLUMNS, RECORDING_COLUMN, table
+from .table import (
+    At,
+    Bool,
+    Bytes,
+    Int,
+    Long,
+    Longs,
+    ManyMs,
+    Map,
+    Ms,
+    RequiredAt,
+    RequiredInt,
+    RequiredLong,
+    RequiredText,
+    Struct,
+    Structs,
+    Text,
+    Texts,
+    column,
+    key,
+    struct,
+)
 
 #: Of the package, changed with any table: tables of a warehouse have that which made them.
 VERSION = "0.3.0"
-#: Of what a figure is.
-_GROUP = """
-metric      text* what is measured
-group_kind  text* what the group is: replica_kind, replica_id, ...
-group_value text* which one
-"""
 
-LATENCY_SUMMARY = table(f"""
-latency_summary: Latencies per metric and group, exact percentiles of integer microseconds
-{OUTCOME_COLUMNS}
-{_GROUP}
-count         long values
-unknown_count long rows without a value, never counted as small
-mean_ms       ms   sum of integer microseconds / count
-p50_ms        ms   at rank floor(0.50 * (n - 1)), the unknown ranked last
-p90_ms        ms   at rank floor(0.90 * (n - 1)), the unknown ranked last
-p95_ms        ms   at rank floor(0.95 * (n - 1)), the unknown ranked last
-p99_ms        ms   at rank floor(0.99 * (n - 1)), the unknown ranked last
-p999_ms       ms   at rank floor(0.999 * (n - 1)), the unknown ranked last
-max_ms        ms   largest
-p50_low_ms    ms   low end of the 90 % interval; null: too little data
-p50_high_ms   ms   high end of the 90 % interval; null: too little data
-p90_low_ms    ms   low end of the 90 % interval; null: too little data
-p90_high_ms   ms   high end of the 90 % interval; null: too little data
-p99_low_ms    ms   low end of the 90 % interval; null: too little data
-p99_high_ms   ms   high end of the 90 % interval; null: too little data
-""")
 
-LATENCY_HISTOGRAMS = table(f"""
-latency_histograms: How often each latency occurs: what latency_summary is made of, and a \
-    growing log adds to
-{OUTCOME_COLUMNS}
-{_GROUP}
-block_us long!    length of a block of clock time; 0: one block is all the time
-block    long*    which block: microseconds since 1970 // block_us
-counts   []struct each value, in order, and how often it occurs; null: rows without a value
-  value_us long, occurs long
-""")
+class Group(Record):
+    """Of what a figure is."""
 
-LATENCY_CURVES = table(f"""
-latency_curves: Distributions of latencies: at most 200 points of each, as exact as \
-    latency_summary
-{OUTCOME_COLUMNS}
-{_GROUP}
-value_us long* the largest value of a slice of the ranks
-from_us  long  the least value of the slice
-up_to    long  how many values are not above value_us
-total    long  how many values there are, the unknown included
-""")
+    metric: RequiredText = key("what is measured")
+    group_kind: RequiredText = key("what the group is: replica_kind, replica_id, ...")
+    group_value: RequiredText = key("which one")
 
-BANDWIDTH_SUMMARY = table(f"""
-bandwidth_summary: Requests and bytes on the wire per API, node, kind of client and direction, \
-    steady phase
-{OUTCOME_COLUMNS}
-api_name              text*  API
-node_id               int*   node that got the request
-client_kind           text*  voter, broker, follower, consumer, ...
-direction             text*  request or response
-requests              long   requests
-partitions            long   partitions in them; those of unknown size count nothing
-bytes                 long   bytes on the wire; those of unknown size count nothing
-unknown_size_requests long   requests whose size a variant does not know
-record_bytes          long   bytes of records in them
-overhead_bytes        long   bytes - record_bytes
-span_s                ms     seconds of the steady phase, less gaps in the node's log
-requests_per_second   ms     requests / span_s
-bytes_per_second      ms     bytes / span_s
-requests_per_block    []long in each block of the phase, 32 at most
-partitions_per_block  []long partitions likewise
-bytes_per_block       []long bytes likewise
-seconds_per_block     []ms   of span_s in each block
-""")
 
-PAIRED_DIFFERENCES = table(f"""
-paired_differences: What becomes of a figure from one variant to another, in the same blocks of \
-    time; a percentile has a row with three values or more beyond it
-{RECORDING_COLUMN}
-rule           text* name of the rule
-metric         text* of latency_summary; of traffic: fetches, bytes, partitions
-figure         text* p50, p90, p99; of traffic: per_second, mean (of a FETCH)
-group_kind     text* what the group is: replica_kind, replica_id, ...
-group_value    text* which one
-before_variant text* variant that is compared
-after_variant  text* variant that it is compared with
-unit           text  ms, /s, B/s or partitions
-before         ms    the figure under before_variant; null: unknown
-after          ms    under after_variant
-low            ms    low end of the 90 % interval of after - before; null: too little data
-high           ms    high end
-count          long  values known under both, FETCHes of traffic
-unknown_count  long  the most that are unknown under either
-""")
+class LatencySummary(Record, name="latency_summary", shares=(WhatIf, Group)):
+    """Latencies per metric and group, exact percentiles of integer microseconds."""
 
-PREDICTION_ACCURACY = table(f"""
-prediction_accuracy: Each prediction beside what real brokers did
-{OUTCOME_COLUMNS}
-predicted_from text* recording the prediction was made from
-recorded_in    text* recording it is held against; the same for a self-check
-{_GROUP}
-kind           text  other_cluster, self_check, bound, draft or two_runs: never added up
-unit           text  unit of predicted, recorded, error and tolerance
-baseline       ms    what a constant or a naive guess gives
-predicted      ms    the replay's figure; of two_runs what predicted_from has
-recorded       ms    what the brokers did
-error          ms    predicted - recorded
-relative_error ms    error / recorded
-tolerance      ms    largest |error| that passes, in the unit; null for none set
-passed         bool  |error| <= tolerance
-sample_count   long  values behind predicted
-unknown_count  long  outcomes that were unknown: each counts as a miss
-is_enough      bool  30 values or more, of recordings with 10 s or more
-""")
+    count: Long = column("values")
+    unknown_count: Long = column("rows without a value, never counted as small")
+    mean_ms: Ms = column("sum of integer microseconds / count")
+    p50_ms: Ms = column("at rank floor(0.50 * (n - 1)), the unknown ranked last")
+    p90_ms: Ms = column("at rank floor(0.90 * (n - 1)), the unknown ranked last")
+    p95_ms: Ms = column("at rank floor(0.95 * (n - 1)), the unknown ranked last")
+    p99_ms: Ms = column("at rank floor(0.99 * (n - 1)), the unknown ranked last")
+    p999_ms: Ms = column("at rank floor(0.999 * (n - 1)), the unknown ranked last")
+    max_ms: Ms = column("largest")
+    p50_low_ms: Ms = column("low end of the 90 % interval; null: too little data")
+    p50_high_ms: Ms = column("high end of the 90 % interval; null: too little data")
+    p90_low_ms: Ms = column("low end of the 90 % interval; null: too little data")
+    p90_high_ms: Ms = column("high end of the 90 % interval; null: too little data")
+    p99_low_ms: Ms = column("low end of the 90 % interval; null: too little data")
+    p99_high_ms: Ms = column("high end of the 90 % interval; null: too little data")
 
-INCIDENTS = table(f"""
-incidents: What happened to the cluster and its clients, a span each: what was offline, silent, \
-    restarted, rebalanced, refused or slow, and who was hit
-{RECORDING_COLUMN}
-number        int*   from 1, by begin
-kind          text!  offline_partitions, under_replicated, below_min_isr, not_enough_replicas, \
-    node_froze, node_died, node_fenced, node_restarted, node_stopped, rolling_restart, \
-    controller_handover, rebalance, connection_storm, missing_topic, failing_requests, throttled \
-    or saturated
-is_planned    bool   requested: a shutdown, a handover, and what followed from one; \
-    null: no line says
-begin_at      at!    when the first line shows it
-end_at        at     when the first line shows its end; null: none does
-subjects      []text what it happened to, the five worst at most: partitions, nodes, a \
-    group, a topic, an API
-count         long   how many of them: partitions, nodes, connections, requests, members
-population    long   of how many; null: of no number that is known
-worst_s       ms     seconds of the longest of them
-cause         text   why, as far as lines say: an error's name; leave, join, rejoin or lost (a \
-    member of which no line says that it left); request queue, local or response queue
-caused_by     text   who did it: a client id, of refused requests the principal; null: no line \
-    says
-cause_number  int    number of the incident that it followed from: of a node
-node_id       int    the node that it happened at; null: none or several
-clients       []text client ids that were hit, the five with most at most
-request_id    text   the request that shows its begin
-""")
 
-HEADLINES = table(f"""
-headlines: The figures that decisions rest on: what each rule's change does to them in a \
-    recording
-{RECORDING_COLUMN}
-rule               text* rule
-figure             text* metric and percentile, or rate
-role               text! gain or price
-place              int   its place among those of the rule, from 0
-unit               text  ms, /s, B/s
-group_kind         text  what it is of, as in latency_summary: all, replica_kind, ...
-group_value        text  which one
-before_variant     text  a protocol that was replayed, or none
-after_variant      text  likewise, with the change
-before             ms    the figure without the change; null: too many unknown
-after              ms    the figure with it
-low                ms    low end of the 90 % interval of after - before; null: too little data
-high               ms    high end
-count              long  values behind it
-unknown_count      long  those that are unknown: as the slowest, or without bytes
-limit_name         text  setting or fact that is the least gain or the highest price
-limit              ms    its value
-self_check         text  metric of prediction_accuracy that checks the prediction
-self_checks        long  self-checks of it in this recording, with enough values
-self_checks_passed long  those within their tolerance
-self_check_error   ms    largest relative error of the others; widens the interval
-""")
+class LatencyHistograms(Record, name="latency_histograms", shares=(WhatIf, Group)):
+    """How often each latency occurs: what latency_summary is made of, and a growing log adds to."""
 
-DECISIONS = table(f"""
-decisions: What to do about each rule in a recording, and why; sentences are in the rule's \
-    page.toml
-{RECORDING_COLUMN}
-rule     text*    rule
-advice   text!    do it, don't, already in use, in no release yet, not enough data, or withheld
-reason   text!    code of the reason
-facts    map      what was counted, and what the reason names
-gain     struct   what it gains; null: not known
-  figure text, unit text, before ms, after ms, low ms, high ms
-price    []struct what it costs
-  figure text, unit text, before ms, after ms, low ms, high ms
-paste    text     lines to paste where the advice is to do it
-rests_on []text   limits with their settings, and self-checks
-""")
+    block_us: RequiredLong = column("length of a block of clock time; 0: one block is all the time")
+    block: RequiredLong = key("which block: microseconds since 1970 // block_us")
+    counts: Structs = column(
+        "each value, in order, and how often it occurs; null: rows without a value",
+        struct("value_us int64, occurs int64"),
+    )
 
-QUALITY_RESULTS = table(f"""
-quality_results: What is expected of the tables, and whether it is so
-{RECORDING_COLUMN}
-suite        text* suite of the expectation: keys, log, outcomes, summaries, a rule
-table_name   text* table that it is of
-expectation  text* its name in the suite
-column_name  text  column that it is of, if of one
-severity     text  info, warning or critical: what it means that rows fail
-success      bool  no row failed
-observed     text  what was seen, in words
-failing_rows long  rows that failed; of a query, the rows that it gave
-rows_checked long  rows of the recording in the table
-says         text  what is expected, in words
-""")
 
-QUALITY_FAILURES = table(f"""
-quality_failures: The first rows that failed an expectation, to look at; quality_results says \
-    how many failed
-{RECORDING_COLUMN}
-suite       text* suite of the expectation
-table_name  text* table that it is of
-expectation text* its name in the suite
-number      int*  from 1, in the order of failing_row
-failing_row text  JSON: its key and what helps to see why, or the query's row
-""")
+class LatencyCurves(Record, name="latency_curves", shares=(WhatIf, Group)):
+    """Distributions of latencies: at most 200 points of each, as exact as latency_summary."""
 
-REPLAY_STATE = table(f"""
-replay_state: What a rule carries from one increment of the log to the next
-{RECORDING_COLUMN}
-rule        text* rule
-state_key   text* replay key, e.g. the leader's node id
-as_of       at*   built_at of the last request fed
-state       bytes the state, MessagePack
-fingerprint text  rule and configuration it belongs to
-""")
+    value_us: RequiredLong = key("the largest value of a slice of the ranks")
+    from_us: Long = column("the least value of the slice")
+    up_to: Long = column("how many values are not above value_us")
+    total: Long = column("how many values there are, the unknown included")
 
-LINEAGE = table(f"""
-lineage: What the rows of each step follow from; a step that is being written, or was killed, \
-    has none
-{RECORDING_COLUMN}
-step         text*    a rule, summaries, accuracy/<recording>, quality, ...
-follows_from text     fingerprint of its code, its settings and what it read
-committed_at at       after the step's last write
-""")
 
-CLOCK_BOUNDS = table(f"""
-clock_bounds: How far each node's clock was ahead of that of the active controller, as the logs \
-    bound it
-{RECORDING_COLUMN}
-node_id            int*  the node
-reference_id       int*  the controller that responded to most heartbeats
-offset_earliest_ms ms    ahead by at least; negative: behind; null: no bound
-offset_latest_ms   ms    ahead by at most; null: no bound
-clocks             text! same: as far as the bounds show; differ: certainly; contradicted: no \
-    offset that stays the same explains the logs; not_bounded: a bound is missing
-is_compared        bool  outcomes compare its times with other nodes'
-forwarded_pairs    long  writes forwarded from or to it, there and back
-image_pairs        long  metadata images held against heartbeats and FETCHes
-""")
+class BandwidthSummary(Record, name="bandwidth_summary", shares=(WhatIf,)):
+    """Requests and bytes on the wire per API, node, kind of client and direction, steady phase."""
+
+    api_name: RequiredText = key("API")
+    node_id: RequiredInt = key("node that got the request")
+    client_kind: RequiredText = key("voter, broker, follower, consumer, ...")
+    direction: RequiredText = key("request or response")
+    requests: Long = column("requests")
+    partitions: Long = column("partitions in them; those of unknown size count nothing")
+    bytes: Long = column("bytes on the wire; those of unknown size count nothing")
+    unknown_size_requests: Long = column("requests whose size a variant does not know")
+    record_bytes: Long = column("bytes of records in them")
+    overhead_bytes: Long = column("bytes - record_bytes")
+    span_s: Ms = column("seconds of the steady phase, less gaps in the node's log")
+    requests_per_second: Ms = column("requests / span_s")
+    bytes_per_second: Ms = column("bytes / span_s")
+    requests_per_block: Longs = column("in each block of the phase, 32 at most")
+    partitions_per_block: Longs = column("partitions likewise")
+    bytes_per_block: Longs = column("bytes likewise")
+    seconds_per_block: ManyMs = column("of span_s in each block")
+
+
+class PairedDifferences(Record, name="paired_differences", shares=(Recording,)):
+    """What becomes of a figure from one variant to another, in the same blocks of time; a
+    percentile has a row with three values or more beyond it.
+    """
+
+    rule: RequiredText = key("name of the rule")
+    metric: RequiredText = key("of latency_summary; of traffic: fetches, bytes, partitions")
+    figure: RequiredText = key("p50, p90, p99; of traffic: per_second, mean (of a FETCH)")
+    group_kind: RequiredText = key("what the group is: replica_kind, replica_id, ...")
+    group_value: RequiredText = key("which one")
+    before_variant: RequiredText = key("variant that is compared")
+    after_variant: RequiredText = key("variant that it is compared with")
+    unit: Text = column("ms, /s, B/s or partitions")
+    before: Ms = column("the figure under before_variant; null: unknown")
+    after: Ms = column("under after_variant")
+    low: Ms = column("low end of the 90 % interval of after - before; null: too little data")
+    high: Ms = column("high end")
+    count: Long = column("values known under both, FETCHes of traffic")
+    unknown_count: Long = column("the most that are unknown under either")
+
+
+class Pair(Record):
+    """Which recordings a prediction is of."""
+
+    predicted_from: RequiredText = key("recording the prediction was made from")
+    recorded_in: RequiredText = key("recording it is held against; the same for a self-check")
+
+
+class PredictionAccuracy(Record, name="prediction_accuracy", shares=(WhatIf, Pair, Group)):
+    """Each prediction beside what real brokers did."""
+
+    kind: Text = column("other_cluster, self_check, bound, draft or two_runs: never added up")
+    unit: Text = column("unit of predicted, recorded, error and tolerance")
+    baseline: Ms = column("what a constant or a naive guess gives")
+    predicted: Ms = column("the replay's figure; of two_runs what predicted_from has")
+    recorded: Ms = column("what the brokers did")
+    error: Ms = column("predicted - recorded")
+    relative_error: Ms = column("error / recorded")
+    tolerance: Ms = column("largest |error| that passes, in the unit; null for none set")
+    passed: Bool = column("|error| <= tolerance")
+    sample_count: Long = column("values behind predicted")
+    unknown_count: Long = column("outcomes that were unknown: each counts as a miss")
+    is_enough: Bool = column("30 values or more, of recordings with 10 s or more")
+
+
+class Incidents(Record, name="incidents", shares=(Recording,)):
+    """What happened to the cluster and its clients, a span each: what was offline, silent,
+    restarted, rebalanced, refused or slow, and who was hit.
+    """
+
+    number: RequiredInt = key("from 1, by begin")
+    kind: RequiredText = column(
+        "offline_partitions, under_replicated, below_min_isr, not_enough_replicas, node_froze, "
+        "node_died, node_fenced, node_restarted, node_stopped, rolling_restart, "
+        "controller_handover, rebalance, connection_storm, missing_topic, failing_requests, "
+        "throttled or saturated"
+    )
+    is_planned: Bool = column(
+        "requested: a shutdown, a handover, and what followed from one; null: no line says"
+    )
+    begin_at: RequiredAt = column("when the first line shows it")
+    end_at: At = column("when the first line shows its end; null: none does")
+    subjects: Texts = column(
+        "what it happened to, the five worst at most: partitions, nodes, a group, a topic, an API"
+    )
+    count: Long = column("how many of them: partitions, nodes, connections, requests, members")
+    population: Long = column("of how many; null: of no number that is known")
+    worst_s: Ms = column("seconds of the longest of them")
+    cause: Text = column(
+        "why, as far as lines say: an error's name; leave, join, rejoin or lost (a member of "
+        "which no line says that it left); request queue, local or response queue"
+    )
+    caused_by: Text = column(
+        "who did it: a client id, of refused requests the principal; null: no line says"
+    )
+    cause_number: Int = column("number of the incident that it followed from: of a node")
+    node_id: Int = column("the node that it happened at; null: none or several")
+    clients: Texts = column("client ids that were hit, the five with most at most")
+    request_id: Text = column("the request that shows its begin")
+
+
+class Headlines(Record, name="headlines", shares=(Recording,)):
+    """The figures that decisions rest on: what each rule's change does to them in a recording."""
+
+    rule: RequiredText = key("rule")
+    figure: RequiredText = key("metric and percentile, or rate")
+    role: RequiredText = column("gain or price")
+    place: Int = column("its place among those of the rule, from 0")
+    unit: Text = column("ms, /s, B/s")
+    group_kind: Text = column("what it is of, as in latency_summary: all, replica_kind, ...")
+    group_value: Text = column("which one")
+    before_variant: Text = column("a protocol that was replayed, or none")
+    after_variant: Text = column("likewise, with the change")
+    before: Ms = column("the figure without the change; null: too many unknown")
+    after: Ms = column("the figure with it")
+    low: Ms = column("low end of the 90 % interval of after - before; null: too little data")
+    high: Ms = column("high end")
+    count: Long = column("values behind it")
+    unknown_count: Long = column("those that are unknown: as the slowest, or without bytes")
+    limit_name: Text = column("setting or fact that is the least gain or the highest price")
+    limit: Ms = column("its value")
+    self_check: Text = column("metric of prediction_accuracy that checks the prediction")
+    self_checks: Long = column("self-checks of it in this recording, with enough values")
+    self_checks_passed: Long = column("those within their tolerance")
+    self_check_error: Ms = column("largest relative error of the others; widens the interval")
+
+
+class Decisions(Record, name="decisions", shares=(Recording,)):
+    """What to do about each rule in a recording, and why; sentences are in the rule's page.toml."""
+
+    rule: RequiredText = key("rule")
+    advice: RequiredText = column(
+        "do it, don't, already in use, in no release yet, not enough data, or withheld"
+    )
+    reason: RequiredText = column("code of the reason")
+    facts: Map = column("what was counted, and what the reason names")
+    gain: Struct = column(
+        "what it gains; null: not known",
+        struct("figure string, unit string, before double, after double, low double, high double"),
+    )
+    price: Structs = column(
+        "what it costs",
+        struct("figure string, unit string, before double, after double, low double, high double"),
+    )
+    paste: Text = column("lines to paste where the advice is to do it")
+    rests_on: Texts = column("limits with their settings, and self-checks")
+
+
+class QualityResult(Recording, name="quality_results"):
+    """What is expected of the tables, and whether it is so."""
+
+    suite: RequiredText = key("suite of the expectation: keys, log, outcomes, summaries, a rule")
+    table_name: RequiredText = key("table that it is of")
+    expectation: RequiredText = key("its name in the suite")
+    column_name: Text = column("column that it is of, if of one")
+    severity: Text = column("info, warning or critical: what it means that rows fail")
+    success: Bool = column("no row failed")
+    observed: Text = column("what was seen, in words")
+    failing_rows: Long = column("rows that failed; of a query, the rows that it gave")
+    rows_checked: Long = column("rows of the recording in the table")
+    says: Text = column("what is expected, in words")
+
+
+class QualityFailures(Record, name="quality_failures", shares=(Recording,)):
+    """The first rows that failed an expectation, to look at; quality_results says how many
+    failed.
+    """
+
+    suite: RequiredText = key("suite of the expectation")
+    table_name: RequiredText = key("table that it is of")
+    expectation: RequiredText = key("its name in the suite")
+    number: RequiredInt = key("from 1, in the order of failing_row")
+    failing_row: Text = column("JSON: its key and what helps to see why, or the query's row")
+
+
+class ReplayState(Record, name="replay_state", shares=(Recording,)):
+    """What a rule carries from one increment of the log to the next."""
+
+    rule: RequiredText = key("rule")
+    state_key: RequiredText = key("replay key, e.g. the leader's node id")
+    as_of: RequiredAt = key("built_at of the last request fed")
+    state: Bytes = column("the state, MessagePack")
+    fingerprint: Text = column("rule and configuration it belongs to")
+
+
+class Lineage(Record, name="lineage", shares=(Recording,)):
+    """What the rows of each step follow from; a step that is being written, or was killed, has
+    none.
+    """
+
+    step: RequiredText = key("a rule, summaries, accuracy/<recording>, quality, ...")
+    follows_from: Text = column("fingerprint of its code, its settings and what it read")
+    committed_at: At = column("after the step's last write")
+
+
+class ClockBounds(Record, name="clock_bounds", shares=(Recording,)):
+    """How far each node's clock was ahead of that of the active controller, as the logs bound
+    it.
+    """
+
+    node_id: RequiredInt = key("the node")
+    reference_id: RequiredInt = key("the controller that responded to most heartbeats")
+    offset_earliest_ms: Ms = column("ahead by at least; negative: behind; null: no bound")
+    offset_latest_ms: Ms = column("ahead by at most; null: no bound")
+    clocks: RequiredText = column(
+        "same: as far as the bounds show; differ: certainly; contradicted: no offset that stays "
+        "the same explains the logs; not_bounded: a bound is missing"
+    )
+    is_compared: Bool = column("outcomes compare its times with other nodes'")
+    forwarded_pairs: Long = column("writes forwarded from or to it, there and back")
+    image_pairs: Long = column("metadata images held against heartbeats and FETCHes")
+
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
-_DECIDED = (INCIDENTS, HEADLINES, DECISIONS)
+_DECIDED = (Incidents, Headlines, Decisions)
 _SUMS = (
-    LATENCY_SUMMARY,
-    LATENCY_HISTOGRAMS,
-    LATENCY_CURVES,
-    BANDWIDTH_SUMMARY,
-    PAIRED_DIFFERENCES,
-    PREDICTION_ACCURACY,
+    LatencySummary,
+    LatencyHistograms,
+    LatencyCurves,
+    BandwidthSummary,
+    PairedDifferences,
+    PredictionAccuracy,
 )
-_CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
+_CHECKS = (QualityResult, QualityFailures, ReplayState, ClockBounds, Lineage)
 _ALL = (
     *LOG_TABLES,
-    LOG_GAPS,
+    LogGaps,
     *HELD_TABLES,
     *_OF_RULES,
     *_SUMS,

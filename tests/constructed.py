@@ -30,7 +30,7 @@ from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import SteadyPhase, Verdict
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import PREDICTION_ACCURACY, TABLES
+from kip_replay.replay.tables import TABLES, PredictionAccuracy
 
 Row = dict[str, Any]
 Key = tuple[str, ...]
@@ -135,7 +135,7 @@ def accuracy(
     """
     judgements = {steps.name: steps.judgement}
     rows = prediction_accuracy(engine_on(tables), judgements, phases(*recordings), [*pairs])
-    assert rows.schema == PREDICTION_ACCURACY.arrow_schema
+    assert rows.schema == PredictionAccuracy.arrow_schema
     found = [r for r in rows.to_pylist() if r["kind"] != Kind.TWO_RUNS]
     assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)
     assert {(r["parameter"], r["parameter_value"]) for r in found} <= {("none", -1)}

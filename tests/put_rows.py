@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE, TABLES
+from kip_replay.replay.tables import TABLES, Lineage
 
 Row = dict[str, Any]
 #: When something was written, and under which number.
@@ -70,7 +70,7 @@ def assert_same(one: str | Path, other: str | Path, without: Sequence[str] = VOL
     left, right = Warehouse(one), Warehouse(other)
     for table in TABLES.values():
         assert left.exists(table) == right.exists(table), table.name
-        if table is not LINEAGE and left.exists(table):
+        if table is not Lineage and left.exists(table):
             mine, theirs = (rows_of(each, table, None, without) for each in (left, right))
             assert mine == theirs, table.name
 

@@ -15,17 +15,17 @@ import duckdb
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
-    DECISIONS,
-    HEADLINES,
-    LINEAGE,
-    PREDICTION_ACCURACY,
-    QUALITY_RESULTS,
     TABLES,
+    Decisions,
+    Headlines,
+    Lineage,
+    PredictionAccuracy,
+    QualityResult,
 )
 
 #: Columns that say when a file was written, and which engine's state they are.
 VOLATILE = {"committed_at", "state", "checksum", "fingerprint"}
-_OF_OTHERS = {DECISIONS, HEADLINES, LINEAGE, PREDICTION_ACCURACY, QUALITY_RESULTS}
+_OF_OTHERS = {Decisions, Headlines, Lineage, PredictionAccuracy, QualityResult}
 
 
 def differing(

@@ -26,7 +26,7 @@ from kip_replay.pipelines.rule_files import Tolerance
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import SAMPLES_MIN
 from kip_replay.replay.table import MS, TEXT
-from kip_replay.replay.tables import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PredictionAccuracy
 
 #: Seconds: figures of a shorter steady phase say little.
 SHORT_S = 10
@@ -96,7 +96,7 @@ def prediction_accuracy(
     pairs: Collection[tuple[str, str]],
 ) -> pa.Table:
     """Rows of prediction_accuracy for pairs (predicted_from, recorded_in); judgements by rule."""
-    schema = PREDICTION_ACCURACY.arrow_schema
+    schema = PredictionAccuracy.arrow_schema
     recordings = sorted({name for pair in pairs for name in pair})
     # What a recording's brokers ran, its self-check says.
     with_self_checks = sorted({*pairs, *((name, name) for name in recordings)})
@@ -116,7 +116,7 @@ def prediction_accuracy(
         text = Text.read(_TEXTS["prediction_accuracy"], {"shown": texts["shown"]}, **values)
         found.append(engine.rows(text, recordings, known).select(schema.names).cast(schema))
     rows = pa.concat_tables(found)
-    return rows.sort_by([(name, "ascending") for name in PREDICTION_ACCURACY.key])
+    return rows.sort_by([(name, "ascending") for name in PredictionAccuracy.key])
 
 
 def _arrow_table(rows: Collection[Sequence[object]], schema: pa.Schema) -> pa.Table:
@@ -136,7 +136,7 @@ def accuracy_rows(
     By rule, then pair. Small by nature.
     """
     judges = recordings if recorded_in is None else recorded_in
-    rows = warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
+    rows = warehouse.rows(PredictionAccuracy, recordings).to_pylist()
     return in_order(row for row in rows if row["recorded_in"] in judges)
 
 

@@ -29,17 +29,17 @@ from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_growing, recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LOG_GAP
-from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES
+from kip_replay.replay.log_tables import LOG_TABLES, LogGaps
 from kip_replay.replay.outcomes import SAMPLES_MIN, Advice
 from kip_replay.replay.rule import CLOCKS_DIFFER
 from kip_replay.replay.table import BOOL, INT, TEXT
 from kip_replay.replay.tables import (
-    CLOCK_BOUNDS,
-    DECISIONS,
-    HEADLINES,
-    INCIDENTS,
-    PREDICTION_ACCURACY,
-    QUALITY_RESULTS,
+    ClockBounds,
+    Decisions,
+    Headlines,
+    Incidents,
+    PredictionAccuracy,
+    QualityResult,
 )
 
 #: The configuration: sections of settings, by name.
@@ -52,14 +52,14 @@ _READ = ("clocks", "log_gaps", "incidents", "quality", SUMMARIES, ACCURACY)
 STEP = Step(
     name="decisions",
     reads=(
-        CLOCK_BOUNDS,
-        LOG_GAPS,
-        INCIDENTS,
-        QUALITY_RESULTS,
+        ClockBounds,
+        LogGaps,
+        Incidents,
+        QualityResult,
         *SUMMARY_TABLES,
-        PREDICTION_ACCURACY,
+        PredictionAccuracy,
     ),
-    writes=(HEADLINES, DECISIONS),
+    writes=(Headlines, Decisions),
     modules=(__name__,),
     files=(*_FOLDER.glob("*.sql"), *of_rules("outcomes.sql"), *of_rules("page.toml")),
 )
@@ -110,7 +110,7 @@ def decide(
     say(f"decide: {', '.join(due)}")
     headlines, decisions = decided(engine, [*due], rules, config)
     covered = {name: str(covers[name]) for name in due}
-    engine.warehouse.replace(STEP.name, covered, {HEADLINES: headlines, DECISIONS: decisions})
+    engine.warehouse.replace(STEP.name, covered, {Headlines: headlines, Decisions: decisions})
 
 
 def decided_anew(
@@ -178,7 +178,7 @@ def decided(
         for name in recordings
         for rule in rules
     ]
-    rows = {HEADLINES: limited, DECISIONS: decisions}
+    rows = {Headlines: limited, Decisions: decisions}
     tables = [pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()]
     return tables[0], tables[1]
 
@@ -352,13 +352,13 @@ class _Checks:
         text = Text.read(_FOLDER / "lacking_nodes.sql")
         for row in engine.rows(text, recordings).to_pylist():
             lacking[row["recording"], row["rule"]].append(row["node_id"])
-        for row in warehouse.rows(QUALITY_RESULTS, recordings).to_pylist():
+        for row in warehouse.rows(QualityResult, recordings).to_pylist():
             is_stated = row["success"] or row["expectation"] in STATED_CHECKS
             if row["severity"] == "critical" and not is_stated:
                 failed[row["recording"]].add(row["table_name"])
         lineage = warehouse.lineage(recordings)
         growing = {key for key, text in lineage.items() if is_growing(text)}
-        gaps = warehouse.rows(LOG_GAPS, recordings).to_pylist()
+        gaps = warehouse.rows(LogGaps, recordings).to_pylist()
         selections = {row["recording"] for row in gaps if row["evidence"] in SELECTIONS}
         return cls(reasons, lacking, failed, growing, selections, limits)
 

@@ -17,8 +17,8 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.rule_texts import SHARED
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, readings_of
-from kip_replay.replay.log_tables import LOG_GAPS
-from kip_replay.replay.tables import INCIDENTS
+from kip_replay.replay.log_tables import LogGaps
+from kip_replay.replay.tables import Incidents
 
 _FOLDER = Path(__file__).parent / "incidents"
 _INCIDENTS = _FOLDER / "incidents.sql"
@@ -28,8 +28,8 @@ FILES |= {**SHARED, CLIENT_CONNECTIONS.stem: CLIENT_CONNECTIONS}
 PARTS: Mapping[str, Path | Text] = {**FILES, "error_names": NAMES_OF_ERRORS}
 STEP = Step(
     name="incidents",
-    reads=(LOG_GAPS,),
-    writes=(INCIDENTS,),
+    reads=(LogGaps,),
+    writes=(Incidents,),
     modules=(__name__,),
     queries=(_INCIDENTS, *FILES.values()),
 )
@@ -53,6 +53,5 @@ def find_incidents(
     if due := STEP.due(warehouse, wanted):
         say(f"incidents: {', '.join(due)}")
         found = engine.rows(Text.read(_INCIDENTS, PARTS, **limits), [*due])
-        schema = INCIDENTS.arrow_schema
-        rows = {INCIDENTS: found.select(schema.names).cast(schema)}
-        warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, rows)
+        schema, covered = Incidents.arrow_schema, {name: str(wanted[name]) for name in due}
+        warehouse.replace(STEP.name, covered, {Incidents: found.select(schema.names).cast(schema)})

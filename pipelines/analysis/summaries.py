@@ -38,11 +38,11 @@ from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import INT, LONG, TEXT
 from kip_replay.replay.tables import (
-    BANDWIDTH_SUMMARY,
-    LATENCY_CURVES,
-    LATENCY_HISTOGRAMS,
-    LATENCY_SUMMARY,
-    PAIRED_DIFFERENCES,
+    BandwidthSummary,
+    LatencyCurves,
+    LatencyHistograms,
+    LatencySummary,
+    PairedDifferences,
 )
 
 _WHAT_IF = ("recording", "rule", "parameter", "parameter_value")
@@ -83,7 +83,7 @@ def latency_histogram(
         headlines=[*map("/".join, sorted(headlines))],
     )
     inputs = {"phases": phases_table(phases), "spans": _in_blocks(spans, spans)}
-    return text, {**inputs, LATENCY_HISTOGRAMS.name: TableSlice(LATENCY_HISTOGRAMS, ())}
+    return text, {**inputs, LatencyHistograms.name: TableSlice(LatencyHistograms, ())}
 
 
 def _in_blocks(phases: Phases, spans: Phases, counted: BlockLengths = NO_BLOCKS) -> pa.Table:
@@ -140,10 +140,10 @@ def bandwidth_summaries(
     inputs = {
         "phases": _in_blocks(phases, task.spans, counted),
         "gaps": pa.Table.from_pylist(rows, pa.schema(schema)),
-        BANDWIDTH_SUMMARY.name: TableSlice(BANDWIDTH_SUMMARY, ()),
+        BandwidthSummary.name: TableSlice(BandwidthSummary, ()),
         **slices,
     }
-    order = BANDWIDTH_SUMMARY.key
+    order = BandwidthSummary.key
     written = yield Feed(
         work=task,
         text=text,
@@ -165,7 +165,7 @@ def _union(texts: Collection[Text], columns: Collection[str]) -> Text:
 
 def added_up(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of ``latency_histogram`` with each value once, in order."""
-    lists, kind = rows.column("counts"), LATENCY_HISTOGRAMS.arrow_schema.field("counts").type
+    lists, kind = rows.column("counts"), LatencyHistograms.arrow_schema.field("counts").type
     lengths, (values, occurs) = lists.value_lengths().to_numpy(), _of_counts(lists)
     ends = np.append(0, lengths.cumsum())
     parts = [at + values[at:end].argsort(kind="stable") for at, end in pairwise(ends)]
@@ -229,7 +229,7 @@ class LatencySummaries:
     errors: Mapping[str, Errors]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        schema = LATENCY_SUMMARY.arrow_schema
+        schema = LatencySummary.arrow_schema
         found = histograms(self._written(batches), self.spans)
         for _, variants in groupby(found, lambda each: itemgetter(*_GROUP)(each[0])):
             rows, headlines = [], {}
@@ -239,12 +239,12 @@ class LatencySummaries:
                     headlines[group["variant"]] = Histogram(histogram)
             if headlines:
                 self._bound(rows, headlines)
-            self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist(rows, schema))
+            self.files.write(LatencySummary, pa.RecordBatch.from_pylist(rows, schema))
         return self.files.closed()
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in map(added_up, batches):
-            self.files.write(LATENCY_HISTOGRAMS, rows)
+            self.files.write(LatencyHistograms, rows)
             yield rows
 
     @staticmethod
@@ -294,9 +294,9 @@ class LatencySummaries:
         points = {"value_us": values[last], "up_to": up_to[last], "from_us": values[first]}
         same = group | {"total": total}
         columns = {name: pa.repeat(value, len(last)) for name, value in same.items()} | points
-        schema = LATENCY_CURVES.arrow_schema
+        schema = LatencyCurves.arrow_schema
         rows = pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema)
-        self.files.write(LATENCY_CURVES, rows)
+        self.files.write(LatencyCurves, rows)
 
 
 def _compared(
@@ -306,14 +306,14 @@ def _compared(
     figures. ``metric``: the metric of its errors."""
     blocks = np.any([figure.used for figure in figures.values()], axis=0)
     drawn = {v: of.drawn(blocks, error_of(errors, v, metric)) for v, of in figures.items()}
-    schema, rows = PAIRED_DIFFERENCES.arrow_schema, []
+    schema, rows = PairedDifferences.arrow_schema, []
     shown = [(v, of, drawn[v]) for v, of in figures.items() if of.is_shown]
     for (before, one, from_), (after, other, to) in permutations(shown, 2):
         low, high = (from_ and to and to.less(from_)) or (None, None)
         row = {"before_variant": before, "after_variant": after, "low": low, "high": high}
         row |= {"before": one.value, "after": other.value, "count": min(one.count, other.count)}
         rows.append(group | row | {"unknown_count": max(one.unknown, other.unknown)})
-    files.write(PAIRED_DIFFERENCES, pa.RecordBatch.from_pylist(rows, schema))
+    files.write(PairedDifferences, pa.RecordBatch.from_pylist(rows, schema))
     return drawn
 
 
@@ -332,11 +332,11 @@ class BandwidthSummaries:
     ratios: Mapping[str, Collection[str]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        schema = BANDWIDTH_SUMMARY.arrow_schema
+        schema = BandwidthSummary.arrow_schema
         for key, parts in groupby(by_key(batches, _WHAT_IF), key=itemgetter(0)):
             rows: list[Row] = []
             for _, part in parts:
-                self.files.write(BANDWIDTH_SUMMARY, part.select(schema.names).cast(schema))
+                self.files.write(BandwidthSummary, part.select(schema.names).cast(schema))
                 rows += part.to_pylist()
             what_if = dict(zip(_WHAT_IF, key, strict=True))
             rule = what_if["rule"]

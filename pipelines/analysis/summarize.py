@@ -49,12 +49,12 @@ from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
-    BANDWIDTH_SUMMARY,
-    LATENCY_CURVES,
-    LATENCY_HISTOGRAMS,
-    LATENCY_SUMMARY,
-    PAIRED_DIFFERENCES,
-    PREDICTION_ACCURACY,
+    BandwidthSummary,
+    LatencyCurves,
+    LatencyHistograms,
+    LatencySummary,
+    PairedDifferences,
+    PredictionAccuracy,
 )
 
 Files: TypeAlias = Mapping[Table, Sequence[Mapping[str, Any]]]
@@ -131,11 +131,11 @@ SUMMARIES = "summaries"
 #: What the steps' names begin with that judge predictions.
 ACCURACY = "accuracy"
 SUMMARY_TABLES = (
-    LATENCY_HISTOGRAMS,
-    LATENCY_SUMMARY,
-    LATENCY_CURVES,
-    BANDWIDTH_SUMMARY,
-    PAIRED_DIFFERENCES,
+    LatencyHistograms,
+    LatencySummary,
+    LatencyCurves,
+    BandwidthSummary,
+    PairedDifferences,
 )
 #: Kinds of groups that headlines have bounds of too: a row for each broker.
 _OF_NODES = ("node_id", "replica_id")
@@ -184,7 +184,7 @@ def steps_of(rules: Sequence[SummedRule]) -> tuple[Step, Step]:
         modules=(__name__,),
         files=(*Path(__file__).parent.glob("*.sql"), *stated),
     )
-    judged = replace(sums, name=ACCURACY, kind=Kind.WHOLE, writes=(PREDICTION_ACCURACY,))
+    judged = replace(sums, name=ACCURACY, kind=Kind.WHOLE, writes=(PredictionAccuracy,))
     return sums, judged
 
 
@@ -269,7 +269,7 @@ def _summarize(
         for table, files in new.items():
             slices[table] += files
         covered[name] = str(outcomes.counted(now, length_us, *of_time))
-    for table in (LATENCY_HISTOGRAMS, BANDWIDTH_SUMMARY):
+    for table in (LatencyHistograms, BandwidthSummary):
         slices[table] = [*warehouse.files(table, blocks)]
     given = {table.name: TableSlice(table, files) for table, files in slices.items()}
     sums = {
@@ -301,10 +301,10 @@ def _judge(
     found = prediction_accuracy(engine.of(recent), judgements, parts, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
         of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
-        writing = warehouse.writing(accuracy_step(after), of_pairs, [PREDICTION_ACCURACY])
+        writing = warehouse.writing(accuracy_step(after), of_pairs, [PredictionAccuracy])
         writing.begin()
         mine = found.filter(pc.equal(found.column("recorded_in"), after))
-        writing.replace_rows(PREDICTION_ACCURACY, mine, {"recorded_in": [after]})
+        writing.replace_rows(PredictionAccuracy, mine, {"recorded_in": [after]})
         writing.end(of_pairs)
 
 

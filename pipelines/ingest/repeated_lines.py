@@ -22,7 +22,7 @@ from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, pars
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
+from kip_replay.replay.log_tables import RejectedLines, Requests
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 #: More spans than these become one: each line is held against all of its node's.
@@ -119,10 +119,10 @@ def _inputs(
     here = [(f, of.task) for of in parsed for f in of.files if f.recording == recording]
     within = [span for (name, _), of in spans.items() if name == recording for span in of]
     inputs: dict[str, pa.Table | ParquetFiles] = {}
-    for table in (REQUESTS, REJECTED_LINES):
+    for table in (Requests, RejectedLines):
         schema, uri = table.without(*table.partitioned_by), warehouse.uri_of(table)
         kept = kept_files(warehouse, table, {recording: done[recording]})
-        if table is REQUESTS:
+        if table is Requests:
             kept = [file for file in kept if _meets(file, within)]
         mine = [vars(file) for file, _ in here if file.table == table.name]
         for age, of_age in (("new", mine), ("kept", kept)):

@@ -79,7 +79,7 @@ from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Kind, Step, contents_of, readings_of
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
+from kip_replay.replay.log_tables import LOG_TABLES, IngestedFiles, Requests
 
 STEP = Step(name="ingest", kind=Kind.BY_TIME, writes=LOG_TABLES)
 #: Nobody waits for a second task before the first has had this much to do.
@@ -90,10 +90,6 @@ _TASKS_PER_CORE = 2
 #: zones lie up to 26 hours apart. In one zone, the two passes of an hour do by two hours at most.
 _ZONE_SLACK_US = 27 * 3_600_000_000
 _FOLD_SLACK_US = 2 * 3_600_000_000
-#: Columns of ``ingested_files``, by what has them.
-_OF_FILE = ("recording", "node_id", "source_file", "timezone", "clock_offset_ms")
-_OF_SURVEY = ("content_hash", "bytes_read", "first_byte", "damage")
-_OF_COUNTS = ("requests", "other", "rejected", "repeated")
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -145,7 +141,7 @@ def ingest(
     files = {file: on_disk(file) for file in found or find_log_files(*recordings)}
     # Files of epochs after ``done`` are what a killed run has committed.
     names = [recording.name for recording in recordings]
-    rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP.name)
+    rows, done = warehouse.rows_and_epochs(IngestedFiles, names, STEP.name)
     ingested = rows.to_pylist()
     return _Ingest(recordings, engine, settings, say, files, ingested, done).run()
 
@@ -346,7 +342,7 @@ def _earlier_spans(
     """Reads, by file, when the requests were completed that the warehouse has of these nodes."""
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
     spans: dict[Node, list[Span]] = {}
-    for file in kept_files(warehouse, REQUESTS, done):
+    for file in kept_files(warehouse, Requests, done):
         if (span := span_of(file)) is None:
             continue
         for recording, node_id in nodes:
@@ -377,11 +373,11 @@ def _commit(
     done: Mapping[str, int],
 ) -> None:
     """All tables, ``requests`` after what hangs on a request, ``ingested_files`` last."""
-    writing.begin({INGESTED_FILES: done})
-    typed = [t for t in LOG_TABLES if t not in (REQUESTS, INGESTED_FILES)]
-    for table in (*typed, REQUESTS):
+    writing.begin({IngestedFiles: done})
+    typed = [t for t in LOG_TABLES if t not in (Requests, IngestedFiles)]
+    for table in (*typed, Requests):
         writing.append(table, files, done)
-    writing.append(INGESTED_FILES, ingested, done)
+    writing.append(IngestedFiles, ingested, done)
     readings = readings_of(writing.warehouse, done)
     writing.end({name: fingerprint(contents_of(rows)) for name, rows in readings.items()})
 
@@ -405,8 +401,9 @@ def _ingested_files(
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
         found = files_on_disk[s.file] if _is_read_whole(s) else None
-        stated = (s.file, _OF_FILE), (s, _OF_SURVEY), (count, _OF_COUNTS)
-        row = {name: getattr(of, name) for of, names in stated for name in names} | {
+        # What of these is a column goes by its name.
+        row = {**vars(s.file), **vars(s), **vars(count)} | {
+            "bytes_read": s.bytes_read,
             "lines_read": count.lines,
             "ingest_epoch": writing.epochs[s.file.recording],
             "first_received_at": time.first_received_us,
@@ -417,7 +414,7 @@ def _ingested_files(
         }
         rows.append(row)
     files = writing.files()
-    files.write(INGESTED_FILES, pa.RecordBatch.from_pylist(rows, INGESTED_FILES.arrow_schema))
+    files.write(IngestedFiles, pa.RecordBatch.from_pylist(rows, IngestedFiles.arrow_schema))
     return files.closed()
 
 

@@ -15,7 +15,7 @@ from kip_replay.pipelines.engines.text import Text, bound
 from kip_replay.pipelines.ingest.line_accounting import STEP_US, FileKey, file_of
 from kip_replay.pipelines.ingest.parse_task import ParseTask
 from kip_replay.pipelines.warehouse.data_files import DataFile, moment
-from kip_replay.replay.log_tables import REQUESTS
+from kip_replay.replay.log_tables import Requests
 
 _STRAYS_QUERY = """
 WITH lines AS (
@@ -38,12 +38,12 @@ def stray_stamps(
 ) -> Strays:
     """Looks into files whose stamps step. ``written``: the Parquet files of the run."""
     found: dict[FileKey, dict[int, str]] = {}
-    schema = REQUESTS.without(*REQUESTS.partitioned_by)
+    schema = Requests.without(*Requests.partitioned_by)
     for recording in sorted({recording for recording, _, _ in stepping}):
-        mine = [f for f in written if (f.table, f.recording) == (REQUESTS.name, recording)]
-        paths = [f"{engine.warehouse.uri_of(REQUESTS)}/{file.path}" for file in mine]
+        mine = [f for f in written if (f.table, f.recording) == (Requests.name, recording)]
+        paths = [f"{engine.warehouse.uri_of(Requests)}/{file.path}" for file in mine]
         files = ParquetFiles(paths, schema, sum(file.size_bytes for file in mine))
-        rows = engine.rows(_STRAYS, [], {REQUESTS.name: files})
+        rows = engine.rows(_STRAYS, [], {Requests.name: files})
         for row in rows.sort_by([("line_number", "ascending")]).to_pylist():
             file = recording, row["node_id"], row["source_file"]
             if file in stepping:

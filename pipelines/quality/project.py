@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from msgspec import structs
 
 from kip_replay.pipelines.quality.results import Outcome, Result
 from kip_replay.pipelines.rule_files import Severity
@@ -101,7 +102,7 @@ def _configure(context: Any) -> None:
 
 def _failing_rows(results: Sequence[Result]) -> pd.DataFrame:
     """Results, each with its checkpoint, its suite in the project, and its column there."""
-    rows = pd.DataFrame([vars(result) for result in results])
+    rows = pd.DataFrame([structs.asdict(result) for result in results])
     for name in ("recording", "says"):  # which the templates do not escape
         rows[name] = rows[name].map(escape)
     is_info = rows["severity"] == Severity.INFO

@@ -7,37 +7,24 @@ from typing import Any
 
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.rule_files import Severity
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
+from kip_replay.replay.tables import QualityFailures, QualityResult
 
 _ORDER: tuple[str, ...] = tuple(reversed(Severity))
 _VALUE_CHARACTERS_MAX = 80
 _FAILED_LINES_MAX = 30
 
 
-@dataclass(frozen=True)
-class Result:
-    """Holds the result of an expectation in a recording: a row of quality_results."""
+class Result(QualityResult):
+    """A row of quality_results, with the first rows that failed."""
 
-    recording: str
-    suite: str
-    table_name: str
-    expectation: str
-    column_name: str | None
-    severity: str
-    success: bool
-    observed: str
-    failing_rows: int
-    rows_checked: int
-    says: str
     kept: tuple[str, ...] = ()
 
-    @property
-    def row(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in QUALITY_RESULTS.arrow_schema.names}
+    def __hash__(self) -> int:
+        return hash(self.identity)
 
     @property
-    def key(self) -> tuple[str, ...]:
-        return tuple(vars(self)[name] for name in QUALITY_RESULTS.key)
+    def identity(self) -> tuple[str, ...]:
+        return tuple(getattr(self, name) for name in QualityResult.key)
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -45,7 +32,7 @@ class Result:
 
     @property
     def failure_rows(self) -> list[dict[str, Any]]:
-        key = dict(zip(QUALITY_RESULTS.key, self.key, strict=True))
+        key = dict(zip(QualityResult.key, self.identity, strict=True))
         return [{**key, "number": n, "failing_row": row} for n, row in enumerate(self.kept, 1)]
 
 
@@ -61,7 +48,7 @@ class Outcome:
     def failures(self) -> list[Result]:
         """The worst first."""
         failed = [each for each in self.results if not each.success]
-        return sorted(failed, key=lambda each: (_ORDER.index(each.severity), *each.key))
+        return sorted(failed, key=lambda each: (_ORDER.index(each.severity), *each.identity))
 
     @property
     def is_critical(self) -> bool:
@@ -80,7 +67,7 @@ def summary(outcome: Outcome) -> list[str]:
     if len(loud) > _FAILED_LINES_MAX:
         lines.append(f"  and {len(loud) - _FAILED_LINES_MAX} more")
     if loud:
-        lines.append(f"  failing rows: {outcome.warehouse}/{QUALITY_FAILURES.name}")
+        lines.append(f"  failing rows: {outcome.warehouse}/{QualityFailures.name}")
     if outcome.data_docs:
         lines.append(f"  data docs: {outcome.data_docs}")
     if outcome.left_out:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import structs
 
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
@@ -35,13 +36,13 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Kind, Step, inputs_of, recent_of
 from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
+from kip_replay.replay.tables import TABLES, QualityFailures, QualityResult
 
 STEP = Step(
     name="quality",
     kind=Kind.BY_TIME,
     reads=tuple(table for table in TABLES.values() if table not in DECIDED.writes),
-    writes=(QUALITY_RESULTS, QUALITY_FAILURES),
+    writes=(QualityResult, QualityFailures),
     modules=(__name__,),
 )
 #: A row of longer ago in a new file has not all of the log checked with it.
@@ -123,18 +124,18 @@ def _of_recent(
     A row may fail as what it belongs to is not recent: what fails is looked at once more, whole.
     """
     recent = engine.of(engine.warehouse.since(begins))
-    results = {each.key: each for each in there if each.recording in begins}
+    results = {each.identity: each for each in there if each.recording in begins}
     parts = {each.place: each for each in expectations if not each.of_all}
     for name, moment in begins.items():
         of_part = validated(recent, [name], [*parts.values()], kept_rows)
         failed = [parts[each.place] for each in of_part if not each.success]
         of_part = [
-            replace(each, observed=f"{each.observed} from {moment:%F %T} UTC on")
+            structs.replace(each, observed=f"{each.observed} from {moment:%F %T} UTC on")
             for each in of_part
-            if each.success and results[each.key].success
+            if each.success and results[each.identity].success
         ]
         of_whole = validated(engine, [name], failed, kept_rows) if failed else []
-        results |= {each.key: each for each in (*of_part, *of_whole)}
+        results |= {each.identity: each for each in (*of_part, *of_whole)}
     return [*results.values()]
 
 
@@ -174,8 +175,8 @@ def _wanted(
 def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str, Covered]) -> None:
     mine = [each for each in results if each.recording in covered]
     rows = {
-        QUALITY_RESULTS: [each.row for each in mine],
-        QUALITY_FAILURES: [row for each in mine for row in each.failure_rows],
+        QualityResult: [structs.asdict(each) for each in mine],
+        QualityFailures: [row for each in mine for row in each.failure_rows],
     }
     tables = {table: pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()}
     follows_from = {name: str(of) for name, of in covered.items()}
@@ -184,12 +185,12 @@ def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str,
 
 def _kept(warehouse: Warehouse, recordings: Sequence[str]) -> list[Result]:
     kept: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    failures = warehouse.rows(QUALITY_FAILURES, recordings).to_pylist()
+    failures = warehouse.rows(QualityFailures, recordings).to_pylist()
     for row in sorted(failures, key=itemgetter("number")):
         kept[_key(row)].append(row["failing_row"])
-    results = warehouse.rows(QUALITY_RESULTS, recordings).to_pylist()
+    results = warehouse.rows(QualityResult, recordings).to_pylist()
     return [Result(**row, kept=tuple(kept[_key(row)])) for row in results]
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row[name] for name in QUALITY_RESULTS.key)
+    return tuple(row[name] for name in QualityResult.key)

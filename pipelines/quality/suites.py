@@ -17,21 +17,21 @@ from kip_replay.pipelines.rule_files import RuleFile, Severity, Suite, conf_dir,
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
-    DECISIONS,
-    HEADLINES,
-    LATENCY_CURVES,
-    LATENCY_HISTOGRAMS,
-    LINEAGE,
-    QUALITY_FAILURES,
-    QUALITY_RESULTS,
-    REPLAY_STATE,
     TABLES,
+    Decisions,
+    Headlines,
+    LatencyCurves,
+    LatencyHistograms,
+    Lineage,
+    QualityFailures,
+    QualityResult,
+    ReplayState,
 )
 
 #: Written behind the check, or for bookkeeping; points of curves.
 _KEYS_NOT_CHECKED = {
-    *(HEADLINES, DECISIONS, LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS, REPLAY_STATE),
-    *(LATENCY_CURVES, LATENCY_HISTOGRAMS),
+    *(Headlines, Decisions, Lineage, QualityFailures, QualityResult, ReplayState),
+    *(LatencyCurves, LatencyHistograms),
 }
 
 #: Recordings that a rule has not replayed to their end, as lineage has it.

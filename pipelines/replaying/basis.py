@@ -13,7 +13,7 @@ from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, contents_of, readings_of
 from kip_replay.replay.rule import Settings
-from kip_replay.replay.tables import CLOCK_BOUNDS
+from kip_replay.replay.tables import ClockBounds
 
 #: A cluster whose voters have logged this many lines has its sweeps replayed apart.
 _APART_REQUESTS_MIN = 60_000
@@ -51,7 +51,7 @@ class Basis:
             facts={r.name: r.facts for r in recordings},
             steady_phases=steady_phases(engine, names),
             log_gaps=log_gaps(warehouse, names),
-            clocks_apart=nodes_apart(warehouse.rows(CLOCK_BOUNDS, names).to_pylist()),
+            clocks_apart=nodes_apart(warehouse.rows(ClockBounds, names).to_pylist()),
             options=options,
         )
 

@@ -38,14 +38,14 @@ from kip_replay.pipelines.warehouse.steps import (
 )
 from kip_replay.replay.kafka.clocks import Clocks, Order, off_from_all, offsets
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US
-from kip_replay.replay.log_tables import INGESTED_FILES
-from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
+from kip_replay.replay.log_tables import IngestedFiles
+from kip_replay.replay.tables import ClockBounds, ReplayState
 
 _PAIRS, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("pairs", "orders"))
 STEP = Step(
     name=CLOCKS,
     kind=Kind.SUMS,
-    writes=(CLOCK_BOUNDS, REPLAY_STATE),
+    writes=(ClockBounds, ReplayState),
     modules=(__name__,),
     queries=(_PAIRS, _ORDERS, HEARTBEATS),
 )
@@ -85,15 +85,15 @@ def find_clock_bounds(
                 kept = None
             until_us = max(complete[name] - 2 * _REACH_US, kept.covered.until_us if kept else 0)
             sums, later = _summed(engine, name, voters[name], until_us, kept)
-            epochs = {INGESTED_FILES.name: last_ingest(readings[name])}
+            epochs = {IngestedFiles.name: last_ingest(readings[name])}
             covered = Covered(identity=identity, until_us=until_us, epochs=epochs, is_growing=True)
             write_states(files, name, STEP.name, covered, packed(sums))
         rows = [*_bounds(engine, name, readings[name], sums, later)]
-        schema = CLOCK_BOUNDS.arrow_schema
-        files.write(CLOCK_BOUNDS, pa.RecordBatch.from_pylist(rows, schema))
+        schema = ClockBounds.arrow_schema
+        files.write(ClockBounds, pa.RecordBatch.from_pylist(rows, schema))
     written = files.closed()
     writing.begin()
-    writing.replace(CLOCK_BOUNDS, written)
+    writing.replace(ClockBounds, written)
     writing.replace_states(written)
     writing.end({name: str(wanted[name]) for name in due})
 

@@ -15,7 +15,7 @@ from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
 from kip_replay.pipelines.replaying.rule_texts import HELD, SHARED
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, readings_of
-from kip_replay.replay.log_tables import HELD_TABLES, UNCERTAINTIES
+from kip_replay.replay.log_tables import HELD_TABLES, Uncertainties
 from kip_replay.replay.model.brokers import FENCED_AFTER_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US
 from kip_replay.replay.model.raft import METADATA_MAX_IDLE_INTERVAL_US
@@ -61,10 +61,10 @@ def account(
 ) -> dict[Table, pa.Table]:
     """Rows of the account's tables, given each recording's voters; ``has_gaps``: any has."""
     given = {**inputs, "voters": voters_table(voters)}
-    rows = {}
+    rows: dict[Table, pa.Table] = {}
     for table, file in zip(HELD_TABLES, HELD, strict=True):
         # Without a gap nothing is uncertain.
-        if table is UNCERTAINTIES and not has_gaps:
+        if table is Uncertainties and not has_gaps:
             rows[table] = table.arrow_schema.empty_table()
             continue
         found = engine.rows(Text.read(file, SHARED, **_VALUES, **values), voters, given)

@@ -37,9 +37,9 @@ from kip_replay.pipelines.replaying.states import Kept, packed, summed, write_st
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, last_ingest
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import IngestedFiles
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import REPLAY_STATE
+from kip_replay.replay.tables import ReplayState
 
 _US = 1_000_000
 
@@ -133,9 +133,9 @@ class GrowingReplay:
     def _saved(self) -> _Saved | None:
         """Returns the saved states; None where what they follow from has changed since."""
         warehouse, step = self.engine.warehouse, self.steps.name
-        if not warehouse.exists(REPLAY_STATE):
+        if not warehouse.exists(ReplayState):
             return None
-        epoch = commits.epoch_in(warehouse.open(REPLAY_STATE), step, self.recording)
+        epoch = commits.epoch_in(warehouse.open(ReplayState), step, self.recording)
         kept = Kept.of(self.engine, self.recording, step, self.steps.file.sums)
         if kept is None or kept.covered.identity != self.basis.identity(self.steps, self.recording):
             return None
@@ -170,7 +170,7 @@ class GrowingReplay:
             seen.epochs if seen else {t.name: commits.last_epoch(f) for t, f in followed.items()}
         )
         if seen is None:
-            epochs[INGESTED_FILES.name] = last_ingest(self.basis.readings[self.recording])
+            epochs[IngestedFiles.name] = last_ingest(self.basis.readings[self.recording])
         later = {
             table.name: TableSlice(table, commits.of_epochs_after(files, epochs[table.name]))
             for table, files in followed.items()
@@ -217,12 +217,12 @@ def write_outcomes(
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     how = writing.files(), increment, sums
     files = yield from replayed(engine.warehouse, steps, basis.settings, wanted, *how)
-    if growing and any(file.table == REPLAY_STATE.name for file in files):
+    if growing and any(file.table == ReplayState.name for file in files):
         of_sums, (recording,) = writing.files(), wanted
         write_states(of_sums, recording, steps.name, growing, packed(sums))
         files += of_sums.closed()
     since = dict.fromkeys(wanted, saved.epoch) if saved else {}
-    writing.begin({REPLAY_STATE: since})
+    writing.begin({ReplayState: since})
     if not saved:
         writing.replace_states()
     for table in steps.outcomes:

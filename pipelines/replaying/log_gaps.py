@@ -30,14 +30,14 @@ from kip_replay.pipelines.warehouse.steps import (
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, REJECTED_LINES
+from kip_replay.replay.log_tables import IngestedFiles, LogGaps, RejectedLines
 
 _PARTS = {file.stem: file for file in Path(__file__).with_name("gaps").glob("*.sql")}
 _SQL = _PARTS["log_gaps"]
 STEP = Step(
     name="log_gaps",
     kind=Kind.BY_TIME,
-    writes=(LOG_GAPS,),
+    writes=(LogGaps,),
     modules=(__name__,),
     queries=tuple(_PARTS.values()),
 )
@@ -53,7 +53,7 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
         name: Covered(
             identity=fingerprint(code, sorted(ids)),
             inputs=fingerprint(contents_of(readings[name])),
-            epochs={INGESTED_FILES.name: last_ingest(readings[name])},
+            epochs={IngestedFiles.name: last_ingest(readings[name])},
             is_growing=not is_final,
         )
         for name, ids in voters.items()
@@ -75,22 +75,22 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
         logged = {row["node_id"] for row in readings[name] if row["requests"]}
         kept += [
             row
-            for row in warehouse.rows(LOG_GAPS, [name]).to_pylist()
+            for row in warehouse.rows(LogGaps, [name]).to_pylist()
             if row["evidence"] == "filtered"
             or (row["evidence"] in ("no_log", "logger_off") and row["node_id"] not in logged)
             or (row["before_at"] is not None and row["before_at"] <= since_at)
         ]
         # The last line that was read before may be a rejected one.
-        rejected = new_files(engine, REJECTED_LINES, name, epoch - 1)
-        inputs = {REJECTED_LINES.name: rejected}
+        rejected = new_files(engine, RejectedLines, name, epoch - 1)
+        inputs = {RejectedLines.name: rejected}
         found += gaps_in(engine, {name: voters[name]}, since_at, False, inputs)
     if whole:
         found += gaps_in(engine, {name: voters[name] for name in whole}, is_final=is_final)
     kept = [row for row in kept if not any(_replaces(other, row) for other in found)]
     of_nodes = groupby(sorted([*kept, *found], key=_place), key=_node)
     rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
-    table = pa.Table.from_pylist(rows, LOG_GAPS.arrow_schema)
-    warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, {LOG_GAPS: table})
+    table = pa.Table.from_pylist(rows, LogGaps.arrow_schema)
+    warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, {LogGaps: table})
 
 
 def gaps_in(
@@ -129,7 +129,7 @@ def voters_table(voters: Mapping[str, Collection[int]]) -> pa.Table:
 
 def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[LogGap]]:
     gaps: dict[str, list[LogGap]] = {}
-    for row in warehouse.rows(LOG_GAPS, recordings).to_pylist():
+    for row in warehouse.rows(LogGaps, recordings).to_pylist():
         gaps.setdefault(row["recording"], []).append(LogGap(row["node_id"], *_span_us(row)))
     return {name: sorted(of) for name, of in gaps.items()}
 

@@ -25,8 +25,8 @@ from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.words import clock_sentences, gap_sentences
 from kip_replay.pipelines.warehouse.steps import Covered, readings_of, requests_in
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import LOG_GAPS
-from kip_replay.replay.tables import CLOCK_BOUNDS
+from kip_replay.replay.log_tables import LogGaps
+from kip_replay.replay.tables import ClockBounds
 
 #: ``replay.evidence_s`` of conf/defaults.toml.
 EVIDENCE_S = 120.0
@@ -149,8 +149,8 @@ def look_into(
     find_log_gaps(engine, voters, complete is None)
     find_clock_bounds(engine, voters, complete)
     find_what_held(engine, voters, round(evidence_s * 1e6))
-    bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
-    gaps = warehouse.rows(LOG_GAPS, names).to_pylist()
+    bounds = warehouse.rows(ClockBounds, names).sort_by("node_id").to_pylist()
+    gaps = warehouse.rows(LogGaps, names).to_pylist()
     for sentence in (*gap_sentences(gaps), *clock_sentences(bounds)):
         say(f"warning: {sentence}")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from kip_replay.pipelines.engines.text import Text, read_texts
 from kip_replay.pipelines.rule_files import RULES_FOLDER, RuleFile, rule_files
 from kip_replay.pipelines.warehouse.steps import Kind, Step
-from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.log_tables import LogGaps
 from kip_replay.replay.outcomes import SAMPLES_MIN
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
+from kip_replay.replay.tables import ClockBounds, ReplayState
 
 #: Texts that all may read: names of topic ids, and what lines state of min.insync.replicas.
 SHARED = {
@@ -84,9 +84,9 @@ class RuleTexts:
         return Step(
             name=self.name,
             kind=Kind.KEPT,
-            reads=(LOG_GAPS, CLOCK_BOUNDS),
+            reads=(LogGaps, ClockBounds),
             queries=(*events, *(file for name, file in SHARED.items() if name in read)),
-            writes=(*self.outcomes, REPLAY_STATE),
+            writes=(*self.outcomes, ReplayState),
             modules=(_SEAM, self.rule.start.__module__),
             files=HELD,
         )

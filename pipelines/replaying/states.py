@@ -17,7 +17,7 @@ from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import REPLAY_STATE
+from kip_replay.replay.tables import ReplayState
 
 #: The step that keeps what orders of events and heartbeats show.
 CLOCKS = "clocks"
@@ -59,8 +59,8 @@ def write_states(
     """Writes a recording's rows of ``replay_state``, given states by key."""
     same = {"rule": step, "as_of": covered.until_us, "fingerprint": str(covered)}
     rows = [{**same, "state_key": key, "state": state} for key, state in states.items()]
-    schema = REPLAY_STATE.without("recording")
-    files.write(REPLAY_STATE, pa.RecordBatch.from_pylist(rows, schema), recording)
+    schema = ReplayState.without("recording")
+    files.write(ReplayState, pa.RecordBatch.from_pylist(rows, schema), recording)
 
 
 # --- sums -----------------------------------------------------------------------------------------

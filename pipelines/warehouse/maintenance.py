@@ -28,7 +28,7 @@ from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE, REPLAY_STATE
+from kip_replay.replay.tables import Lineage, ReplayState
 
 #: Of larger files, a recording may have any number.
 SMALL_FILE_BYTES = 8 << 20
@@ -41,7 +41,7 @@ SMALL_FILES_MAX = 8
 #: A job deletes old files of a table in each of this many epochs of the step that writes it.
 _EPOCHS_PER_VACUUM = 24
 #: Each write of these leaves as many files as before.
-_LEFT_ALONE = (LINEAGE, REPLAY_STATE)
+_LEFT_ALONE = (Lineage, ReplayState)
 
 
 class Size(NamedTuple):
@@ -94,12 +94,12 @@ def keep_bounded(warehouse: Warehouse, tables_of_steps: Mapping[str, Collection[
     """Merges and deletes files of tables where the steps that this job wrote have left many."""
 
     def is_own(step: str, recording: str) -> bool:
-        mine, lineage = warehouse.written.get((step, recording)), warehouse.open(LINEAGE)
+        mine, lineage = warehouse.written.get((step, recording)), warehouse.open(Lineage)
         return mine is not None and mine == commits.epoch_in(lineage, step, recording)
 
     for step, tables in tables_of_steps.items():
         epochs = [epoch for (of, _), epoch in warehouse.written.items() if of == step]
-        for table in (*tables, LINEAGE) if epochs else ():
+        for table in (*tables, Lineage) if epochs else ():
             with suppress(CommitFailedError):  # another job that was first has it next
                 optimize(warehouse, table, partial(is_own, step), SMALL_FILES_MAX)
             if any(epoch % _EPOCHS_PER_VACUUM == 0 for epoch in epochs):

@@ -14,9 +14,9 @@ import pyarrow.dataset as ds
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.log_tables import IngestedFiles, Requests
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import TABLES, Lineage, PredictionAccuracy, ReplayState
 
 #: Requests that only brokers and controllers send: their client's version is Kafka's.
 _OF_BROKERS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "ALTER_PARTITION", "FETCH_SNAPSHOT")
@@ -58,12 +58,12 @@ class StoredRecording(NamedTuple):
 
 
 def ingested_recordings(warehouse: Warehouse) -> list[str]:
-    return sorted(sizes(warehouse, INGESTED_FILES))
+    return sorted(sizes(warehouse, IngestedFiles))
 
 
 def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[StoredRecording]:
     """The recordings with rows in any table, by name; which of the rules they were replayed by."""
-    by_table = {n: sizes(warehouse, t) for n, t in TABLES.items() if t is not LINEAGE}
+    by_table = {n: sizes(warehouse, t) for n, t in TABLES.items() if t is not Lineage}
     names = sorted({name for of_table in by_table.values() for name in of_table})
     ingested = _ingested(warehouse, names)
     versions = _kafka_versions(warehouse, ingested)
@@ -83,7 +83,7 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
 
 def _ingested(warehouse: Warehouse, names: Sequence[str]) -> dict[str, Ingested]:
     session = duckdb.connect()
-    session.register("ingested", warehouse.rows(INGESTED_FILES, names))
+    session.register("ingested", warehouse.rows(IngestedFiles, names))
     rows = session.sql("""
         SELECT recording, min(first_received_at) AS first_at, max(last_completed_at) AS last_at,
             list_sort(list(DISTINCT node_id)) AS node_ids,
@@ -98,9 +98,9 @@ def _kafka_versions(
     warehouse: Warehouse, ingested: Mapping[str, Ingested]
 ) -> dict[str, tuple[str, ...]]:
     """Reads the versions of brokers from the last minutes of each recording."""
-    if not warehouse.exists(REQUESTS):
+    if not warehouse.exists(Requests):
         return {}
-    dataset = commits.dataset(warehouse.open(REQUESTS), warehouse.uri_of(REQUESTS))
+    dataset = commits.dataset(warehouse.open(Requests), warehouse.uri_of(Requests))
     of_brokers = ds.field("api_name").isin(_OF_BROKERS)
     is_named = ds.field("software_version").is_valid()
     found = {}
@@ -123,7 +123,7 @@ def delete_recording(
     read: killed at any point, another delete completes it, or an ingest that puts the recording
     back. Raises WriteConflictError where another job writes the same step.
     """
-    had = [PREDICTION_ACCURACY] if _delete_judgements(warehouse, recording) else []
+    had = [PredictionAccuracy] if _delete_judgements(warehouse, recording) else []
     return [*had, *_delete_rows(warehouse, recording, steps)]
 
 
@@ -136,7 +136,7 @@ def delete_derived(
     """
     for _, step in warehouse.lineage([recording]):
         if step.startswith(_JUDGED_BY):
-            warehouse.writing(step, [recording], [PREDICTION_ACCURACY]).begin()
+            warehouse.writing(step, [recording], [PredictionAccuracy]).begin()
     _delete_rows(warehouse, recording, steps)
 
 
@@ -150,8 +150,8 @@ def _delete_rows(
             continue
         writing = warehouse.writing(step, [recording], there)
         writing.begin()
-        for table in sorted(there, key=lambda table: table is not INGESTED_FILES):
-            if table is REPLAY_STATE:
+        for table in sorted(there, key=lambda table: table is not IngestedFiles):
+            if table is ReplayState:
                 writing.replace_states()
             else:
                 writing.replace(table, ())
@@ -160,15 +160,15 @@ def _delete_rows(
 
 
 def _delete_judgements(warehouse: Warehouse, recording: str) -> bool:
-    rows = warehouse.rows(PREDICTION_ACCURACY, sizes(warehouse, PREDICTION_ACCURACY))
+    rows = warehouse.rows(PredictionAccuracy, sizes(warehouse, PredictionAccuracy))
     pairs = {tuple(p.values()) for p in rows.select(["recording", "recorded_in"]).to_pylist()}
-    begun = warehouse.lineage(sizes(warehouse, LINEAGE))
+    begun = warehouse.lineage(sizes(warehouse, Lineage))
     pairs |= {(n, step[len(_JUDGED_BY) :]) for n, step in begun if step.startswith(_JUDGED_BY)}
     pairs = {pair for pair in pairs if recording in pair}
     for other in sorted({other for _, other in pairs}):
         names = sorted(name for name, by in pairs if by == other)
-        writing = warehouse.writing(f"{_JUDGED_BY}{other}", names, [PREDICTION_ACCURACY])
+        writing = warehouse.writing(f"{_JUDGED_BY}{other}", names, [PredictionAccuracy])
         writing.begin()
         nothing = rows.schema.empty_table()
-        writing.replace_rows(PREDICTION_ACCURACY, nothing, {"recorded_in": [other]})
+        writing.replace_rows(PredictionAccuracy, nothing, {"recorded_in": [other]})
     return bool(pairs)

@@ -27,7 +27,7 @@ import msgspec
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import IngestedFiles
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -72,7 +72,7 @@ class Covered(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def ingest_epoch(self) -> int:
-        return self.epochs.get(INGESTED_FILES.name, 0)
+        return self.epochs.get(IngestedFiles.name, 0)
 
     def is_due(self, before: Self | None) -> bool:
         """Returns whether rows that cover this are to be made, where rows cover ``before``."""
@@ -143,7 +143,7 @@ def inputs_of(
 
 
 def readings_of(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, Readings]:
-    rows = warehouse.rows(INGESTED_FILES, recordings).to_pylist()
+    rows = warehouse.rows(IngestedFiles, recordings).to_pylist()
     return {name: [row for row in rows if row["recording"] == name] for name in recordings}
 
 

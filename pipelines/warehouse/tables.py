@@ -30,7 +30,7 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
-from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES, VERSION
+from kip_replay.replay.tables import TABLES, VERSION, Lineage, ReplayState
 
 #: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
 #: Spark takes one for a pattern.
@@ -86,7 +86,7 @@ class Warehouse:
 
     def open(self, table: Table) -> DeltaTable:
         """The table's current version. Raises UserError if it is not there, or not this table."""
-        if table is LINEAGE:
+        if table is Lineage:
             self._commit_lineage({})
         return self._current(table)
 
@@ -213,10 +213,10 @@ class Warehouse:
         self, step: str, recordings: Collection[str], tables: Collection[Table]
     ) -> "Writing":
         assert not self.recent, "rows that are not seen would be lost"
-        self.create_missing([*tables, LINEAGE])
+        self.create_missing([*tables, Lineage])
         last = [
             commits.epoch_in(delta, step, name)
-            for delta in map(self._current, (*tables, LINEAGE))
+            for delta in map(self._current, (*tables, Lineage))
             for name in recordings
         ]
         return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1))
@@ -239,8 +239,8 @@ class Warehouse:
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
         """Returns what the rows of each (recording, step) follow from, where that is known."""
         rows = [row for row in self._ended.values() if row["recording"] in recordings]
-        if self.exists(LINEAGE):
-            rows = [*self._rows(self._current(LINEAGE), LINEAGE, recordings).to_pylist(), *rows]
+        if self.exists(Lineage):
+            rows = [*self._rows(self._current(Lineage), Lineage, recordings).to_pylist(), *rows]
         return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
 
     @contextmanager
@@ -260,10 +260,10 @@ class Warehouse:
 
         Lineage is read first: where it has the step, nobody has begun to write it.
         """
-        self.create_missing([*rows, LINEAGE])
-        delta = self._current(LINEAGE)
+        self.create_missing([*rows, Lineage])
+        delta = self._current(Lineage)
         epochs = {name: commits.epoch_in(delta, step, name) for name in follows_from}
-        there = self._rows(delta, LINEAGE, follows_from).filter(pc.field("step") == step)
+        there = self._rows(delta, Lineage, follows_from).filter(pc.field("step") == step)
         stays = len(there) == len(follows_from) and all(
             _ordered(table, self.rows(table, follows_from)).equals(_ordered(table, of_table))
             for table, of_table in rows.items()
@@ -279,12 +279,12 @@ class Warehouse:
             self._ended.clear()
         epochs = {**begun, **{key: self.written[key] for key in ended}}
         if epochs:
-            delta, names = self._current(LINEAGE), {recording for _, recording in epochs}
-            there = self._rows(delta, LINEAGE, names).to_pylist()
+            delta, names = self._current(Lineage), {recording for _, recording in epochs}
+            there = self._rows(delta, Lineage, names).to_pylist()
             rows = [row for row in there if (row["step"], row["recording"]) not in epochs]
             rows += ended.values()
             files = TableFiles(self.path, commits.file_name(max(epochs.values())))
-            added = _written(files, {LINEAGE: pa.Table.from_pylist(rows, LINEAGE.arrow_schema)})
+            added = _written(files, {Lineage: pa.Table.from_pylist(rows, Lineage.arrow_schema)})
             change = commits.Change(added, commits.files_of(delta, names))
             commits.commit(delta, change, begun, {key: epochs[key] for key in ended})
         self._ended.clear()
@@ -341,10 +341,10 @@ class Writing:
 
     def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
         """Replaces a rule's states; without any, it has none."""
-        delta = self.warehouse.open(REPLAY_STATE)
+        delta = self.warehouse.open(ReplayState)
         there = commits.files_of(delta, self.epochs)
         removed = [file for file in there if file["min.rule"] == file["max.rule"] == self.step]
-        self._commit(REPLAY_STATE, delta, commits.Change(_of(REPLAY_STATE, added), removed), again)
+        self._commit(ReplayState, delta, commits.Change(_of(ReplayState, added), removed), again)
 
     def replace_rows(
         self, table: Table, rows: pa.Table, where: Mapping[str, Collection[str]]
@@ -380,7 +380,7 @@ class Writing:
         self, table: Table, delta: DeltaTable, change: commits.Change, again: bool = False
     ) -> None:
         mine = self._keyed(self.epochs)
-        commits.require_own(self.warehouse._current(LINEAGE), mine)
+        commits.require_own(self.warehouse._current(Lineage), mine)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
 
 

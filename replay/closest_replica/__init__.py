@@ -31,10 +31,10 @@ A consumer that a follower refuses (OFFSET_OUT_OF_RANGE) reads on from it here.
 
 from collections.abc import Mapping
 
-from ..log_tables import FETCHES
+from ..log_tables import Fetches
 from ..rule import Replay, Rule, Settings
 from .events import INPUT_SCHEMA, PROGRESS_US_MAX, Kind
-from .outcomes import CLOSEST_REPLICA_OUTCOMES, FETCH_WAIT_MS, NAME, Unknown, variants
+from .outcomes import FETCH_WAIT_MS, NAME, ClosestReplicaOutcome, Unknown, variants
 from .replay import ClosestReplica
 
 
@@ -55,11 +55,11 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id", "topic", "partition"),
     input_schema=INPUT_SCHEMA,
-    tables=(CLOSEST_REPLICA_OUTCOMES,),
+    tables=(ClosestReplicaOutcome,),
     start=_start,
     facts=("clocks_apart",),
     sweeps={FETCH_WAIT_MS: 1},
-    needs=FETCHES,
+    needs=Fetches,
     constants={
         "kinds": [*map(str, Kind)],
         "progress_us_max": PROGRESS_US_MAX,

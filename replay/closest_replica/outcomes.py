@@ -4,21 +4,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from ..outcomes import Variant
-from ..records import (
-    At,
-    Bool,
-    Int,
-    Long,
-    Ms,
-    Outcome,
-    Record,
-    RequiredInt,
-    RequiredText,
-    Text,
-    column,
-    outcome_table,
-)
-from ..table import REQUEST_ID
+from ..records import REQUEST_ID, Outcome, Record
+from ..table import At, Bool, Int, Long, Ms, RequiredInt, RequiredText, Text, column, key
 
 NAME = "closest_replica"
 LEADER, CLOSEST, CLOSEST_HWM_AWARE = "leader", "closest", "closest_hwm_aware"
@@ -41,13 +28,13 @@ def variants(fetch_wait_ms: Sequence[int] = ()) -> list[Variant]:
     return [Variant(LEADER), Variant(CLOSEST), Variant(CLOSEST_HWM_AWARE), *swept]
 
 
-class RecordedRead(Record, kw_only=True, gc=False):
+class RecordedRead(Record):
     """What is the same under all variants."""
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
+    request_id: RequiredText = REQUEST_ID
     node_id: RequiredInt = column("broker that was read from")
-    topic: RequiredText = column("topic name, else topic id")
-    partition: RequiredInt = column("partition index")
+    topic: RequiredText = key("topic name, else topic id")
+    partition: RequiredInt = key("partition index")
     leader_id: Int = column("its leader; null: not known")
     client_id: Text = column("clientId, null if the client sent none")
     client_zone: Text = column("rack id of the FETCH, else by client_zones; null: not known")
@@ -62,7 +49,9 @@ class RecordedRead(Record, kw_only=True, gc=False):
     is_awaited: Bool = column("the FETCH waited for records, else they waited for it")
 
 
-class ClosestReplicaOutcome(Outcome, kw_only=True, gc=False):
+class ClosestReplicaOutcome(
+    Outcome, name="closest_replica_outcomes", rule=NAME, shares=(RecordedRead,)
+):
     """Each partition that a consumer's FETCH returned records of, or redirected: who serves it,
     from where, and when.
     """
@@ -75,12 +64,3 @@ class ClosestReplicaOutcome(Outcome, kw_only=True, gc=False):
     given_at_earliest: At = column("that replica can't have given the first record sooner")
     given_at: At = column("that replica would have given the first record, estimated")
     added_ms: Ms = column("so much later than the leader")
-
-
-CLOSEST_REPLICA_OUTCOMES = outcome_table(
-    "closest_replica_outcomes",
-    NAME,
-    ClosestReplicaOutcome,
-    ("request_id", "topic", "partition"),
-    shared=RecordedRead,
-)

@@ -14,9 +14,7 @@ from ..rule import CLOCKS_DIFFER
 from .events import Event, Kind
 from .moments import Moments
 from .outcomes import (
-    CLOSEST_REPLICA_OUTCOMES,
     LEADER,
-    NAME,
     ClosestReplicaOutcome,
     RecordedRead,
     Unknown,
@@ -82,7 +80,7 @@ class ClosestReplica:
         self._state = new if saved is None else msgspec.msgpack.decode(saved, type=State)
         self._zones = Zones(self._state.racks, stated or {})
         self._gaps, self._apart = gaps, {*apart}
-        self._rows = Records[ClosestReplicaOutcome](CLOSEST_REPLICA_OUTCOMES, NAME)
+        self._rows = Records(ClosestReplicaOutcome)
 
     def saved(self) -> bytes:
         return msgspec.msgpack.encode(self._state)

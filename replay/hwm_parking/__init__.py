@@ -47,12 +47,12 @@ Assumptions, and where they can fail
 from collections.abc import Mapping
 
 from ..log_gaps import LOG_GAP
-from ..log_tables import FETCHES
+from ..log_tables import Fetches
 from ..model.raft import NOT_SENT
 from ..outcomes import ALWAYS_STEADY
 from ..rule import Replay, Rule, Settings
 from .metadata_log import INPUT_SCHEMA, NO_RESPONSE
-from .outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, MIDDLE_OF_EPOCH, NAME, variants
+from .outcomes import MIDDLE_OF_EPOCH, NAME, HighWatermarkLag, ParkedFetch, variants
 from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
 
 
@@ -68,12 +68,12 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=INPUT_SCHEMA,
-    tables=(FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG),
+    tables=(ParkedFetch, HighWatermarkLag),
     start=_start,
     facts=("voters",),
     sweeps={"max_wait_ms": 1},
     splits_sweeps=True,
-    needs=FETCHES,
+    needs=Fetches,
     # How far behind the log: the look-ahead, its step, and another for the last row.
     behind_us=LOOKAHEAD_US + 2 * LOOKAHEAD_US // STEPS_PER_LOOKAHEAD,
     constants={

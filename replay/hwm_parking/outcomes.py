@@ -8,20 +8,8 @@ import pyarrow as pa
 from ..log_gaps import Gaps
 from ..model.raft import NOT_SENT
 from ..outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
-from ..records import (
-    At,
-    Bool,
-    Long,
-    Ms,
-    Outcome,
-    Records,
-    RequiredAt,
-    RequiredInt,
-    RequiredLong,
-    Text,
-    column,
-    outcome_table,
-)
+from ..records import Outcome, Records
+from ..table import At, Bool, Long, Ms, RequiredAt, RequiredInt, RequiredLong, Text, column, key
 from .metadata_log import ABSENCE_US
 
 NAME = "hwm_parking"
@@ -55,13 +43,13 @@ class Epoch(NamedTuple):
     voters: frozenset[int]
 
 
-class ParkedFetch(Outcome, kw_only=True, gc=False):
+class ParkedFetch(Outcome, name="fetch_parking_outcomes", rule=NAME):
     """Every FETCH of the metadata log, recorded and as each variant would have it."""
 
-    leader_id: RequiredInt = column("controller that the FETCH was sent to")
-    leader_epoch: RequiredInt = column("its leader epoch")
-    replica_id: RequiredInt = column("replica that sent it")
-    sequence: RequiredLong = column("from 0, of the replica's FETCHes in that epoch and variant")
+    leader_id: RequiredInt = key("controller that the FETCH was sent to")
+    leader_epoch: RequiredInt = key("its leader epoch")
+    replica_id: RequiredInt = key("replica that sent it")
+    sequence: RequiredLong = key("from 0, of the replica's FETCHes in that epoch and variant")
     recorded_request_id: Text = column("request_id (variant recorded), else null")
     is_voter: Bool = column("the replica is a voter")
     received_at: At = column("arrival")
@@ -82,13 +70,13 @@ class ParkedFetch(Outcome, kw_only=True, gc=False):
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-class HighWatermarkLag(Outcome, kw_only=True, gc=False):
+class HighWatermarkLag(Outcome, name="high_watermark_lag", rule=NAME):
     """How long after an advance of the high watermark a replica knew of it."""
 
-    leader_id: RequiredInt = column("the leader")
-    leader_epoch: RequiredInt = column("its leader epoch")
-    replica_id: RequiredInt = column("the replica that learns")
-    high_watermark: RequiredLong = column("what it advanced to")
+    leader_id: RequiredInt = key("the leader")
+    leader_epoch: RequiredInt = key("its leader epoch")
+    replica_id: RequiredInt = key("the replica that learns")
+    high_watermark: RequiredLong = key("what it advanced to")
     previous_high_watermark: Long = column("what it advanced from, -1 not known")
     is_change: Bool = column("of more than the NoOpRecord due each 500 ms; null: not known")
     is_voter: Bool = column("the replica is a voter")
@@ -98,15 +86,6 @@ class HighWatermarkLag(Outcome, kw_only=True, gc=False):
     is_hwm_aware: Bool = column("by a FETCH that carried a high watermark (KIP-1166)")
     lag_ms: Ms = column("learned_at - leader_at; null where it never learned or was away")
     phase: Text = column("starting, steady or stopping")
-
-
-_EPOCH = ("leader_id", "leader_epoch", "replica_id")
-FETCH_PARKING_OUTCOMES = outcome_table(
-    "fetch_parking_outcomes", NAME, ParkedFetch, (*_EPOCH, "sequence")
-)
-HIGH_WATERMARK_LAG = outcome_table(
-    "high_watermark_lag", NAME, HighWatermarkLag, (*_EPOCH, "high_watermark")
-)
 
 
 class Advance(NamedTuple):
@@ -127,8 +106,8 @@ class Rows:
 
     def __init__(self, gaps: Gaps, phase: SteadyPhase) -> None:
         self._gaps, self._phase = gaps, phase
-        self._fetches = Records[ParkedFetch](FETCH_PARKING_OUTCOMES, NAME)
-        self._lags = Records[HighWatermarkLag](HIGH_WATERMARK_LAG, NAME)
+        self._fetches = Records(ParkedFetch)
+        self._lags = Records(HighWatermarkLag)
 
     def add_fetch(self, fetch: ParkedFetch) -> None:
         """Adds a FETCH, with how long it was parked; a high watermark that was not sent is null."""

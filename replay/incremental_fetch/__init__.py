@@ -52,10 +52,10 @@ are empty by definition: N slots are a what-if, and so is what they begin with.
 
 from collections.abc import Mapping
 
-from ..log_tables import FETCHES
+from ..log_tables import Fetches
 from ..model.fetch_session import SHARDS
 from ..rule import Replay, Rule, Settings
-from .outcomes import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES, NAME, SESSION_SLOTS
+from .outcomes import NAME, SESSION_SLOTS, Sent, SessionCacheEvent
 from .recorded import INPUT_SCHEMA
 from .replay import IncrementalFetch
 from .streams import Unknown
@@ -77,10 +77,10 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("dequeued_us", "request_id"),
     input_schema=INPUT_SCHEMA,
-    tables=(FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS),
+    tables=(Sent, SessionCacheEvent),
     start=_start,
     sweeps={SESSION_SLOTS: 0},
     switches=("draft_partition_id_is_string",),
-    needs=FETCHES,
+    needs=Fetches,
     constants={"shards": SHARDS, "began_before_log": Unknown.BEGAN_BEFORE_LOG.value},
 )

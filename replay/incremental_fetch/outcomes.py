@@ -5,20 +5,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ..outcomes import RECORDED, Variant, Verdict
-from ..records import (
-    At,
-    Bool,
-    Int,
-    Long,
-    Outcome,
-    Record,
-    RequiredInt,
-    RequiredText,
-    Text,
-    column,
-    outcome_table,
-)
-from ..table import NODE_ID, REQUEST_ID
+from ..records import NODE_ID, REASON, REQUEST_ID, VERDICT, Decided, OfVariant, Record, WhatIf
+from ..table import At, Bool, Int, Long, RequiredInt, RequiredText, Text, column, key
 
 NAME = "incremental_fetch"
 FULL = "full"
@@ -33,12 +21,12 @@ class ClientKind(StrEnum):
     CONSUMER_WITHOUT_SESSIONS = "consumer_without_sessions"
 
 
-class OfFetch(Record, kw_only=True, gc=False):
+class OfFetch(Record):
     """Columns that all outcomes of a FETCH have of it."""
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
-    attempt: RequiredInt = column("0; a FETCH that gets a session error is 0 and its retry 1")
-    node_id: RequiredInt = column(NODE_ID.comment)
+    request_id: RequiredText = REQUEST_ID
+    attempt: RequiredInt = key("0; a FETCH that gets a session error is 0 and its retry 1")
+    node_id: RequiredInt = NODE_ID
     session_key: Text = column("node, session id, first request; or node, client, connection")
     client_id: Text = column("clientId, null if the client sent none")
     client_kind: Text = column("follower, consumer or consumer_without_sessions")
@@ -49,14 +37,14 @@ class OfFetch(Record, kw_only=True, gc=False):
     equals_recorded: Bool = column("same lists and bytes, both ways; null: not comparable")
 
 
-class Sent(Record, kw_only=True, gc=False, eq=False):
+class Sent(Record, name="fetch_session_outcomes", rule=NAME, shares=(WhatIf, OfFetch), eq=False):
     """Every FETCH of topic partitions, recorded and as each variant has it.
 
     Null is what is not known, or not sent. Variants under which it comes out the same share one.
     """
 
-    verdict: Verdict = Verdict.REPLAYED
-    reason: str | None = None
+    verdict: Decided = VERDICT
+    reason: Text = REASON
     api_version: Int = column("version that is counted")
     session_id: Int = column("sessionId of the request; null where it would be another one")
     session_epoch: Int = column("sessionEpoch of the request; the draft has none")
@@ -87,31 +75,18 @@ def nothing_sent(version: int, verdict: Verdict, reason: str) -> Sent:
     )
 
 
-class SessionCacheEvent(Outcome, kw_only=True, gc=False):
+class SessionCacheEvent(OfVariant, name="fetch_session_evictions", rule=NAME, holds_on=True):
     """What the session cache does with each session, per number of slots."""
 
-    node_id: RequiredInt = column(NODE_ID.comment)
-    session_key: RequiredText = column("session that it happens to, as in fetch_session_outcomes")
-    event: RequiredText = column("created, refused, evicted or closed")
-    request_id: RequiredText = column("FETCH that caused it")
+    node_id: RequiredInt = key(NODE_ID.comment)
+    session_key: RequiredText = key("session that it happens to, as in fetch_session_outcomes")
+    event: RequiredText = key("created, refused, evicted or closed")
+    request_id: RequiredText = key("FETCH that caused it")
     event_at: At = column("when it happened")
     shard: Int = column("shard of the cache, from 0; null after a gap in the log")
     partitions: Int = column("partitions of the session")
     privileged: Bool = column("the session is a follower's")
     reason: Text = column("why: idle, smaller, not privileged, cache full, all forgotten")
-
-
-FETCH_SESSION_OUTCOMES = outcome_table(
-    "fetch_session_outcomes", NAME, Sent, ("request_id", "attempt"), shared=OfFetch
-)
-FETCH_SESSION_EVICTIONS = outcome_table(
-    "fetch_session_evictions",
-    NAME,
-    SessionCacheEvent,
-    ("node_id", "session_key", "event", "request_id"),
-    verdict=False,
-    holds_on=True,
-)
 
 
 def variants(session_slots: Iterable[int]) -> list[Variant]:

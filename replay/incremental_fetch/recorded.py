@@ -5,15 +5,15 @@ logs have only ids), for the FETCHes that come after it; or, without ``built_us`
 a session that is older than the log, before its first FETCH here.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..log_tables import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
+from ..log_tables import Fetches
 from ..model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from ..records import values_of
+from ..table import struct
 from .lists import Listed, Lists, Partitions, Requested, Returned
 
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
@@ -82,16 +82,8 @@ class RecordedFetch(NamedTuple):
 
 
 #: Types of columns that are not INT64.
-_TYPES: Mapping[str, pa.DataType] = {
-    **dict.fromkeys(("request_id", "client_id", "connection"), pa.string()),
-    **dict.fromkeys(("rack_id", "cluster_id"), pa.string()),
-    "throttle_ms": pa.float64(),
-    "request_partitions": pa.list_(FETCH_REQUEST_PARTITION),
-    "forgotten_partitions": FETCHES.arrow_schema.field("forgotten_partitions").type,
-    "response_partitions": pa.list_(FETCH_RESPONSE_PARTITION),
-    "node_endpoints": pa.list_(NODE_ENDPOINT),
-    "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
-}
+_TYPES = {f.name: f.type for f in Fetches.arrow_schema if not pa.types.is_integer(f.type)}
+_TYPES["topic_names"] = pa.list_(struct("topic_id string, topic string"))
 _FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")
 _NOT_GIVEN = ("record_bytes", *_FLAGS, "number")
 _COLUMNS = (*(f for f in RecordedFetch._fields if f not in _NOT_GIVEN), "topic_names")

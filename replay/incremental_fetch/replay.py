@@ -26,9 +26,6 @@ from . import released
 from .draft import Draft, with_draft_uuid
 from .lists import Lists, Partitions
 from .outcomes import (
-    FETCH_SESSION_EVICTIONS,
-    FETCH_SESSION_OUTCOMES,
-    NAME,
     ClientKind,
     OfFetch,
     Replayed,
@@ -81,8 +78,8 @@ class IncrementalFetch:
         slots = sorted(set(session_slots))
         #: Those of caches are at their end, in order.
         self._variants = variants(slots)
-        self._rows = Records[Sent](FETCH_SESSION_OUTCOMES, NAME)
-        self._evictions = Records[SessionCacheEvent](FETCH_SESSION_EVICTIONS, NAME)
+        self._rows = Records(Sent)
+        self._evictions = Records(SessionCacheEvent)
         # The first creates every session that is requested: the draft takes over its orders, and
         # it is compared with the recorded sessions.
         caches = [FetchSessionCache(number) for number in (None, *slots)]

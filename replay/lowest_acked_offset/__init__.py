@@ -90,7 +90,7 @@ RULE = Rule(
     key=("recording",),
     order=ORDER,
     input_schema=INPUT_SCHEMA,
-    tables=tuple(tables.OUTCOMES.values()),
+    tables=tables.OUTCOMES,
     start=_start,
     facts=("voters", "clocks_apart"),
     sweeps={tables.HEARTBEAT_INTERVAL: 1},
@@ -101,17 +101,17 @@ RULE = Rule(
     comparison=Comparison(
         "node_id",
         {
-            tables.HEARTBEAT_OUTCOMES.name: (
+            tables.HeartbeatOutcome.name: (
                 *("lowest_acknowledged_offset", "lowest_acknowledged_offset_raw"),
                 "unfenced_brokers",
             ),
-            tables.METADATA_WRITE_OUTCOMES.name: (
+            tables.WriteOutcome.name: (
                 *("offset_low", "offset_high", "applied_everywhere_at", "last_broker_id"),
                 *("known_at", "known_everywhere_at", "stale_window_ms", "read_after_write_ms"),
             ),
-            tables.METADATA_WRITE_VISIBILITY.name: tables.VISIBLE,
-            tables.APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
-            tables.SHOWN_EVERYWHERE.name: ("shown_at",),
+            tables.VisibilityOutcome.name: tables.VISIBLE,
+            tables.AppliedOffset.name: ("shown_at", "applied_at"),
+            tables.ShownEverywhere.name: ("shown_at",),
         },
     ),
 )

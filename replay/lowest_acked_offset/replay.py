@@ -28,7 +28,7 @@ from .gaps import ClusterGaps, sender_of, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .reasons import LOG_GAP, NO_HIGH_WATERMARK, RESPONSE_MISSING
 from .state import Settings, State
-from .tables import NAME, OUTCOMES
+from .tables import OUTCOMES
 from .writes import HORIZON_US, Front, Offsets, Write, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line is
@@ -51,7 +51,7 @@ class LowestAckedOffset:
         self._state = State.new(settings)
         if saved is not None:
             self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=State)
-        self._records = {cls: Records[Outcome](table, NAME) for cls, table in OUTCOMES.items()}
+        self._records = {table: Records(table) for table in OUTCOMES}
 
     def saved(self) -> bytes:
         return zlib.compress(msgspec.msgpack.encode(self._state), 1)

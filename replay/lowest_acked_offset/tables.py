@@ -1,21 +1,20 @@
 """Outcomes of lowest_acked_offset: of heartbeats, of writes, and of what brokers had applied."""
 
 from ..outcomes import Variant
-from ..records import (
+from ..records import REQUEST_ID, Outcome
+from ..table import (
     At,
     Bool,
     Int,
     Long,
     Ms,
-    Outcome,
     RequiredInt,
     RequiredLong,
     RequiredText,
     Text,
     column,
-    outcome_table,
+    key,
 )
-from ..table import REQUEST_ID, Table
 
 NAME = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"
@@ -26,10 +25,10 @@ HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
 AS_RECORDED = Variant(LOWEST_ACKED)
 
 
-class HeartbeatOutcome(Outcome):
+class HeartbeatOutcome(Outcome, name="heartbeat_outcomes", rule=NAME):
     """Every recorded BROKER_HEARTBEAT and what its response would have carried."""
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
+    request_id: RequiredText = REQUEST_ID
     controller_id: RequiredInt = column("controller that responded")
     broker_id: Int = column("broker that sent it")
     received_at: At = column("arrival")
@@ -43,10 +42,10 @@ class HeartbeatOutcome(Outcome):
     replayed_response_bytes: Long = column("with the new field")
 
 
-class WriteOutcome(Outcome):
+class WriteOutcome(Outcome, name="metadata_write_outcomes", rule=NAME):
     """Every successful metadata write, when it was applied and who knew."""
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
+    request_id: RequiredText = REQUEST_ID
     controller_id: Int = column("controller that wrote it")
     api_name: Text = column("requestApiKeyName")
     client_id: Text = column("clientId of the request, also where a broker forwarded it")
@@ -72,12 +71,12 @@ class WriteOutcome(Outcome):
     )
 
 
-class VisibilityOutcome(Outcome):
+class VisibilityOutcome(Outcome, name="metadata_write_visibility", rule=NAME):
     """When each broker had applied a metadata write, by kind of evidence."""
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
-    broker_id: RequiredInt = column("broker that applies it")
-    evidence: RequiredText = column(
+    request_id: RequiredText = REQUEST_ID
+    broker_id: RequiredInt = key("broker that applies it")
+    evidence: RequiredText = key(
         "heartbeat, api_versions or fetch_high_watermark; estimated: no evidence, but when it"
         " was, between the FETCH response that carried the commit and a heartbeat",
     )
@@ -93,44 +92,33 @@ class VisibilityOutcome(Outcome):
     known_at: At = column("the broker receives a lowest acknowledged offset >= the write's")
 
 
-class AppliedOffset(Outcome):
+class AppliedOffset(Outcome, name="applied_offsets", rule=NAME):
     """When a broker learned of commits, showed them and had applied them."""
 
-    broker_id: RequiredInt = column("the broker")
-    metadata_offset: RequiredLong = column("it learned that all up to this one is committed")
+    broker_id: RequiredInt = key("the broker")
+    metadata_offset: RequiredLong = key("it learned that all up to this one is committed")
     learned_at: At = column("the FETCH response that carried that was built")
     shown_at: At = column("estimate: from then on its METADATA responses show it")
     applied_at: At = column("estimate: it has applied it, as its heartbeats would carry")
 
 
-class ShownEverywhere(Outcome):
+class ShownEverywhere(Outcome, name="shown_everywhere", rule=NAME):
     """When all brokers that count showed an offset, whoever wrote it."""
 
-    metadata_offset: RequiredLong = column("they show all up to this one")
+    metadata_offset: RequiredLong = key("they show all up to this one")
     committed_at: At = column("KIP-1166: the first above the row before was; else null")
     previous_learned_at: At = column("learned_at of the row before; null: unknown")
     learned_at: At = column("the first FETCH response that carried that was built")
     shown_at: At = column("estimate: from then on METADATA responses of the last show it")
 
 
-HEARTBEAT_OUTCOMES = outcome_table("heartbeat_outcomes", NAME, HeartbeatOutcome, ("request_id",))
-METADATA_WRITE_OUTCOMES = outcome_table(
-    "metadata_write_outcomes", NAME, WriteOutcome, ("request_id",)
+#: In the order of the batches that are emitted.
+OUTCOMES: tuple[type[Outcome], ...] = (
+    HeartbeatOutcome,
+    WriteOutcome,
+    VisibilityOutcome,
+    AppliedOffset,
+    ShownEverywhere,
 )
-METADATA_WRITE_VISIBILITY = outcome_table(
-    "metadata_write_visibility", NAME, VisibilityOutcome, ("request_id", "broker_id", "evidence")
-)
-APPLIED_OFFSETS = outcome_table(
-    "applied_offsets", NAME, AppliedOffset, ("broker_id", "metadata_offset")
-)
-SHOWN_EVERYWHERE = outcome_table("shown_everywhere", NAME, ShownEverywhere, ("metadata_offset",))
-#: Tables by record class, in the order of the batches that are emitted.
-OUTCOMES: dict[type[Outcome], Table] = {
-    HeartbeatOutcome: HEARTBEAT_OUTCOMES,
-    WriteOutcome: METADATA_WRITE_OUTCOMES,
-    VisibilityOutcome: METADATA_WRITE_VISIBILITY,
-    AppliedOffset: APPLIED_OFFSETS,
-    ShownEverywhere: SHOWN_EVERYWHERE,
-}
 #: Columns that say nothing where an outcome rests on lines that are missing.
 VISIBLE = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at", "known_at")

@@ -44,7 +44,7 @@ transaction all of whose PRODUCEs are in a gap, so that a marker counts as the l
 from collections.abc import Mapping
 from functools import partial
 
-from ..log_tables import PRODUCES
+from ..log_tables import Produces
 from ..model.brokers import FENCED_AFTER_US
 from ..outcomes import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
@@ -56,8 +56,8 @@ from .outcomes import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
     NAME,
-    PRODUCE_ACK_OUTCOMES,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
+    ProduceAckOutcome,
+    ProduceClosedLoopOutcome,
     variants,
 )
 from .replay import MinIsrAcks
@@ -80,18 +80,18 @@ _REPLAYED = (
     *("min_insync_replicas", "isr", "all_isr_acked_at", "min_isr_acked_at", "visible_at"),
     *("acks_all_error", "min_isr_error", "replicas_at_min_isr_ack", "exposure_ms"),
     *("partition_acks_all_latency_ms", "partition_min_isr_latency_ms"),
-    *(name for name in PRODUCE_ACK_OUTCOMES.names if name.startswith(_SLOWEST)),
+    *(name for name in ProduceAckOutcome.names if name.startswith(_SLOWEST)),
 )
 RULE = Rule(
     name=NAME,
     key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id"),
     input_schema=INPUT_SCHEMA,
-    tables=(PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES),
+    tables=(ProduceAckOutcome, ProduceClosedLoopOutcome),
     start=_start,
     facts=("voters", "clocks_apart"),
     sweeps={"min_insync_replicas": 1},
-    needs=PRODUCES,
+    needs=Produces,
     constants={
         "kinds": [*map(str, Kind)],
         "progress_us_max": PROGRESS_US_MAX,
@@ -106,7 +106,7 @@ RULE = Rule(
     },
     comparison=Comparison(
         "replica_id",
-        {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: PREDICTED},
+        {ProduceAckOutcome.name: _REPLAYED, ProduceClosedLoopOutcome.name: PREDICTED},
         (Kind.METADATA, Kind.CONFIG),
     ),
 )

@@ -25,8 +25,6 @@ from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
 from .outcomes import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
-    NAME,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
     ProduceClosedLoopOutcome,
     Produced,
 )
@@ -93,8 +91,7 @@ class ProducersReact:
         self._open_loop, state = open_loop(of_open_loop), self._state
         log = OfLog(state.produces, state.cycles)
         self._loops = {(loop.acks, loop.sent): ClosedLoop(log, loop) for loop in state.loops}
-        self._records: Records[ProduceClosedLoopOutcome]
-        self._records = Records(PRODUCE_CLOSED_LOOP_OUTCOMES, NAME)
+        self._records = Records(ProduceClosedLoopOutcome)
 
     def saved(self) -> bytes:
         return msgspec.msgpack.encode((self._open_loop.saved(), self._state))

@@ -6,22 +6,8 @@ from typing import NamedTuple
 
 from ..model.partition import Acks
 from ..outcomes import Variant, Verdict
-from ..records import (
-    At,
-    Bool,
-    Int,
-    Ints,
-    Long,
-    Ms,
-    Outcome,
-    Record,
-    RequiredInt,
-    RequiredText,
-    Text,
-    column,
-    outcome_table,
-)
-from ..table import NODE_ID, REQUEST_ID
+from ..records import NODE_ID, REQUEST_ID, Outcome, Record
+from ..table import At, Bool, Int, Ints, Long, Ms, RequiredInt, RequiredText, Text, column, key
 from .produces import Batch, LedPartition, Request, UnderVariant
 from .responses import ACKS_0, Evidence, Latency, Refusal, Response, refusal
 
@@ -43,13 +29,13 @@ def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
     return [Variant(ACKS_MIN_INSYNC_REPLICAS), *swept]
 
 
-class RecordedBatch(Record, kw_only=True, gc=False):
+class RecordedBatch(Record):
     """A partition of a PRODUCE as recorded: the same under all variants."""
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
-    node_id: RequiredInt = column(NODE_ID.comment)
-    topic: RequiredText = column("topic name, else topic id")
-    partition: RequiredInt = column("partition index")
+    request_id: RequiredText = REQUEST_ID
+    node_id: RequiredInt = NODE_ID
+    topic: RequiredText = key("topic name, else topic id")
+    partition: RequiredInt = key("partition index")
     client_id: Text = column("clientId, null if the client sent none")
     acks: Int = column("as recorded: -1 all, 0, 1")
     is_transactional: Bool = column("has a transactionalId")
@@ -66,7 +52,7 @@ class RecordedBatch(Record, kw_only=True, gc=False):
     request_recorded_latency_ms: Ms = column("arrival until the response was built")
 
 
-class ProduceAckOutcome(Outcome, kw_only=True, gc=False):
+class ProduceAckOutcome(Outcome, name="produce_ack_outcomes", rule=NAME, shares=(RecordedBatch,)):
     """Every partition of a PRODUCE, recorded, with acks=all and with acks=min.insync.replicas."""
 
     min_insync_replicas: Int = column("in force at the append")
@@ -93,13 +79,13 @@ class ProduceAckOutcome(Outcome, kw_only=True, gc=False):
     exposure_ms: Ms = column("from the early ack until the whole ISR had it")
 
 
-class ProduceClosedLoopOutcome(Outcome, kw_only=True, gc=False):
+class ProduceClosedLoopOutcome(Outcome, name="produce_closed_loop_outcomes", rule=NAME):
     """Every PRODUCE that waited for all replicas in a cluster whose producers react: what comes
     behind an earlier response is sent when it was ready.
     """
 
-    request_id: RequiredText = column(REQUEST_ID.comment)
-    node_id: RequiredInt = column(NODE_ID.comment)
+    request_id: RequiredText = REQUEST_ID
+    node_id: RequiredInt = NODE_ID
     client_id: Text = column("clientId, null if the client sent none")
     is_own: Bool = column("came more than 20 ms after its connection's previous response")
     recorded_received_at: At = column("arrival in the log")
@@ -109,18 +95,6 @@ class ProduceClosedLoopOutcome(Outcome, kw_only=True, gc=False):
     latency_sent_earliest_ms: Ms = column("if all were sent as early as the log allows")
     latency_sent_latest_ms: Ms = column("if all were sent as late as the log allows")
     error_code: Int = column("Kafka's error code of the response; null: not known")
-
-
-PRODUCE_ACK_OUTCOMES = outcome_table(
-    "produce_ack_outcomes",
-    NAME,
-    ProduceAckOutcome,
-    ("request_id", "topic", "partition"),
-    shared=RecordedBatch,
-)
-PRODUCE_CLOSED_LOOP_OUTCOMES = outcome_table(
-    "produce_closed_loop_outcomes", NAME, ProduceClosedLoopOutcome, ("request_id",)
-)
 
 
 class Responses(NamedTuple):

@@ -26,7 +26,7 @@ from .brokers import Applied, Brokers
 from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
 from .events import PENDING, SILENCE_US, Event, Increment, Kind, Rows, TopicPartition, parts_of
 from .isr import APPLY_US_MAX, Change, KnownPartition, Loss, MinIsrConfig
-from .outcomes import NAME, PRODUCE_ACK_OUTCOMES, ProduceAckOutcome, Produced, ack_outcomes
+from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
 from .produces import (
     FOLLOWED_US_MAX,
     NEVER,
@@ -99,7 +99,7 @@ class MinIsrAcks:
         self._gaps = gaps
         self._rows: Rows
         self._names: dict[str, str] = {}
-        self._records: Records[ProduceAckOutcome] = Records(PRODUCE_ACK_OUTCOMES, NAME)
+        self._records = Records(ProduceAckOutcome)
         if saved is None:
             self._state = State(node_id, list(rules), MinIsrConfig({**min_isrs}))
         else:

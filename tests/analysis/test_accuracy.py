@@ -15,7 +15,7 @@ from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rule_files import Kind, Tolerance
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.outcomes import RECORDED, SteadyPhase
-from kip_replay.replay.tables import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PredictionAccuracy
 from tools.accuracy import largest, text
 
 Rows = Sequence[tuple[Any, ...]]
@@ -65,7 +65,7 @@ def judged(
     pairs = pairs or [row[:2] for row in wanted]
     rules = {"a rule": Judgement(texts, tolerances)}
     found = prediction_accuracy(engine_on({}, more), rules, steady or {}, pairs)
-    assert found.schema == PREDICTION_ACCURACY.arrow_schema
+    assert found.schema == PredictionAccuracy.arrow_schema
     assert {*found.column("rule").to_pylist()} <= {"a rule"}
     return list(found.to_pylist())
 
@@ -220,7 +220,7 @@ JUDGEMENTS = {steps.name: steps.judgement for steps in RULES}
 def test_without_rows_there_are_none() -> None:
     """All rules over empty tables: what an ingest of no such request leaves."""
     rows = prediction_accuracy(engine_on({}), JUDGEMENTS, {}, [("a", "a"), ("a", "b")])
-    assert (rows.num_rows, rows.schema) == (0, PREDICTION_ACCURACY.arrow_schema)
+    assert (rows.num_rows, rows.schema) == (0, PredictionAccuracy.arrow_schema)
 
 
 def of_bytes(

@@ -2,7 +2,7 @@
 
 from constructed import Row, at, row, viewed
 
-from kip_replay.replay.log_tables import FETCHES, GROUP_ASSIGNMENTS, TOPICS
+from kip_replay.replay.log_tables import Fetches, GroupAssignments, Topics
 
 OF: Row = {"recording": "r", "node_id": 11}
 
@@ -10,7 +10,7 @@ OF: Row = {"recording": "r", "node_id": 11}
 def committed(second: float, offset: int | None, source: str = "OFFSET_COMMIT") -> Row:
     partition = {"topic": "t", "partition": 3, "committed_offset": offset}
     of: Row = {"group_id": "g", "member_id": "m", "source": source, "built_at": at(second)}
-    return row(GROUP_ASSIGNMENTS, **OF, **of, partitions=[partition])
+    return row(GroupAssignments, **OF, **of, partitions=[partition])
 
 
 def returned(second: float, high_watermark: int, error_code: int = 0) -> Row:
@@ -20,7 +20,7 @@ def returned(second: float, high_watermark: int, error_code: int = 0) -> Row:
         of | {"partition": 4, "high_watermark": 99},
     ]
     built: Row = {"built_at": at(second), "is_cluster_metadata": False}
-    return row(FETCHES, **OF, **built, response_partitions=partitions)
+    return row(Fetches, **OF, **built, response_partitions=partitions)
 
 
 def test_lag_is_of_the_last_commit_and_what_was_seen_before_it() -> None:
@@ -31,8 +31,8 @@ def test_lag_is_of_the_last_commit_and_what_was_seen_before_it() -> None:
         committed(8, None, "SYNC_GROUP"),
     ]
     seen = [returned(1, 10), returned(4, 15), returned(4.5, -1, error_code=6), returned(6, 40)]
-    name = row(TOPICS, **OF, topic="t", topic_id="ID", source="METADATA")
-    with viewed({GROUP_ASSIGNMENTS: commits, FETCHES: seen, TOPICS: [name]}) as session:
+    name = row(Topics, **OF, topic="t", topic_id="ID", source="METADATA")
+    with viewed({GroupAssignments: commits, Fetches: seen, Topics: [name]}) as session:
         assert session.sql("FROM committed_lag").to_arrow_table().to_pylist() == [
             {
                 "recording": "r",
@@ -43,5 +43,5 @@ def test_lag_is_of_the_last_commit_and_what_was_seen_before_it() -> None:
             }
             | {"high_watermark": 15, "lag": 4, "committed_at": at(5)}
         ]
-    with viewed({GROUP_ASSIGNMENTS: commits}) as session:
+    with viewed({GroupAssignments: commits}) as session:
         assert session.sql("SELECT lag FROM committed_lag").fetchall() == [(None,)]

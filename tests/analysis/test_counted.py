@@ -23,7 +23,7 @@ from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.maintenance import optimize
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
+from kip_replay.replay.log_tables import IngestedFiles, LogGaps
 from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
@@ -56,7 +56,7 @@ class Growing:
 
     def __init__(self, path: str | Path) -> None:
         self.warehouse, self.count = Warehouse(path), 0
-        self.warehouse.create_missing([LAGS, PARKED, LOG_GAPS])
+        self.warehouse.create_missing([LAGS, PARKED, LogGaps])
 
     def grow(self, fetches: Sequence[Fetch], until_s: float) -> None:
         """Adds outcomes; the log and the steady phase reach until then."""
@@ -64,7 +64,7 @@ class Growing:
             put(self.warehouse, HWM.name, self.rows(fetches))
         read = {"first_received_at": at(0), "last_completed_at": at(until_s), "requests": 1}
         read |= {"ingest_epoch": 1}
-        put(self.warehouse, "ingest", {INGESTED_FILES: [row(INGESTED_FILES, "r", **read)]})
+        put(self.warehouse, "ingest", {IngestedFiles: [row(IngestedFiles, "r", **read)]})
         self.steady(20.0, until_s)
 
     def steady(self, from_s: float, until_s: float) -> None:
@@ -87,8 +87,8 @@ class Growing:
         return rows
 
     def find_gap(self, after_s: float, before_s: float) -> None:
-        gap = row(LOG_GAPS, "r", node_id=1, after_at=at(after_s), before_at=at(before_s))
-        put(self.warehouse, "log_gaps", {LOG_GAPS: [gap]})
+        gap = row(LogGaps, "r", node_id=1, after_at=at(after_s), before_at=at(before_s))
+        put(self.warehouse, "log_gaps", {LogGaps: [gap]})
 
     def sums(self, *, anew: bool = False) -> tuple[list[list[str]], set[str]]:
         """Rows of the tables of sums, and the files that were read for them."""

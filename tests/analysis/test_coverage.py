@@ -38,7 +38,7 @@ from kip_replay.pipelines.rule_files import Kind
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_HISTOGRAMS
+from kip_replay.replay.tables import BandwidthSummary, LatencyHistograms
 from tools.accuracy import largest
 from tools.docs import DOCS, fill
 
@@ -58,7 +58,7 @@ def headlines(warehouse: Warehouse, names: Collection[str]) -> Found:
     """Those of latencies, and of traffic: of all clients, partitions of followers."""
     found: dict[Name, dict[str, dict[str, Figure]]] = defaultdict(lambda: defaultdict(dict))
     spans = log_spans(Local(warehouse), names)
-    counted = warehouse.rows(LATENCY_HISTOGRAMS, names).filter(pc.field("block_us") > 0)
+    counted = warehouse.rows(LatencyHistograms, names).filter(pc.field("block_us") > 0)
     counted = counted.sort_by([(name, "ascending") for name in (*KEY, "block")]).combine_chunks()
     for group, rows in histograms(counted.to_batches(), spans):
         if (group["metric"], group["group_kind"]) not in _STEPS[group["rule"]].latencies:
@@ -67,7 +67,7 @@ def headlines(warehouse: Warehouse, names: Collection[str]) -> Found:
         value = "" if group["group_value"] == "all" else f" {group['group_value']}"
         for _, name, figures in headline_figures(group["metric"], own, spans[recording]):
             found[group["rule"], name, f"{name}{value}"][recording] |= figures
-    traffic = warehouse.rows(BANDWIDTH_SUMMARY, names).to_pylist()
+    traffic = warehouse.rows(BandwidthSummary, names).to_pylist()
     plain = sorted((row for row in traffic if row["parameter"] == "none"), key=_RECORDING)
     for (recording, rule), of in groupby(plain, _RECORDING):
         metrics = _STEPS[rule].traffic_errors

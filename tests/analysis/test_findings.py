@@ -7,26 +7,26 @@ import pytest
 from constructed import Row, at, row, viewed
 
 from kip_replay.jobs._config import read_config
-from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES as POLLS
-from kip_replay.replay.log_tables import FETCHES, PRODUCES, REQUESTS
-from kip_replay.replay.min_isr_acks.outcomes import PRODUCE_ACK_OUTCOMES as ACKS
+from kip_replay.replay.incremental_fetch.outcomes import Sent as POLLS
+from kip_replay.replay.log_tables import Fetches, Produces, Requests
+from kip_replay.replay.min_isr_acks.outcomes import ProduceAckOutcome as ACKS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import INCIDENTS
+from kip_replay.replay.tables import Incidents
 
 Tables = Mapping[Table, Sequence[Row]]
 CLIENT = "it's {subject} \\ %s"
 OF: Row = {"recording": "o'clock", "node_id": 11, "client_id": CLIENT}
-SPAN = row(REQUESTS, **OF, received_at=at(0), completed_at=at(10))
+SPAN = row(Requests, **OF, received_at=at(0), completed_at=at(10))
 
 
 def fetched(second: float, offset: int, high_watermark: int) -> Row:
     of: Row = {"topic": "t", "partition": 0, "error_code": 0, "high_watermark": high_watermark}
     lists = {"request_partitions": [of | {"fetch_offset": offset}], "response_partitions": [of]}
-    return row(FETCHES, **OF, **lists, replica_id=-1, connection="c", built_at=at(second))
+    return row(Fetches, **OF, **lists, replica_id=-1, connection="c", built_at=at(second))
 
 
 def behind(most: int) -> Tables:
-    return {FETCHES: [fetched(1, 0, 10), fetched(9, 10_000 - most, 10_010), fetched(5, 4, 9)]}
+    return {Fetches: [fetched(1, 0, 10), fetched(9, 10_000 - most, 10_010), fetched(5, 4, 9)]}
 
 
 def polled(number: int) -> Tables:
@@ -36,13 +36,13 @@ def polled(number: int) -> Tables:
 
 def produced(number: int, size: int) -> Tables:
     partitions = [{"topic": "t", "partition": 0, "record_bytes": size}]
-    return {PRODUCES: [row(PRODUCES, **OF, partitions=partitions) for _ in range(number)]}
+    return {Produces: [row(Produces, **OF, partitions=partitions) for _ in range(number)]}
 
 
 def opened(number: int, fetches: int) -> Tables:
     """A client that opens a fetch session with some of its FETCHes."""
     of: Row = {**OF, "is_cluster_metadata": False, "error_code": 0, "response_session_id": 7}
-    return {FETCHES: [row(FETCHES, **of, session_epoch=int(n >= number)) for n in range(fetches)]}
+    return {Fetches: [row(Fetches, **of, session_epoch=int(n >= number)) for n in range(fetches)]}
 
 
 #: Each at its limits: what is found, and with which setting it no longer is.
@@ -57,25 +57,25 @@ CASES = [
 @pytest.mark.parametrize(("tables", "expected", "setting"), CASES)
 def test_a_finding_from_its_limits_on(tables: Tables, expected: Any, setting: str) -> None:
     query = "SELECT subject, code, detail, count, population, statement FROM findings"
-    with viewed({REQUESTS: [SPAN], **tables}) as session:
+    with viewed({Requests: [SPAN], **tables}) as session:
         [(*finding, statement)] = session.execute(query).fetchall()
         assert finding == [CLIENT, *expected]
         assert session.execute(f"SELECT 1 FROM ({statement})").fetchall()
     limits = read_config(None, [f"findings.{setting}"])["findings"]
-    with viewed({REQUESTS: [SPAN], **tables}, limits) as session:
+    with viewed({Requests: [SPAN], **tables}, limits) as session:
         assert session.execute(query).fetchall() == []
 
 
 @pytest.mark.parametrize("tables", [polled(29), opened(29, 29), produced(29, 10)])
 def test_a_rate_of_few_is_no_finding(tables: Tables) -> None:
     limits = read_config(None, ["findings.idle_per_second_min=1", "findings.tiny_per_second_min=1"])
-    with viewed({REQUESTS: [SPAN], **tables}, limits["findings"]) as session:
+    with viewed({Requests: [SPAN], **tables}, limits["findings"]) as session:
         assert session.execute("FROM findings").fetchall() == []
 
 
 def happened(number: int, kind: str, *subjects: str, **more: Any) -> Row:
     of: Row = {"recording": "o'clock", "subjects": [*subjects], "begin_at": at(number)}
-    return row(INCIDENTS, **{**of, "number": number, "kind": kind, "count": len(subjects), **more})
+    return row(Incidents, **{**of, "number": number, "kind": kind, "count": len(subjects), **more})
 
 
 def test_incidents_are_found_once_with_what_followed_and_the_worst_first() -> None:
@@ -87,7 +87,7 @@ def test_incidents_are_found_once_with_what_followed_and_the_worst_first() -> No
         happened(6, "node_restarted", "broker 11", is_planned=True),
         happened(7, "offline_partitions", "u-0", is_planned=True, cause_number=6),
     ]
-    with viewed({REQUESTS: [SPAN], INCIDENTS: rows}) as session:
+    with viewed({Requests: [SPAN], Incidents: rows}) as session:
         found = session.execute("SELECT code, subject, count, incident FROM findings ORDER BY rank")
         assert found.fetchall() == [
             ("node_restarted", "broker 11", 1, 6),
@@ -104,6 +104,6 @@ def test_a_follower_that_nobody_waited_for_is_no_finding(built: float, found: in
     of: Row = {"rule": "a", "variant": "acks", "topic": "t", "partition": 0, "acks": -1}
     of |= {"isr": [11, 12, 13], "acks_all_follower_id": 13, **times}
     rows = [row(ACKS, **OF, **of) for _ in range(10)]
-    with viewed({REQUESTS: [SPAN], ACKS: rows}) as session:
+    with viewed({Requests: [SPAN], ACKS: rows}) as session:
         findings = session.execute("SELECT subject, count, amount FROM findings").fetchall()
     assert findings == [("13", 10, 30.0)] * found

@@ -27,7 +27,7 @@ from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import INCIDENTS
+from kip_replay.replay.tables import Incidents
 
 pytestmark = pytest.mark.slow  # eleven recordings are read
 Row = dict[str, Any]
@@ -151,7 +151,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
         find_incidents(engine, [*ILL, *QUIET], read_config(None, [])["incidents"], str)
 
     warehouse = Warehouse(made_once(tmp_path_factory, "incidents", make))
-    return {of: warehouse.rows(INCIDENTS, [of]).to_pylist() for of in ILL + QUIET}
+    return {of: warehouse.rows(Incidents, [of]).to_pylist() for of in ILL + QUIET}
 
 
 def spans(rows: list[Row], kind: str) -> Iterator[Span]:

@@ -32,7 +32,7 @@ def found(name: str, tables: Tables) -> list[Row]:
 def sent(second: float, api: str = "PRODUCE", number: int = 0, host: int = 0, **more: Any) -> Row:
     of: Row = {"node_id": 11, "client_id": CLIENT, "connection": f"b:9092-h{host}:{number}-0-1"}
     of |= {"api_name": api, "is_forwarded": False, "principal": "User:o'clock", **more}
-    return row(log.REQUESTS, **of, received_at=at(second), completed_at=at(second + 0.001))
+    return row(log.Requests, **of, received_at=at(second), completed_at=at(second + 0.001))
 
 
 def storm(number: int, seconds: float, hosts: int = 1, lives: float = 1, more: int = 0) -> Tables:
@@ -40,7 +40,7 @@ def storm(number: int, seconds: float, hosts: int = 1, lives: float = 1, more: i
     opened = [(n * seconds / (number - 1), n, lives) for n in range(number)]
     opened += [(1, number + n, 60) for n in range(more)]
     moments = [(s + later, n) for s, n, life in opened for later in (0, life - 0.002)]
-    return {log.REQUESTS: [sent(second, "METADATA", n, n % hosts) for second, n in moments]}
+    return {log.Requests: [sent(second, "METADATA", n, n % hosts) for second, n in moments]}
 
 
 def failing(
@@ -51,29 +51,29 @@ def failing(
     partition: Row = {"topic": NAME, "partition": 0, "error_code": code}
     asked: Row = {"request_partitions": [partition | {"fetch_offset": 7}], "replica_id": -1}
     bodies: dict[str, tuple[Table, Row]] = {
-        "PRODUCE": (log.PRODUCES, {"partitions": [partition]}),
-        "FETCH": (log.FETCHES, {**asked, "response_partitions": [partition]}),
-        "METADATA": (log.TOPICS, {"topic": NAME, "error_code": code, "source": api}),
-        "HEARTBEAT": (log.GROUP_REQUESTS, {"group_id": "g", "member_id": "m", "error_code": code}),
+        "PRODUCE": (log.Produces, {"partitions": [partition]}),
+        "FETCH": (log.Fetches, {**asked, "response_partitions": [partition]}),
+        "METADATA": (log.Topics, {"topic": NAME, "error_code": code, "source": api}),
+        "HEARTBEAT": (log.GroupRequest, {"group_id": "g", "member_id": "m", "error_code": code}),
     }
     table, body = bodies[api]
     rows = [row(table, node_id=11, **body) | {"request_id": r["request_id"]} for r in requests]
-    return {log.REQUESTS: [*requests, *[sent(0.05, api)] * more], table: rows}
+    return {log.Requests: [*requests, *[sent(0.05, api)] * more], table: rows}
 
 
 def throttled(number: int, ms: float) -> Tables:
-    return {log.REQUESTS: [sent(n, throttle_ms=ms) for n in range(number)]}
+    return {log.Requests: [sent(n, throttle_ms=ms) for n in range(number)]}
 
 
 def busy(requests: int, seconds: int, ms: float) -> Tables:
     moments = [second + n / requests for second in range(0, seconds, 10) for n in range(requests)]
-    return {log.REQUESTS: [sent(second, local_ms=ms, request_queue_ms=0) for second in moments]}
+    return {log.Requests: [sent(second, local_ms=ms, request_queue_ms=0) for second in moments]}
 
 
 def missing(error_code: int) -> Tables:
     tables = failing(3, 3, api="METADATA")
-    later = row(log.TOPICS, node_id=12, topic=NAME, error_code=error_code)
-    return {**tables, log.TOPICS: [*tables[log.TOPICS], later]}
+    later = row(log.Topics, node_id=12, topic=NAME, error_code=error_code)
+    return {**tables, log.Topics: [*tables[log.Topics], later]}
 
 
 BY, FAILED, AT = "User:o'clock", "failing_requests", (11, [CLIENT])
@@ -86,7 +86,7 @@ REFUSED = (FAILED, [NAME], 1, 1, "TOPIC_AUTHORIZATION_FAILED", BY, *AT)
 UNSAFE = ("not_enough_replicas", [NAME], 1, 1, "NOT_ENOUGH_REPLICAS", None, *AT)
 SLOWED = ("throttled", [CLIENT])
 BUSY = ("saturated", ["11"], 200, None, "local", None, *AT)
-GAP = row(log.LOG_GAPS, node_id=11, number=1, evidence="filtered")
+GAP = row(log.LogGaps, node_id=11, number=1, evidence="filtered")
 CASES: list[tuple[str, Tables, Tables, tuple[Any, ...]]] = [
     (TO, storm(30, 30), storm(30, 30.1), STORM),
     (TO, storm(30, 10), storm(30, 9.9), STORM),
@@ -94,7 +94,7 @@ CASES: list[tuple[str, Tables, Tables, tuple[Any, ...]]] = [
     (TO, storm(30, 29, hosts=3), storm(30, 29, hosts=4), STORM),
     (TO, storm(30, 29, lives=10), storm(30, 29, lives=10.01), STORM),
     (TO, storm(30, 29, more=3), storm(30, 29, more=4), STORM),
-    (TO, storm(30, 29), {**storm(30, 29), log.LOG_GAPS: [GAP]}, STORM),
+    (TO, storm(30, 29), {**storm(30, 29), log.LogGaps: [GAP]}, STORM),
     (TO, missing(3), missing(0), MISSING),
     (TO, failing(1, 10, 10, api="FETCH"), failing(1, 10, 10.1, api="FETCH"), AGAIN),
     (TO, failing(87, 10), failing(87, 9), INVALID),
@@ -126,15 +126,15 @@ def test_texts_are_translated_for_spark() -> None:
 def test_topics_that_nobody_uses() -> None:
     """An old fetch session may have any topic; a gap may hide all that is not in other lines."""
     of: Row = {"node_id": 11, "recording": "r"}
-    topics = [row(log.TOPICS, **of, topic=name, partitions=2, error_code=0) for name in ("t", NAME)]
-    topics.append(row(log.TOPICS, **of, topic="i", is_internal=True, error_code=0))
-    sent_ = row(log.PRODUCES, **of, partitions=[{"topic": NAME, "partition": 0}])
-    tables = {log.TOPICS: topics, log.PRODUCES: [sent_]}
-    old = row(log.FETCHES, **of, replica_id=-1, session_id=7, session_epoch=3)
+    topics = [row(log.Topics, **of, topic=name, partitions=2, error_code=0) for name in ("t", NAME)]
+    topics.append(row(log.Topics, **of, topic="i", is_internal=True, error_code=0))
+    sent_ = row(log.Produces, **of, partitions=[{"topic": NAME, "partition": 0}])
+    tables = {log.Topics: topics, log.Produces: [sent_]}
+    old = row(log.Fetches, **of, replica_id=-1, session_id=7, session_epoch=3)
     for more, expected in (
         ({}, [(NAME, 2, True, False), ("t", 2, False, False)]),
-        ({log.FETCHES: [old]}, [("t", 2, False, None)]),
-        ({log.LOG_GAPS: [GAP]}, []),
+        ({log.Fetches: [old]}, [("t", 2, False, None)]),
+        ({log.LogGaps: [GAP]}, []),
     ):
         with viewed({**tables, **more}) as session:
             rows = session.execute("SELECT * EXCLUDE recording FROM unused_topics ORDER BY topic")

@@ -11,12 +11,12 @@ from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.analysis.find_incidents import FILES, PARTS
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.replay.log_tables import (
-    BROKER_HEARTBEATS,
-    FETCHES,
-    GROUP_REQUESTS,
-    ISR_CHANGES,
-    LOG_GAPS,
-    REQUESTS,
+    BrokerHeartbeats,
+    Fetches,
+    GroupRequest,
+    IsrChanges,
+    LogGaps,
+    Requests,
 )
 
 LIMITS = read_config(None, [])["incidents"]
@@ -47,23 +47,23 @@ def cluster(
     own then, or at others; it starts anew with each of its ``epochs``."""
     of: Row = {"node_id": 1, "error_code": 0, "should_shut_down": False}
     heartbeats = [
-        row(BROKER_HEARTBEATS, **of, broker_id=broker, received_at=at(s), built_at=at(s))
+        row(BrokerHeartbeats, **of, broker_id=broker, received_at=at(s), built_at=at(s))
         | {"broker_epoch": [e for since, e in epochs if s >= since][-1] if broker == 13 else 7}
         | {"want_shut_down": broker == 13 and s in stops, "is_fenced": broker == 13 and s in fenced}
         for broker, seconds in ((13, heard), (12, range(60)))
         for s in seconds
     ]
     lines = [
-        row(REQUESTS, node_id=node, received_at=at(s), completed_at=at(s), api_name="FETCH")
+        row(Requests, node_id=node, received_at=at(s), completed_at=at(s), api_name="FETCH")
         for node, seconds in ((13, heard if own is None else own), (1, range(60)))
         for s in seconds
     ]
-    return {REQUESTS: lines, BROKER_HEARTBEATS: heartbeats, LOG_GAPS: more}
+    return {Requests: lines, BrokerHeartbeats: heartbeats, LogGaps: more}
 
 
 def gap(node_id: int) -> Row:
     of: Row = {"evidence": "correlation_id", "after_at": at(31), "before_at": at(43)}
-    return row(LOG_GAPS, node_id=node_id, number=1, **of)
+    return row(LogGaps, node_id=node_id, number=1, **of)
 
 
 ALL, SILENT = [*range(60)], [*range(30), *range(44, 60)]
@@ -99,7 +99,7 @@ CASES: list[tuple[str, Tables, list[tuple[str, bool | None, float, float | None]
 def test_nodes(
     tables: Tables, expected: list[tuple[str, bool | None, float, float | None]]
 ) -> None:
-    found = spans("of_nodes", {FETCHES: [], **tables})
+    found = spans("of_nodes", {Fetches: [], **tables})
     assert [(r["kind"], r["is_planned"], r["begin"], r["end"]) for r in found] == expected
 
 
@@ -109,7 +109,7 @@ def seen(
     """What METADATA says of a partition that has two replicas."""
     about: Row = {"topic": "t", "partition": of, "source": "METADATA", "replicas": [11, 12], **more}
     about |= {"leader_id": leader, "leader_epoch": epoch, "isr": isr if leader >= 0 else None}
-    return row(ISR_CHANGES, node_id=11, built_at=at(second), error_code=0, **about)
+    return row(IsrChanges, node_id=11, built_at=at(second), error_code=0, **about)
 
 
 def test_partitions_without_a_leader_or_replicas() -> None:
@@ -125,7 +125,7 @@ def test_partitions_without_a_leader_or_replicas() -> None:
         ),
         *(seen(20, 11, 1, [11], 2), seen(21, 11, 1, [11, 12], 2), seen(22, 11, 1, [11], 2)),
     ]
-    found = spans("of_partitions", {ISR_CHANGES: rows})
+    found = spans("of_partitions", {IsrChanges: rows})
     named = ("kind", "begin", "end", "subjects", "count", "worst_s")
     assert [tuple(r[name] for name in named) for r in found] == [
         ("offline_partitions", 5, 9, ["t-0", "t-1"], 2, 3),
@@ -147,7 +147,7 @@ def sent(
     is_sent = action in ("sync", "heartbeat")
     of |= {"sent_generation" if is_sent else "generation": generation, "error_code": code}
     times = {"received_at": at(second), "built_at": at(second + 0.5)}
-    return row(GROUP_REQUESTS, node_id=11, action=action, **{**of, **times, **more})
+    return row(GroupRequest, node_id=11, action=action, **{**of, **times, **more})
 
 
 def generation(second: float, number: int, *members: str, **more: Any) -> list[Row]:
@@ -173,7 +173,7 @@ def test_rebalances() -> None:
             sent(58, "a", "join", 2, assigned=2, **of_new),
         ),
     ]
-    found = spans("of_groups", {GROUP_REQUESTS: rows})
+    found = spans("of_groups", {GroupRequest: rows})
     named = ("subjects", "begin", "end", "cause", "caused_by", "clients", "count")
     assert [tuple(r[name] for name in named) for r in found] == [
         (["g"], 10, 11.5, "join", "B", ["A"], 2),

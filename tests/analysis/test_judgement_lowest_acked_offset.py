@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from constructed import Row, accuracy, at, row, rule_steps
 
 from kip_replay.replay.log_tables import (
-    METADATA_WRITES,
-    REQUESTS,
-    TOPICS,
+    MetadataWrites,
+    Requests,
+    Topics,
 )
 from kip_replay.replay.lowest_acked_offset import RULE as LOWEST_ACKED_OFFSET
 from kip_replay.replay.lowest_acked_offset.tables import (
     ESTIMATED,
     HEARTBEAT_INTERVAL,
     LOWEST_ACKED,
-    METADATA_WRITE_VISIBILITY,
+    VisibilityOutcome,
 )
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.table import Table
@@ -31,22 +31,22 @@ def created(name: str, second: float, *topics: tuple[str, int], api: str = "CREA
         {"resource_type": "topic", "name": topic, "error_code": error} for topic, error in topics
     ]
     usual: Row = {"request_id": name, "node_id": 1, "api_name": api, "error_code": 0}
-    return row(METADATA_WRITES, **usual, received_at=at(second), resources=resources)
+    return row(MetadataWrites, **usual, received_at=at(second), resources=resources)
 
 
 def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
     usual: Row = {"rule": LOWEST_ACKED_OFFSET.name, "variant": LOWEST_ACKED}
     usual |= {"request_id": write, "broker_id": broker, "evidence": HEARTBEAT}
     usual["applied_at_latest"] = None if second is None else at(second)
-    return row(METADATA_WRITE_VISIBILITY, **(usual | more))
+    return row(VisibilityOutcome, **(usual | more))
 
 
 def metadata(broker: int, second: float, topic: str, error: int, api: str = "METADATA") -> Line:
     """A broker's line on a topic."""
     times = {"dequeued_at": at(second), "built_at": at(second)}
-    line = row(REQUESTS, node_id=broker, api_name=api, **times)
+    line = row(Requests, node_id=broker, api_name=api, **times)
     of_line = {name: line[name] for name in ("recording", "request_id", "node_id", "built_at")}
-    return line, row(TOPICS, topic=topic, source=api, error_code=error, **of_line)
+    return line, row(Topics, topic=topic, source=api, error_code=error, **of_line)
 
 
 def shares_of(
@@ -54,10 +54,10 @@ def shares_of(
 ) -> dict[str, tuple[float, int]]:
     """predicted and sample_count of a metric by evidence."""
     tables: dict[Table, list[Row]] = {
-        METADATA_WRITE_VISIBILITY: claims,
-        METADATA_WRITES: writes,
-        REQUESTS: [line for line, _ in lines],
-        TOPICS: [topic for _, topic in lines],
+        VisibilityOutcome: claims,
+        MetadataWrites: writes,
+        Requests: [line for line, _ in lines],
+        Topics: [topic for _, topic in lines],
     }
     found = accuracy(STEPS, tables, ["r"], [("r", "r")])
     chosen = {key: r for key, r in found.items() if key[2] == metric}

@@ -18,10 +18,10 @@ from kip_replay.pipelines.analysis.summaries import CURVE_POINTS, LatencySummari
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.tables import (
-    LATENCY_CURVES,
-    LATENCY_HISTOGRAMS,
-    LATENCY_SUMMARY,
-    PAIRED_DIFFERENCES,
+    LatencyCurves,
+    LatencyHistograms,
+    LatencySummary,
+    PairedDifferences,
 )
 
 _NAMES = ("recording", "rule", "variant", "parameter", "parameter_value")
@@ -47,7 +47,7 @@ def batches(values: Values, most_rows: int) -> Iterator[pa.RecordBatch]:
         length = 2_000_000 if is_drawn else 0
         rows += [(*key, length, number, each) for number, each in sorted(blocks.items())]
     names = (*GROUP, "block_us", "block", "counts")
-    schema = pa.schema([LATENCY_HISTOGRAMS.arrow_schema.field(name) for name in names])
+    schema = pa.schema([LatencyHistograms.arrow_schema.field(name) for name in names])
     named = [dict(zip(names, row, strict=True)) for row in rows]
     yield from pa.Table.from_pylist(named, schema).to_batches(most_rows)
 
@@ -57,7 +57,7 @@ def summed_up(
 ) -> tuple[dict[Key, Row], list[Row]]:
     """Rows of latency_summary by group, and of latency_curves."""
     files = written(values, folder, most_rows)
-    summary, curves = (written_rows(folder, t, files) for t in (LATENCY_SUMMARY, LATENCY_CURVES))
+    summary, curves = (written_rows(folder, t, files) for t in (LatencySummary, LatencyCurves))
     return keyed(summary, GROUP), curves
 
 
@@ -128,7 +128,7 @@ def test_variants_of_a_headline_are_compared_in_the_same_blocks(tmp_path: Path) 
     more: list[Micros] = [us + 2000 for us in values[:-1]]
     variants = {"recorded": values, "same": values, "v": [*more, None]}
     of = {(*LINE[:2], name, *LINE[3:]): each for name, each in variants.items()}
-    rows = written_rows(tmp_path, PAIRED_DIFFERENCES, written(of, tmp_path))
+    rows = written_rows(tmp_path, PairedDifferences, written(of, tmp_path))
     found = keyed(rows, ("figure", "before_variant", "after_variant"))
     # 250 values have 2 beyond the 99th percentile.
     assert {key[0] for key in found} == {"p50", "p90"}

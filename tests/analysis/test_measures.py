@@ -17,11 +17,11 @@ from kip_replay.pipelines.analysis.summaries import (
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.engines import Feeding, Steps
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
-from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.incremental_fetch.outcomes import Sent
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY
+from kip_replay.replay.tables import BandwidthSummary, LatencySummary
 
 pytestmark = pytest.mark.golden
 
@@ -42,7 +42,7 @@ def latencies(steps: SummedRule, name: str) -> list[Row]:
     with TemporaryDirectory() as folder:
         task = LatencySummaries(TableFiles(folder, "part"), headlines, headlines, spans, {})
         step = latency_summaries([steps.text("latencies")], spans, task)
-        return summed(steps, name, LATENCY_SUMMARY, folder, step)
+        return summed(steps, name, LatencySummary, folder, step)
 
 
 def bandwidth(steps: SummedRule, name: str, gaps: Sequence[LogGap] = ()) -> list[Row]:
@@ -51,7 +51,7 @@ def bandwidth(steps: SummedRule, name: str, gaps: Sequence[LogGap] = ()) -> list
         metrics = {steps.name: steps.traffic_errors}
         task = BandwidthSummaries(TableFiles(folder, "part"), spans, {}, metrics, ratios)
         step = bandwidth_summaries([steps.text("bandwidth")], spans, {name: [*gaps]}, task)
-        return summed(steps, name, BANDWIDTH_SUMMARY, folder, step)
+        return summed(steps, name, BandwidthSummary, folder, step)
 
 
 def summed(
@@ -99,7 +99,7 @@ def test_rates_are_of_the_time_without_gaps_and_of_requests_outside_of_them() ->
         assert row["requests_per_second"] == pytest.approx(row["requests"] / span_s)
     outcomes = [
         (row["node_id"], microseconds(row["dequeued_at"]))
-        for row in WAREHOUSE.rows(FETCH_SESSION_OUTCOMES, [name]).to_pylist()
+        for row in WAREHOUSE.rows(Sent, [name]).to_pylist()
         if row["verdict"] != Verdict.NOT_APPLICABLE.value
     ]
     outside = [

@@ -12,7 +12,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PredictionAccuracy
 
 NAMES = ["r", "s"]
 
@@ -48,7 +48,7 @@ def test_only_what_is_not_current_is_made(tmp_path: Path, summed: list[str]) -> 
         summarize(NAMES, Local(warehouse), RULES, pairs, said.append)
         assert summed == NAMES
     assert said == ["summarize: r, s", "summarize: summaries are those of these outcomes already"]
-    assert warehouse.rows(PREDICTION_ACCURACY, NAMES).num_rows == 0
+    assert warehouse.rows(PredictionAccuracy, NAMES).num_rows == 0
     before = warehouse.lineage(NAMES)
     assert {key for key in before if "accuracy" in key[1]} == {
         (one, accuracy_step(other)) for one, other in pairs

@@ -8,17 +8,17 @@ from constructed import Row, at, row, viewed
 
 from kip_replay.pipelines.analysis.views import in_order, read_views
 from kip_replay.replay.incremental_fetch.outcomes import (
-    FETCH_SESSION_EVICTIONS,
+    SessionCacheEvent,
 )
-from kip_replay.replay.log_tables import CONFIGS, FETCHES, REQUESTS
-from kip_replay.replay.log_tables import PRODUCES as PRODUCE_LINES
+from kip_replay.replay.log_tables import Configs, Fetches, Requests
+from kip_replay.replay.log_tables import Produces as PRODUCE_LINES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
 
 def logged(recording: str, span_s: float, first_s: float = 0.0) -> Row:
     times = {"received_at": at(first_s), "completed_at": at(first_s + span_s)}
-    return row(REQUESTS, recording=recording, node_id=1, **times)
+    return row(Requests, recording=recording, node_id=1, **times)
 
 
 def rows_of(tables: Mapping[Table, Sequence[Row]], query: str) -> list[Row]:
@@ -41,7 +41,7 @@ def test_the_least_width_that_240_buckets_are_enough_for() -> None:
         for span in SPANS
     }
     requests = [logged(name, *map(float, reversed(name.split()))) for name in bounds]
-    found = rows_of({REQUESTS: requests}, "FROM time_buckets")
+    found = rows_of({Requests: requests}, "FROM time_buckets")
     assert len(found) == len(bounds)
     for r in found:
         begin, end = bounds[r["recording"]]
@@ -62,7 +62,7 @@ def test_the_least_width_that_240_buckets_are_enough_for() -> None:
 def request(second: float, **values: Any) -> Row:
     usual: Row = {"node_id": 11, "source_file": "x", "line_number": 1, "has_response": True}
     times: Row = {"received_at": at(second), "completed_at": at(second + 1.5)}
-    return row(REQUESTS, **(usual | times | values))
+    return row(Requests, **(usual | times | values))
 
 
 def test_bytes_a_second_of_a_few_requests() -> None:
@@ -73,10 +73,10 @@ def test_bytes_a_second_of_a_few_requests() -> None:
     )
     other = request(1.0, api_name="METADATA", client_id="c", completed_at=at(470))
     tables = {
-        REQUESTS: [fetch, more, produce, other],
-        FETCHES: [
+        Requests: [fetch, more, produce, other],
+        Fetches: [
             row(
-                FETCHES,
+                Fetches,
                 request_id=fetch["request_id"],
                 response_partitions=[{"record_bytes": 30}, {"record_bytes": 70}, {}],
             )
@@ -111,13 +111,13 @@ def event(second: float, key: str, what: str, slots: int | None = None) -> Row:
     sweep = {} if slots is None else {"parameter": "session_slots", "parameter_value": slots}
     of: Row = {"rule": "incremental_fetch", "variant": "incremental", "node_id": 11, **sweep}
     happened: Row = {"session_key": key, "event": what, "event_at": at(second)}
-    return row(FETCH_SESSION_EVICTIONS, **of, **happened)
+    return row(SessionCacheEvent, **of, **happened)
 
 
 def session_fetch(second: float, asked: int, epoch: int, returned: int, error: int = 0) -> Row:
     session = {"session_id": asked, "session_epoch": epoch, "response_session_id": returned}
     line: Row = {"node_id": 11, "built_at": at(second), "error_code": error}
-    return row(FETCHES, is_cluster_metadata=False, **line, **session)
+    return row(Fetches, is_cluster_metadata=False, **line, **session)
 
 
 def test_peak_sessions() -> None:
@@ -144,8 +144,8 @@ def test_peak_sessions() -> None:
     line: Row = {"node_id": 1, "built_at": at(0), "source": "DESCRIBE_CONFIGS", "error_code": 0}
     line |= {"resource_type": "broker", "resource_name": "11", "operation": "describe"}
     name = "max.incremental.fetch.session.cache.slots"
-    slots = row(CONFIGS, name=name, value="1000", **line)
-    tables = {FETCH_SESSION_EVICTIONS: replayed, FETCHES: recorded, CONFIGS: [slots]}
+    slots = row(Configs, name=name, value="1000", **line)
+    tables = {SessionCacheEvent: replayed, Fetches: recorded, Configs: [slots]}
     found = rows_of(tables, "FROM peak_sessions ORDER BY variant, slots NULLS FIRST")
     names = ("variant", "slots", "sessions", "peak_sessions", "peak_at", "evicted")
     assert [[r[name] for name in names] for r in found] == [

@@ -29,7 +29,7 @@ from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.replay.kafka.request_log.line import Reason
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE, TABLES
+from kip_replay.replay.tables import TABLES, Lineage
 from tools.docs import step_graph, table_page
 
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
@@ -101,7 +101,7 @@ def test_the_architecture_page_has_the_graph_of_the_steps() -> None:
     arrows = re.findall(r"(\w+) --> (\w+)", step_graph(STEPS))
     names = [step.name for step in STEPS]
     assert {"ingest", "report"} < {name for arrow in arrows for name in arrow} == {*names}
-    written = {*TABLES.values()} - {LINEAGE}
+    written = {*TABLES.values()} - {Lineage}
     assert written == {table for step in STEPS for table in step.writes}
 
 

@@ -19,7 +19,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS, TOPICS
+from kip_replay.replay.log_tables import IngestedFiles, Requests, Topics
 
 EngineOf = Callable[[Warehouse], Engine]
 
@@ -50,8 +50,8 @@ class Numbered:
         for number in (each for batch in batches for each in batch.column("id").to_pylist()):
             values = {"recording": NAMES[number % len(NAMES)], "node_id": number}
             values |= {"source_file": "f", "content_hash": "0"}
-            rows = pa.RecordBatch.from_pylist([values], schema=INGESTED_FILES.arrow_schema)
-            self.files.write(INGESTED_FILES, rows)
+            rows = pa.RecordBatch.from_pylist([values], schema=IngestedFiles.arrow_schema)
+            self.files.write(IngestedFiles, rows)
             if number == 13:
                 self.files.closed()
                 raise RuntimeError("lost")
@@ -63,13 +63,13 @@ def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -
     engine, text = engine_of(warehouse), Text("SELECT id FROM numbers")
 
     def written(count: int) -> list[Any]:
-        writing = warehouse.writing("ingest", NAMES, [INGESTED_FILES])
+        writing = warehouse.writing("ingest", NAMES, [IngestedFiles])
         numbers = {"numbers": pa.table({"id": range(count)})}
         work = Numbered(writing.files())
         found = engine.feed(Feed(work=work, text=text, recordings=[], key=["id"], inputs=numbers))
         files = [file for partition in found for file in partition]
         writing.begin()
-        writing.append(INGESTED_FILES, files, writing.epochs)
+        writing.append(IngestedFiles, files, writing.epochs)
         writing.end(dict.fromkeys(NAMES, "x"))
         return files
 
@@ -77,14 +77,14 @@ def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -
     assert sum(file.rows for file in files) == 13
     with pytest.raises(Exception, match="lost"):  # it commits nothing, but leaves files
         written(20)
-    committed = {file["path"] for file in warehouse.files(INGESTED_FILES)}
-    folder = Path(warehouse.uri_of(INGESTED_FILES))
+    committed = {file["path"] for file in warehouse.files(IngestedFiles)}
+    folder = Path(warehouse.uri_of(IngestedFiles))
     on_disk = {str(file.relative_to(folder)) for file in folder.glob("recording=*/*.parquet")}
     assert committed == {file.path for file in files} < on_disk
     expected = sorted((NAMES[number % len(NAMES)], number) for number in range(13))
     for names in (NAMES, ["ü 水"], ["%41"]):
-        mine = TableSlice(INGESTED_FILES, warehouse.files(INGESTED_FILES, names))
-        for inputs in ({}, {INGESTED_FILES.name: mine}):
+        mine = TableSlice(IngestedFiles, warehouse.files(IngestedFiles, names))
+        for inputs in ({}, {IngestedFiles.name: mine}):
             rows = [(*each.values(),) for each in engine.rows(ALL, names, inputs).to_pylist()]
             assert sorted(rows) == [each for each in expected if each[0] in names]
 
@@ -125,7 +125,7 @@ def test_of_what_is_recent_no_old_file_is_read(engine_of: EngineOf, tmp_path: Pa
                 for n in at
                 for name in ("it's", "other")
             ]
-            for table in (REQUESTS, TOPICS)
+            for table in (Requests, Topics)
         }
         put(warehouse, "ingest", written)
     for file in tmp_path.glob("*/recording=it%27s/part-000001-*"):
@@ -138,7 +138,7 @@ def test_of_what_is_recent_no_old_file_is_read(engine_of: EngineOf, tmp_path: Pa
     recent = {f"{n} it's" for n in (0, 5, 9, 10)} | {f"topic {n} it's" for n in (5, 9, 10)}
     assert sorted(found) == sorted(recent)
     assert engine.rows(text, ["other"]).num_rows == 14
-    whole = engine.of(warehouse.since({"other": begin}, [TOPICS]))
+    whole = engine.of(warehouse.since({"other": begin}, [Topics]))
     assert whole.rows(text, ["other"]).num_rows == 4 + 7
 
 
@@ -150,7 +150,7 @@ def test_no_rows_are_a_table_all_the_same(engine_of: EngineOf, tmp_path: Path) -
 
 def test_bytes_that_were_changed_become_no_rows(engine_of: EngineOf, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
-    put(warehouse, "ingest", {INGESTED_FILES: [row(INGESTED_FILES, "r", source_file="a" * 99)]})
+    put(warehouse, "ingest", {IngestedFiles: [row(IngestedFiles, "r", source_file="a" * 99)]})
     [file] = tmp_path.glob("ingested_files/recording=r/*.parquet")
     column = pq.read_metadata(file).row_group(0).column(2)
     end = (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size

@@ -17,7 +17,7 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import TableFiles, microseconds
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import FETCHES
+from kip_replay.replay.log_tables import Fetches
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.rule import Settings
 
@@ -81,7 +81,7 @@ def test_a_rule_that_fails_fails_the_job(log: Logs, tmp_path: Path) -> None:
 
 def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Logs) -> None:
     """No recorded consumer forgets any: followers' FETCHes that do, as if they were consumers'."""
-    fetches = log.warehouse.rows(FETCHES, [SESSIONS])
+    fetches = log.warehouse.rows(Fetches, [SESSIONS])
     consumers = pa.repeat(pa.scalar(-1, pa.int32()), fetches.num_rows)
     place = fetches.schema.get_field_index("replica_id")
     as_consumers = {"fetches": fetches.set_column(place, "replica_id", consumers)}

@@ -36,7 +36,7 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.log_tables import LOG_GAPS, REQUESTS, TYPED_TABLES, UNCERTAINTIES
+from kip_replay.replay.log_tables import TYPED_TABLES, LogGaps, Requests, Uncertainties
 from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table
@@ -153,7 +153,7 @@ def events_of(
     """As the log has them, or without the lines of some requests, where gaps are known."""
     ingested(name)
     lost, left = pa.array(missing, pa.string()), {}
-    for table in (REQUESTS, *TYPED_TABLES) if missing else ():
+    for table in (Requests, *TYPED_TABLES) if missing else ():
         lines = WAREHOUSE.rows(table, [name])
         left[table.name] = lines.filter(~pc.field("request_id").isin(lost))
     if gaps:
@@ -162,9 +162,9 @@ def events_of(
             | {"after_at": moment(gap.after_us), "before_at": moment(gap.before_us)}
             for n, gap in enumerate(gaps)
         ]
-        left["log_gaps"] = pa.Table.from_pylist(of_gaps, LOG_GAPS.arrow_schema)
+        left["log_gaps"] = pa.Table.from_pylist(of_gaps, LogGaps.arrow_schema)
         of_account = account(ENGINE, {name: VOTERS}, left, evidence_us=0)
-        left[UNCERTAINTIES.name] = of_account[UNCERTAINTIES]
+        left[Uncertainties.name] = of_account[Uncertainties]
     if rule == "lowest_acked_offset":
         replayed(name, "hwm_parking")
     return events_by(STEPS[rule].text("events", **WHOLE_LOG.values), name, rule, left)

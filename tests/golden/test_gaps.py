@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.log_tables import REQUESTS
+from kip_replay.replay.log_tables import Requests
 from kip_replay.replay.lowest_acked_offset.events import LEARNED
 
 from .recorded import STEPS, WAREHOUSE, Row, events_of, fed, ingested
@@ -109,7 +109,7 @@ CASES = [
 def damage(case: Case) -> tuple[frozenset[str], list[LogGap]]:
     """Ids of the requests that are missing, and the gaps."""
     ingested(case.recording)
-    rows, random = WAREHOUSE.rows(REQUESTS, [case.recording]), Random(1)
+    rows, random = WAREHOUSE.rows(Requests, [case.recording]), Random(1)
     ids, nodes = (rows.column(name).to_pylist() for name in ("request_id", "node_id"))
     at_us = rows.column("completed_at").cast(pa.int64()).to_pylist()
     since_us = min(at_us) + round(case.since_s * 1e6)

@@ -8,10 +8,10 @@ from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.replay.hwm_parking.open_loop import STAMP_SLACK_US
 from kip_replay.replay.hwm_parking.outcomes import (
-    FETCH_PARKING_OUTCOMES,
-    HIGH_WATERMARK_LAG,
     WITH_KIP,
     WITHOUT_KIP,
+    HighWatermarkLag,
+    ParkedFetch,
 )
 from kip_replay.replay.outcomes import RECORDED
 
@@ -36,7 +36,7 @@ def rows_of(name: str, leader: tuple[int, int], variant: str) -> list[Row]:
     """FETCHes that the leader of an epoch completed or rejected."""
     return [
         row
-        for row in outcomes(name, FETCH_PARKING_OUTCOMES)
+        for row in outcomes(name, ParkedFetch)
         if (row["leader_id"], row["leader_epoch"], row["variant"]) == (*leader, variant)
         and row["verdict"] == "replayed"
     ]
@@ -64,7 +64,7 @@ def test_only_who_fetches_no_more_is_unknown(name: str, leader: tuple[int, int])
         if row["completion"] != "error":
             last = last_built_us.get(row["replica_id"], 0)
             last_built_us[row["replica_id"]] = max(last, row["built_at"])
-    for lag in outcomes(name, HIGH_WATERMARK_LAG):
+    for lag in outcomes(name, HighWatermarkLag):
         of_leader = (lag["leader_id"], lag["leader_epoch"]) == leader
         if of_leader and lag["verdict"] == "unknown":
             parked_us = 0 if lag["variant"] == RECORDED else MAX_WAIT_US
@@ -78,7 +78,7 @@ def test_every_recorded_fetch_is_a_row_with_a_known_cause(name: str) -> None:
 
     Controllers that never led have no lag.
     """
-    rows = outcomes(name, FETCH_PARKING_OUTCOMES)
+    rows = outcomes(name, ParkedFetch)
     assert "unknown" not in {row["verdict"] for row in rows}
     recorded = [row["recorded_request_id"] for row in rows if row["variant"] == RECORDED]
     events = events_of(name, "hwm_parking").values()

@@ -10,7 +10,7 @@ import pytest
 
 from kip_replay.replay.lowest_acked_offset import reasons
 from kip_replay.replay.lowest_acked_offset.events import STAMP_SLACK_US
-from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, HEARTBEAT_OUTCOMES, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED, HeartbeatOutcome
 
 from .recorded import STEPS, Row, events_of, fed, found, outcomes
 from .test_gaps import compared
@@ -93,7 +93,7 @@ def test_every_write_is_joined_with_its_broker_and_its_offsets_are_few(name: str
 
 
 def heartbeats(name: str) -> list[Row]:
-    return outcomes(name, HEARTBEAT_OUTCOMES)
+    return outcomes(name, HeartbeatOutcome)
 
 
 def test_frozen_broker_holds_the_offset_back_until_it_is_fenced() -> None:

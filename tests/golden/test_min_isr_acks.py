@@ -15,7 +15,7 @@ import pytest
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.replay.min_isr_acks.closed_loop_replay import COLD
-from kip_replay.replay.min_isr_acks.outcomes import PRODUCE_ACK_OUTCOMES
+from kip_replay.replay.min_isr_acks.outcomes import ProduceAckOutcome
 from kip_replay.replay.min_isr_acks.responses import DECIDED, LOG_ENDED, REFUSED_AS_RECORDED
 
 from . import some_of
@@ -143,7 +143,7 @@ def test_responses_blanked_give_the_same_rows(recording: str) -> None:
                     for p in event["partitions"]
                 ]
         rows, expected = (
-            fed("min_isr_acks", each, node)[PRODUCE_ACK_OUTCOMES.name]
+            fed("min_isr_acks", each, node)[ProduceAckOutcome.name]
             for each in (pa.Table.from_pylist(blanked, events.schema), events)
         )
         assert [*map(without_response, rows)] == [*map(without_response, expected)]

@@ -27,15 +27,15 @@ from kip_replay.pipelines.ingest.survey import Survey, survey
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import (
-    INGESTED_FILES,
     LOG_TABLES,
-    REJECTED_LINES,
-    REQUESTS,
-    TOPICS,
     TYPED_TABLES,
+    IngestedFiles,
+    RejectedLines,
+    Requests,
+    Topics,
 )
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE
+from kip_replay.replay.tables import Lineage
 
 GROWING = IngestSettings(final=False)
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))
@@ -79,7 +79,7 @@ class Ingested:
         return read(self.warehouse, table, recording)
 
     def completed_at(self, recording: str) -> list[str]:
-        return [f"{row['completed_at']:%H:%M}" for row in self.rows(REQUESTS, recording)]
+        return [f"{row['completed_at']:%H:%M}" for row in self.rows(Requests, recording)]
 
 
 def _recordings(folder: Path) -> Iterator[Any]:
@@ -171,10 +171,10 @@ def test_the_same_lines_give_the_same_rows_however_they_are_packed(
 
 def test_of_repeated_lines_the_least_file_and_line_number_stay(ingested: Ingested) -> None:
     brokers = len(lines_of(BROKER))
-    rows = [row for row in ingested.rows(REQUESTS, "repeated") if row["node_id"] == 11]
+    rows = [row for row in ingested.rows(Requests, "repeated") if row["node_id"] == 11]
     assert {row["source_file"] for row in rows} == {"b.log"}
     assert [row["line_number"] for row in rows] == [*range(1, brokers + 1)]
-    files = ingested.rows(INGESTED_FILES, "repeated")
+    files = ingested.rows(IngestedFiles, "repeated")
     repeated = {row["source_file"]: row["repeated"] for row in files}
     assert repeated == {"controller-2.log": 0, "b.log": brokers, "b.log.1": brokers}
 
@@ -185,7 +185,7 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     assert set(half["requests"]) < set(whole["requests"])
     assert half["rejected_lines"] == []  # the half line is left for a mended file
     damage = {
-        row["source_file"]: row["damage"] for row in ingested.rows(INGESTED_FILES, "half-gzip")
+        row["source_file"]: row["damage"] for row in ingested.rows(IngestedFiles, "half-gzip")
     }
     assert damage["broker-11.log"] is None
     assert damage["c.log.gz"].startswith(
@@ -199,7 +199,7 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
 def test_of_binary_garbage_only_what_should_be_a_request_is_rejected(ingested: Ingested) -> None:
     garbage, whole = ingested.contents("garbage"), ingested.contents("plain")
     assert garbage["requests"] == whole["requests"]
-    assert [row["reason"] for row in ingested.rows(REJECTED_LINES, "garbage")] == ["binary"]
+    assert [row["reason"] for row in ingested.rows(RejectedLines, "garbage")] == ["binary"]
     lines = ingested.read["garbage"]
     # Of 40 times 256 byte values one is LF.
     assert (lines.requests, lines.other, lines.rejected, lines.repeated) == (LINES, 44, 1, 1)
@@ -210,11 +210,11 @@ def test_stamps_that_cannot_be_reject_their_lines_alone(ingested: Ingested) -> N
     forged, whole = ingested.contents("forged"), ingested.contents("plain")
     assert set(forged["requests"]) < set(whole["requests"])
     assert len(forged["requests"]) == LINES - 2
-    rejected = {r["line_number"]: r for r in ingested.rows(REJECTED_LINES, "forged")}
+    rejected = {r["line_number"]: r for r in ingested.rows(RejectedLines, "forged")}
     reasons = {number: row["reason"] for number, row in rejected.items()}
     assert reasons == {4: "stamp_out_of_range", 21: "stray_stamp"}
     assert rejected[21]["detail"].startswith("2426-11-20 20:")
-    files = ingested.rows(INGESTED_FILES, "forged")
+    files = ingested.rows(IngestedFiles, "forged")
     times = [row[name] for row in files for name in ("first_received_at", "last_completed_at")]
     assert {time.year for time in times} == {2026}
 
@@ -222,12 +222,12 @@ def test_stamps_that_cannot_be_reject_their_lines_alone(ingested: Ingested) -> N
 def test_an_hour_occurs_twice_or_never_where_clocks_change(ingested: Ingested) -> None:
     assert ingested.completed_at("autumn") == ["23:59", "00:10", "00:59", "01:00", "01:59", "02:00"]
     assert ingested.completed_at("spring") == ["00:59", "01:00"]
-    (rejected,) = ingested.rows(REJECTED_LINES, "spring")
+    (rejected,) = ingested.rows(RejectedLines, "spring")
     assert rejected["reason"] == "stamp_not_in_time_zone"
 
 
 #: What rules read as it comes: all but the names of topics.
-TYPED = [table.name for table in TYPED_TABLES if table is not TOPICS]
+TYPED = [table.name for table in TYPED_TABLES if table is not Topics]
 
 
 def test_files_have_the_times_of_their_requests_and_their_ingest(ingested: Ingested) -> None:
@@ -249,7 +249,7 @@ def test_files_have_the_times_of_their_requests_and_their_ingest(ingested: Inges
             """).fetchall()[0]
     assert differing == 0
     assert 10 < with_events < all_files
-    times = {row["source_file"]: row for row in ingested.rows(INGESTED_FILES, "repeated")}
+    times = {row["source_file"]: row for row in ingested.rows(IngestedFiles, "repeated")}
     for name in ("first_received_at", "last_completed_at", "first_event_at"):
         assert times["b.log.1"][name] == times["b.log"][name]
 
@@ -303,7 +303,7 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(tmp_path: Path) -
     assert after["rejected_lines"] == before["rejected_lines"]
     assert set(before["requests"]) < set(after["requests"])
     assert len(after["requests"]) == 41
-    rows = [row for row in read(warehouse, REQUESTS, "growing") if row["source_file"] == "c.log"]
+    rows = [row for row in read(warehouse, Requests, "growing") if row["source_file"] == "c.log"]
     assert [row["line_number"] for row in rows] == [*range(1, 41)]
 
 
@@ -328,9 +328,9 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     assert sum(lines.lines for lines in reads) == LINES
     assert sum(lines.requests for lines in reads) == LINES
     assert contents(warehouse, "plain") == ingested.contents("plain")
-    numbers = [r["line_number"] for r in read(warehouse, REQUESTS, "plain") if r["node_id"] == 2]
+    numbers = [r["line_number"] for r in read(warehouse, Requests, "plain") if r["node_id"] == 2]
     assert numbers == [*range(1, len(lines_of(CONTROLLER)) + 1)]
-    epochs = [row["ingest_epoch"] for row in read(warehouse, INGESTED_FILES, "plain")]
+    epochs = [row["ingest_epoch"] for row in read(warehouse, IngestedFiles, "plain")]
     assert sorted(epochs) == [1, 1, 2, 2, 3, 3, 3, 3]
     (again,) = ingest([recording], Local(warehouse), GROWING, str)
     assert (again.files_read, again.lines) == (0, 0)
@@ -343,7 +343,7 @@ def test_a_log_that_was_only_touched_is_noted_once(tmp_path: Path) -> None:
     for file in (tmp_path / "r").glob("*.log"):
         os.utime(file, (0, 0))
     ingest([recording], Local(warehouse), say=str)
-    assert len(read(warehouse, INGESTED_FILES, "r")) == 2
+    assert len(read(warehouse, IngestedFiles, "r")) == 2
 
 
 def killed(recording: Recording, warehouse: Warehouse, number: int) -> bool:
@@ -368,9 +368,9 @@ def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
     assert number == len(LOG_TABLES)
     assert contents(warehouse, "plain") == ingested.contents("plain")
     assert warehouse.lineage(["plain"]) != lineage
-    version = warehouse.open(LINEAGE).version()
+    version = warehouse.open(Lineage).version()
     assert not killed(recording, warehouse, 1)
-    assert warehouse.open(LINEAGE).version() == version
+    assert warehouse.open(Lineage).version() == version
 
 
 def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
@@ -382,8 +382,8 @@ def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
     ingest([spring], Local(warehouse), say=str)
     typed = sum(bool(of) for name, of in ingested.contents("garbage").items())
     assert killed(recording, warehouse, 1 + typed + 1)
-    assert read(warehouse, INGESTED_FILES, "garbage") == []
-    assert len(read(warehouse, REQUESTS, "garbage")) == LINES
+    assert read(warehouse, IngestedFiles, "garbage") == []
+    assert len(read(warehouse, Requests, "garbage")) == LINES
     assert ingest([spring, recording], Local(warehouse), say=str)[1] == ingested.read["garbage"]
     ingested.assert_same(warehouse, "spring", "garbage")
 

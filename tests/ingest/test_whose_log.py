@@ -17,7 +17,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import IngestSettings, ingest
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import REQUESTS
+from kip_replay.replay.log_tables import Requests
 
 GROWING = IngestSettings(final=False)
 
@@ -63,7 +63,7 @@ def test_a_log_that_was_swapped_while_it_grew(tmp_path: Path) -> None:
     (read,) = ingest([given(tmp_path / "r", {}, 0, 200)], Local(warehouse), GROWING)
     with pytest.raises(UserError, match=r"node 12 of .* is that of node 13"):
         ingest([given(tmp_path / "r", {12: 13, 13: 12}, 200)], Local(warehouse), GROWING)
-    assert len(warehouse.rows(REQUESTS, ["r"])) == read.requests
+    assert len(warehouse.rows(Requests, ["r"])) == read.requests
 
 
 def test_where_lines_do_not_decide_nothing_is_said(tmp_path: Path) -> None:

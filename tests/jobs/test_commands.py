@@ -30,7 +30,7 @@ from kip_replay.pipelines.engines import session
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.commits import create
 from kip_replay.pipelines.warehouse.tables import require_writable
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import IngestedFiles
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -121,7 +121,7 @@ def test_a_warehouse_that_cannot_be_written_is_refused_before_spark_starts(
 ) -> None:
     recording = str(plain(tmp_path / "recording").path)
     (tmp_path / "file").write_bytes(b"")
-    create(str(tmp_path / "w" / INGESTED_FILES.name), INGESTED_FILES)
+    create(str(tmp_path / "w" / IngestedFiles.name), IngestedFiles)
     before = sorted(tmp_path.rglob("*"))
     arguments = {compare: ["a", "b"], maintain: [], report: [recording, "--output", "page"]}
     monkeypatch.setattr(session, "_launch_jvm", None)
@@ -140,7 +140,7 @@ def test_a_warehouse_that_cannot_be_written_is_refused_before_spark_starts(
 def test_a_log_of_commits_that_cannot_be_written_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(str(tmp_path / INGESTED_FILES.name), INGESTED_FILES)
+    create(str(tmp_path / IngestedFiles.name), IngestedFiles)
     monkeypatch.setattr(os, "access", lambda place, _: "_delta_log" not in str(place))
     with pytest.raises(UserError, match="ingested_files/_delta_log of the warehouse cannot be"):
         require_writable(str(tmp_path))
@@ -179,9 +179,9 @@ def test_a_recording_that_cannot_be_read_does_not_stop_the_others(
 @pytest.mark.parametrize("name", ["a b", "a#b", "100%", "ü", "a;b", "it's", 'a"b', "a=b", "~"])
 def test_any_other_path_is_a_warehouse(tmp_path: Path, name: str) -> None:
     require_writable(str(tmp_path / name))
-    uri = str(tmp_path / name / INGESTED_FILES.name)
-    create(uri, INGESTED_FILES)
-    assert (tmp_path / name / INGESTED_FILES.name / "_delta_log").is_dir()
+    uri = str(tmp_path / name / IngestedFiles.name)
+    create(uri, IngestedFiles)
+    assert (tmp_path / name / IngestedFiles.name / "_delta_log").is_dir()
 
 
 DISK = [

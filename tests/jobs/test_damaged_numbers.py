@@ -14,7 +14,7 @@ from ran import ran
 from small_logs import folder_of
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import IngestedFiles
 
 #: A follower that freezes, a leader that changes, sessions, and acks with too few replicas.
 KINDS = ("freeze-4.1", "failover-4.0", "sessions-on", "acks-not-enough")
@@ -55,7 +55,7 @@ def fault(folder: Path, damages: list[Any]) -> object:
     done = ran("bash", "-c", 'ulimit -t 60; exec "$@"', "bash", *job, *options)
     if done.returncode not in (0, 3):
         return done
-    files = Warehouse(folder / "w").rows(INGESTED_FILES, KINDS)
+    files = Warehouse(folder / "w").rows(IngestedFiles, KINDS)
     counts = (files[name] for name in ("lines_read", "requests", "other", "rejected", "repeated"))
     read, *parts = (sum(count.to_pylist()) for count in counts)
     return None if written == read == sum(parts) else (written, read, parts)

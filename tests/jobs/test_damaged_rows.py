@@ -16,8 +16,8 @@ from small_logs import folder_of
 
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import LOG_GAPS, REJECTED_LINES, REQUESTS
-from kip_replay.replay.tables import CLOCK_BOUNDS
+from kip_replay.replay.log_tables import LogGaps, RejectedLines, Requests
+from kip_replay.replay.tables import ClockBounds
 
 pytestmark = pytest.mark.slow
 OUTCOMES = [(steps.name, t) for steps in RULES for t in steps.outcomes if t.name in KEYS]
@@ -82,9 +82,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 def words(warehouse: Warehouse, name: str) -> Iterator[str]:
-    yield from warehouse.rows(LOG_GAPS, [name])["evidence"].to_pylist()
-    yield from ("rejected" for _ in range(warehouse.rows(REJECTED_LINES, [name]).num_rows))
-    clocks = warehouse.rows(CLOCK_BOUNDS, [name])["clocks"].to_pylist()
+    yield from warehouse.rows(LogGaps, [name])["evidence"].to_pylist()
+    yield from ("rejected" for _ in range(warehouse.rows(RejectedLines, [name]).num_rows))
+    clocks = warehouse.rows(ClockBounds, [name])["clocks"].to_pylist()
     yield from (it for it in clocks if it in ("differ", "contradicted"))
 
 
@@ -93,7 +93,7 @@ def test_damage_is_said_or_changes_nothing_that_is_known(name: str, warehouse: W
     damage, said = DAMAGES[name], {*words(warehouse, name)}
     assert not {*words(warehouse, damage.recording)}
     lines, of_whole = (
-        {*warehouse.rows(REQUESTS, [it])["request_id"].to_pylist()}
+        {*warehouse.rows(Requests, [it])["request_id"].to_pylist()}
         for it in (name, damage.recording)
     )
     altered = lines - of_whole

@@ -19,8 +19,8 @@ from kip_replay.pipelines.replaying import basis, clocks
 from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.closest_replica.outcomes import CLOSEST_REPLICA_OUTCOMES
-from kip_replay.replay.tables import CLOCK_BOUNDS, LINEAGE, REPLAY_STATE
+from kip_replay.replay.closest_replica.outcomes import ClosestReplicaOutcome
+from kip_replay.replay.tables import ClockBounds, Lineage, ReplayState
 
 #: Brokers that stop and come back; one of them logs nearly nothing.
 RECORDING = "acks-not-enough"
@@ -58,14 +58,14 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
         read_in(warehouse, recording)
         assert f"replay {RECORDING} until 2026-11-20 20:5" in replay_new(warehouse, recording)
         emitted.append(rows_of(warehouse, OUTCOMES, recording))
-    states = warehouse.rows(REPLAY_STATE, [RECORDING])
-    keys = [tuple(row.values()) for row in states.select(REPLAY_STATE.key).to_pylist()]
+    states = warehouse.rows(ReplayState, [RECORDING])
+    keys = [tuple(row.values()) for row in states.select(ReplayState.key).to_pylist()]
     assert len({*keys}) == len(keys) >= 5
     assert {f"{node}/{part}" for node in (2, 3) for part in ("none", "250")} <= {k[2] for k in keys}
     assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
     close(warehouse, recording)
-    assert warehouse.rows(REPLAY_STATE, [RECORDING]).num_rows == 0
+    assert warehouse.rows(ReplayState, [RECORDING]).num_rows == 0
     assert is_left_alone(lambda: close(warehouse, recording), warehouse)
     # The timer runs once more: there is nothing to go back to.
     assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
@@ -76,7 +76,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     in_one_go = rows_of(warehouse, OUTCOMES, recording)
     for table in OUTCOMES:
         assert grown[table.name] == in_one_go[table.name], table.name
-        assert in_one_go[table.name] or table is CLOSEST_REPLICA_OUTCOMES, table.name
+        assert in_one_go[table.name] or table is ClosestReplicaOutcome, table.name
         # What was written stays: nothing to come could change it.
         for earlier in emitted:
             assert Counter(earlier[table.name]) <= Counter(grown[table.name]), table.name
@@ -95,11 +95,11 @@ def test_what_consumers_read_is_that_of_one_go(
         logs = ArrivingLogs("racks-leader", tmp_path / name, cuts)
         warehouse = Warehouse(tmp_path / name / "warehouse")
         recording = piece_by_piece(logs, warehouse)
-        emitted = rows_of(warehouse, [CLOSEST_REPLICA_OUTCOMES], recording)
+        emitted = rows_of(warehouse, [ClosestReplicaOutcome], recording)
         close(warehouse, recording)
-        found.append(rows_of(warehouse, [CLOSEST_REPLICA_OUTCOMES], recording))
+        found.append(rows_of(warehouse, [ClosestReplicaOutcome], recording))
         [of_table] = emitted.values()
-        assert 0 < len(of_table) < len(found[-1][CLOSEST_REPLICA_OUTCOMES.name])
+        assert 0 < len(of_table) < len(found[-1][ClosestReplicaOutcome.name])
     assert found[0] == found[1]
 
 
@@ -128,11 +128,11 @@ def test_clock_bounds_are_the_same_whatever_the_cuts(
         logs = ArrivingLogs("metadata-4.0", tmp_path / name, cuts)
         warehouse = Warehouse(tmp_path / name / "warehouse")
         recording = piece_by_piece(logs, warehouse)
-        found.append(warehouse.rows(CLOCK_BOUNDS, [recording.name]).sort_by("node_id").to_pylist())
+        found.append(warehouse.rows(ClockBounds, [recording.name]).sort_by("node_id").to_pylist())
     assert found[0] == found[1]
     assert [row["clocks"] for row in found[0]].count("same") == 3
     close(warehouse, recording)
-    assert warehouse.rows(REPLAY_STATE, [recording.name]).num_rows == 0
+    assert warehouse.rows(ReplayState, [recording.name]).num_rows == 0
 
 
 def test_who_logs_little_is_not_waited_for() -> None:
@@ -181,7 +181,7 @@ def test_a_recording_that_grows_is_resumed_after_maintenance(
     before = versions(warehouse)
     assert maintain.main(["--warehouse", warehouse.path]) == 0
     after = versions(warehouse)
-    assert all(before[table.name] == after[table.name] for table in (REPLAY_STATE, LINEAGE))
+    assert all(before[table.name] == after[table.name] for table in (ReplayState, Lineage))
     assert {table: put_rows.rows_of(warehouse, table) for table in rule.outcomes} == outcomes
     assert all(len(warehouse.files(table)) == 1 for table in rule.outcomes)
     optimized = {table: warehouse.files(table)[0]["path"] for table in rule.outcomes}

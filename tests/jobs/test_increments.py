@@ -25,17 +25,17 @@ from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.steps import Covered, Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
+from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag
 from kip_replay.replay.log_tables import (
-    BROKER_HEARTBEATS,
-    CONFIGS,
-    INGESTED_FILES,
-    ISR_CHANGES,
-    PRODUCES,
-    TOPICS,
+    BrokerHeartbeats,
+    Configs,
+    IngestedFiles,
+    IsrChanges,
+    Produces,
+    Topics,
 )
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import REPLAY_STATE
+from kip_replay.replay.tables import ReplayState
 
 BY_NAME = {steps.name: steps for steps in RULES}
 #: A quick rule that has rows to emit in every increment.
@@ -138,7 +138,7 @@ def test_killed_at_any_commit_the_next_run_puts_it_right(
             is_completed(warehouse, grown.recording)
         close(warehouse, grown.recording)
         assert outcomes(warehouse, grown.recording) == grown.whole
-        assert warehouse.rows(REPLAY_STATE, [RECORDING]).num_rows == 0
+        assert warehouse.rows(ReplayState, [RECORDING]).num_rows == 0
     # Lineage, both tables, states, lineage; from the beginning, the states are dropped first.
     assert number == (6 if run == "an increment from the beginning" else 5)
 
@@ -234,7 +234,7 @@ def test_lines_of_isr_and_configs_can_come_late_too(tmp_path: Path) -> None:
     recording = write_recording(tmp_path / "late", {"11.log": metadata}, {11: "11.log"})
     warehouse = Warehouse(tmp_path / "warehouse")
     read_in(warehouse, recording)
-    [file] = warehouse.rows(INGESTED_FILES, ["late"]).to_pylist()
+    [file] = warehouse.rows(IngestedFiles, ["late"]).to_pylist()
     assert file["first_event_at"] is not None
 
 
@@ -242,12 +242,12 @@ def test_lines_of_isr_and_configs_can_come_late_too(tmp_path: Path) -> None:
 
 UNTIL_US = round(at(60).timestamp() * 1_000_000)
 Made = tuple[Table, dict[str, Any]]
-_PARTITION = [field.name for field in PRODUCES.arrow_schema.field("partitions").type.value_type]
+_PARTITION = [field.name for field in Produces.arrow_schema.field("partitions").type.value_type]
 
 
 def depends(rule: str, rows: Sequence[Made]) -> list[object]:
     """What a rule's outcomes until second 60 depend on, in tables with these rows."""
-    needed = (TOPICS, PRODUCES, ISR_CHANGES, CONFIGS, BROKER_HEARTBEATS, HIGH_WATERMARK_LAG)
+    needed = (Topics, Produces, IsrChanges, Configs, BrokerHeartbeats, HighWatermarkLag)
     given = {table: [made for of, made in rows if of is table] for table in needed}
     text = BY_NAME[rule].text("dependencies", until_us=UNTIL_US)
     found: list[object] = engine_on(given).rows(text, []).to_pylist()
@@ -256,34 +256,34 @@ def depends(rule: str, rows: Sequence[Made]) -> list[object]:
 
 def topic(second: float, source: str = "METADATA", error_code: int = 0) -> Made:
     values = {"topic": "orders", "topic_id": "id", "built_at": at(second), "source": source}
-    return TOPICS, row(TOPICS, **values, node_id=11, error_code=error_code)
+    return Topics, row(Topics, **values, node_id=11, error_code=error_code)
 
 
 def produce(node: int, partition: int, second: float) -> Made:
     written = {"topic": None, "topic_id": "id", "partition": partition}
     partitions = [dict.fromkeys(_PARTITION) | written]
-    return PRODUCES, row(PRODUCES, node_id=node, dequeued_at=at(second), partitions=partitions)
+    return Produces, row(Produces, node_id=node, dequeued_at=at(second), partitions=partitions)
 
 
 def isr(partition: int, second: float) -> Made:
     times = {"built_at": at(second + 1), "dequeued_at": at(second)}
-    return ISR_CHANGES, row(ISR_CHANGES, topic="orders", partition=partition, node_id=1, **times)
+    return IsrChanges, row(IsrChanges, topic="orders", partition=partition, node_id=1, **times)
 
 
 def config(second: float, name: str = "min.insync.replicas") -> Made:
     resource = {"resource_type": "topic", "resource_name": "orders", "name": name}
-    return CONFIGS, row(CONFIGS, **resource, operation="set", built_at=at(second), node_id=1)
+    return Configs, row(Configs, **resource, operation="set", built_at=at(second), node_id=1)
 
 
 def heartbeat(second: float) -> Made:
     values = {"broker_id": 11, "dequeued_at": at(second), "node_id": 1, "error_code": 0}
-    return BROKER_HEARTBEATS, row(BROKER_HEARTBEATS, **values)
+    return BrokerHeartbeats, row(BrokerHeartbeats, **values)
 
 
 def lag(second: float) -> Made:
     of = {"rule": "hwm_parking", "variant": "recorded", "high_watermark": round(second)}
     of |= {"leader_id": 1, "leader_epoch": 1, "replica_id": 2}
-    return HIGH_WATERMARK_LAG, row(HIGH_WATERMARK_LAG, **of, learned_at=at(second))
+    return HighWatermarkLag, row(HighWatermarkLag, **of, learned_at=at(second))
 
 
 FETCH, ACKS, OFFSETS = "incremental_fetch", "min_isr_acks", "lowest_acked_offset"

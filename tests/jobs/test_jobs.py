@@ -20,8 +20,8 @@ from kip_replay.jobs import compare, ingest, report, run
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import REQUESTS
-from kip_replay.replay.tables import QUALITY_FAILURES
+from kip_replay.replay.log_tables import Requests
+from kip_replay.replay.tables import QualityFailures
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -224,7 +224,7 @@ def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
 ) -> None:
     copy = shutil.copytree(finished.path, tmp_path / "copy")
     warehouse = Warehouse(copy)
-    requests = DeltaTable(warehouse.uri_of(REQUESTS))
+    requests = DeltaTable(warehouse.uri_of(Requests))
     sound = requests.version()
     rows = requests.to_pyarrow_table()
     is_wrong = (pc.field("recording") == "freeze-4.1") & (pc.field("line_number") == 7)
@@ -243,11 +243,11 @@ def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
     text = page.read_text()
     assert ", ".join(BOTH) in text
     assert {each.suite for each in load_suites() if each.suite not in text} == set()
-    kept = warehouse.rows(QUALITY_FAILURES, BOTH).to_pylist()
+    kept = warehouse.rows(QualityFailures, BOTH).to_pylist()
     failed = {r["recording"] for r in kept if r["expectation"] == "time_parts_sum_to_total"}
     assert failed == {"freeze-4.1"}
     before = versions(warehouse)
     assert check_job.main(arguments) == 3
     assert versions(warehouse) == before
-    DeltaTable(warehouse.uri_of(REQUESTS)).restore(sound)
+    DeltaTable(warehouse.uri_of(Requests)).restore(sound)
     assert check_job.main(arguments) == 0

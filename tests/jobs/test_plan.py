@@ -18,7 +18,7 @@ from kip_replay.pipelines.ingest.overview import look_at
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.replaying.words import gap_sentence
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.log_tables import LogGaps
 
 Capsys = pytest.CaptureFixture[str]
 Planned = Callable[..., dict[str, Any]]
@@ -123,7 +123,7 @@ def test_what_is_missing_is_named_as_by_a_run(
     nodes = [text for text in missing if text.startswith("node ")]
     assert [text.split()[1] for text in nodes] == ["1", "12", "13"]
     run.main([str(tmp_path / "r"), "--warehouse", str(tmp_path / "w"), "--quiet"])
-    gaps = Warehouse(tmp_path / "w").rows(LOG_GAPS, ["r"]).to_pylist()
+    gaps = Warehouse(tmp_path / "w").rows(LogGaps, ["r"]).to_pylist()
     assert {*nodes} < {*map(gap_sentence, gaps)}
     assert f"warning: {nodes[0]}\n" in capsys.readouterr().out
 

@@ -17,9 +17,9 @@ from kip_replay.jobs import run
 from kip_replay.jobs.main import JOBS
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.log_tables import IngestedFiles
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS, TABLES
+from kip_replay.replay.tables import TABLES, Lineage, QualityFailures, QualityResult
 
 SCHEDULES = Path(__file__).resolve().parents[2] / "conf" / "schedules"
 
@@ -111,8 +111,8 @@ def test_two_increments_and_the_end_give_the_tables_of_one_run(
     assert "engine: spark (under spark-submit" in printed
 
     assert run.main([str(logs.folder), "--warehouse", whole.path, *SETTINGS]) == 0
-    left_out = {INGESTED_FILES, LINEAGE, QUALITY_RESULTS, QUALITY_FAILURES}
+    left_out = {IngestedFiles, Lineage, QualityResult, QualityFailures}
     for table in TABLES.values():
         if table not in left_out:
             assert rows(growing, table) == rows(whole, table), table.name
-    assert rows(growing, QUALITY_RESULTS)
+    assert rows(growing, QualityResult)

@@ -23,7 +23,7 @@ from benchmarks.scale import machine
 
 from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PredictionAccuracy
 from live import workload
 from live.artifacts import VERSIONS, agent_jar
 from live.cluster import Cluster
@@ -145,7 +145,7 @@ def birth(folder: Path, version: str) -> Path:
 def by_version(warehouse: Path, folders: Sequence[Path]) -> tuple[str, pd.DataFrame]:
     """The page's part on these recordings, and every judged figure."""
     rows = truth.all_judged(Warehouse(str(warehouse)), load_recordings(folders))
-    accuracy = pa.Table.from_pylist(rows, PREDICTION_ACCURACY.arrow_schema)
+    accuracy = pa.Table.from_pylist(rows, PredictionAccuracy.arrow_schema)
     with duckdb.connect() as connection:
         connection.register("accuracy", accuracy).execute(_JUDGED)
         totals = connection.execute(_TOTALS).df()

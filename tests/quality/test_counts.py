@@ -19,7 +19,7 @@ from kip_replay.pipelines.quality.results import Result
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import LINEAGE, TABLES
+from kip_replay.replay.tables import TABLES, Lineage
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 KNOWN = AT + timedelta(minutes=1)
@@ -110,7 +110,7 @@ def failing_everywhere(path: Path) -> tuple[Warehouse, dict[str, int]]:
         if expectation.condition:
             rows[expectation.table] += failing(expectation, rows[expectation.table][0])
     rows["requests"] = [made for made in rows["requests"] if made["request_id"] != "nowhere"]
-    del rows[LINEAGE.name]
+    del rows[Lineage.name]
     return written(path, rows), {name: len(of) for name, of in rows.items()}
 
 
@@ -125,8 +125,8 @@ def checked(warehouse: Warehouse, *expectations: Expectation, kept_rows: int = 2
 def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
     warehouse, rows = failing_everywhere(tmp_path)
     results = checked(warehouse, *load_suites())
-    assert [result.key for result in results if result.success] == []
-    assert [result.key for result in results if not 1 <= len(result.kept) <= 2] == []
+    assert [result.identity for result in results if result.success] == []
+    assert [result.identity for result in results if not 1 <= len(result.kept) <= 2] == []
     assert all(result.rows_checked == rows[result.table_name] for result in results)
     assert list(tmp_path.glob("gx*")) == []
 

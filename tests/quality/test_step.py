@@ -1,11 +1,11 @@
 """The check as a step: what a run checks of a log that grows, and what it leaves out."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from put_rows import put, row
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
@@ -16,7 +16,7 @@ from kip_replay.pipelines.rule_files import Severity
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.log_tables import IngestedFiles, Requests
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -35,7 +35,7 @@ def test_a_run_checks_what_is_new_and_its_keys_against_older_rows(tmp_path: Path
     def checked(hour: int, anew: bool = False, **hours: int) -> list[tuple[bool, int]]:
         """Whether keys of requests are unique, and of how many, after a run that read some."""
         at = {name: AT + timedelta(hours=of) for name, of in hours.items()}
-        logged = [row(REQUESTS, "r", request_id=n, received_at=t) for n, t in at.items()]
+        logged = [row(Requests, "r", request_id=n, received_at=t) for n, t in at.items()]
         read = {"first_received_at": min(at.values()), "last_completed_at": max(at.values())}
         read |= {"ingest_epoch": hour, "requests": len(at), "content_hash": str(hour)}
         until_us = microseconds(max(at.values()))
@@ -44,7 +44,7 @@ def test_a_run_checks_what_is_new_and_its_keys_against_older_rows(tmp_path: Path
         put(
             warehouse,
             "ingest",
-            {REQUESTS: logged, INGESTED_FILES: [row(INGESTED_FILES, "r", **read)]},
+            {Requests: logged, IngestedFiles: [row(IngestedFiles, "r", **read)]},
         )
         results = check(Local(warehouse), ["r"], QualitySettings(data_docs=False), anew).results
         return [(each.success, each.rows_checked) for each in results if each.place == keys]
@@ -71,13 +71,14 @@ def test_without_great_expectations_a_check_says_what_it_leaves_out(
 
 def failure(severity: Severity, **example: object) -> Result:
     kept = (json.dumps(example),)
-    return Result("one", "log", "requests", "no_hole", None, severity, False, "", 3, 9,
-                  "no id lacks", kept)  # fmt: skip
+    named = {"recording": "one", "suite": "log", "table_name": "requests"}
+    named |= {"expectation": "no_hole", "says": "no id lacks", "severity": severity}
+    return Result(**named, success=False, observed="", failing_rows=3, rows_checked=9, kept=kept)
 
 
 def outcome(*failures: Result) -> Outcome:
     """Of two recordings, with one result that is met."""
-    met = replace(failure(Severity.CRITICAL), success=True)
+    met = structs.replace(failure(Severity.CRITICAL), success=True)
     return Outcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
 
 

@@ -6,16 +6,19 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.records import Outcome
 from kip_replay.replay.rule import CLOCKS_DIFFER, Comparison, Rule, Settings
 from kip_replay.replay.rules import RULES
-from kip_replay.replay.table import INT, MS, RECORDING, VERDICT, Column, Table
+from kip_replay.replay.table import Int, Ms, column
 
-ECHO = Table(
-    "echo",
-    "what was fed",
-    (RECORDING, Column("source_id", INT, ""), Column("wait_ms", MS, ""), *VERDICT),
-    key=("recording",),
-)
+
+class Echoed(Outcome, name="echo"):
+    """What was fed."""
+
+    source_id: Int = column("")
+    wait_ms: Ms = column("")
+
+
 EVENTS = [(None, "fetch"), (12, "fetch"), (12, "metadata"), (13, "metadata")]
 
 
@@ -27,11 +30,11 @@ class Echo:
             {"source_id": node, "wait_ms": 5.0, "verdict": Verdict.REPLAYED.value}
             for node in batch.column("source_id").to_pylist()
         ]
-        return [pa.RecordBatch.from_pylist(rows, ECHO.without("recording"))]
+        return [pa.RecordBatch.from_pylist(rows, Echoed.without("recording"))]
 
     def finish(self) -> list[pa.RecordBatch]:
         unknown = {"verdict": Verdict.UNKNOWN.value, "reason": "the log ended"}
-        return [pa.RecordBatch.from_pylist([unknown], ECHO.without("recording"))]
+        return [pa.RecordBatch.from_pylist([unknown], Echoed.without("recording"))]
 
     def saved(self) -> bytes:
         return b""
@@ -40,7 +43,7 @@ class Echo:
 def rule(**more: Any) -> Rule:
     schema = pa.schema([("source_id", pa.int32()), ("kind", pa.string())])
     start = lambda *_: Echo()  # noqa: E731
-    return Rule("echo", ("recording", "node_id"), (), schema, (ECHO,), start, **more)
+    return Rule("echo", ("recording", "node_id"), (), schema, (Echoed,), start, **more)
 
 
 def outcomes(of: Rule, apart: tuple[int, ...]) -> list[tuple[Any, ...]]:

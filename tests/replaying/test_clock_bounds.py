@@ -17,7 +17,7 @@ from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.words import clock_sentences
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import CLOCK_BOUNDS
+from kip_replay.replay.tables import ClockBounds
 
 SAMPLE = folder_of("metadata-4.0")
 BROKERS, ACTIVE, STANDBYS = (11, 12, 13), 2, (1, 3)
@@ -71,7 +71,7 @@ def bounds(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     ingest(recordings, Local(warehouse), say=lambda _: None)
     names = [recording.name for recording in recordings]
     find_clock_bounds(Local(warehouse), dict.fromkeys(names, VOTERS))
-    rows = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
+    rows = warehouse.rows(ClockBounds, names).sort_by("node_id").to_pylist()
     return {name: [row for row in rows if row["recording"] == name] for name in names}
 
 

@@ -20,7 +20,7 @@ from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, gaps_in, log_gaps
 from kip_replay.pipelines.replaying.words import gap_sentences
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.log_tables import LogGaps
 from kip_replay.replay.tables import TABLES
 
 #: A quiet cluster, elections, a node that is stopped for a while, consumers of many brokers.
@@ -407,7 +407,7 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
         grown = log_gaps(warehouse, ["cut"])
         find_log_gaps(Local(warehouse), {"cut": (2,)}, is_final=True)
         assert log_gaps(warehouse, ["cut"]) == grown
-        rows = warehouse.rows(LOG_GAPS, ["cut"]).to_pylist()
+        rows = warehouse.rows(LogGaps, ["cut"]).to_pylist()
         found.append((grown, gap_sentences(rows)))
     assert found[0] == found[1]
     gaps, sentences = found[0]

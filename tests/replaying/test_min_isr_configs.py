@@ -11,7 +11,7 @@ from kip_replay.pipelines.replaying.held import find_what_held
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import CONFIGS, METADATA_WRITES, PRODUCES, REQUESTS, UNCERTAINTIES
+from kip_replay.replay.log_tables import Configs, MetadataWrites, Produces, Requests, Uncertainties
 from kip_replay.replay.min_isr_acks.events import Event
 from kip_replay.replay.min_isr_acks.isr import MinIsrConfig
 
@@ -25,13 +25,13 @@ def line(text: str) -> tuple[str, Row]:
     of = {"request_id": text, "node_id": 1 if name == "1" else 11, "built_at": at(int(second))}
     if what in ("CREATE_TOPICS", "ALTER_CONFIGS"):  # with other configs
         resource = {"resource_type": "topic", "name": name, "configs": 2}
-        return "writes", row(METADATA_WRITES, "r", **of, api_name=what, resources=[resource])
+        return "writes", row(MetadataWrites, "r", **of, api_name=what, resources=[resource])
     of |= {"resource_type": "topic" if name == "t" else "broker", "name": "min.insync.replicas"}
     of |= {"resource_name": name.strip("*"), "operation": what, "value": "".join(values) or None}
     if what[0] in "=~":
         of |= {"operation": "describe", "source": "DESCRIBE_CONFIGS", "value": what[1:]}
         of["config_source"] = 1 if what[0] == "=" else 4
-    return "configs", row(CONFIGS, "r", **of)
+    return "configs", row(Configs, "r", **of)
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_a_topic_has_what_lines_state(
     engine = Local(Warehouse(tmp_path))
     of = [line(text) for text in lines.split(", ") if "gap" not in text]
     produced = {"node_id": 11, "partitions": [{"topic": "t", "partition": 0}]}
-    tables = {REQUESTS: [row(REQUESTS, "r", node_id=11, **_TIMES)]}
-    tables[PRODUCES] = [row(PRODUCES, "r", **produced, **_TIMES)]
-    tables[CONFIGS] = [config for kind, config in of if kind == "configs"]
-    tables[METADATA_WRITES] = [write for kind, write in of if kind == "writes"]
+    tables = {Requests: [row(Requests, "r", node_id=11, **_TIMES)]}
+    tables[Produces] = [row(Produces, "r", **produced, **_TIMES)]
+    tables[Configs] = [config for kind, config in of if kind == "configs"]
+    tables[MetadataWrites] = [write for kind, write in of if kind == "writes"]
     put(engine.warehouse, "ingest", tables)
     find_what_held(engine, {"r": []}, 0)
     gap = {"node_id": 11, "what": "configs", "uncertain_from": at(5), "shown_at": at(5)}
     if "gap" in lines:
-        put(engine.warehouse, "gap", {UNCERTAINTIES: [row(UNCERTAINTIES, "r", **gap)]})
+        put(engine.warehouse, "gap", {Uncertainties: [row(Uncertainties, "r", **gap)]})
     rows = engine.rows(RULE.text("events", **WHOLE_LOG.values), ["r"]).to_pylist()
     rows = sorted(
         (r for r in rows if r["kind"] == "config"), key=lambda r: r["at_us"], reverse=True

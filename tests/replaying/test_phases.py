@@ -8,7 +8,7 @@ from put_rows import Row, put, row
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.phases import log_spans, steady_phases
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import BROKER_HEARTBEATS, INGESTED_FILES
+from kip_replay.replay.log_tables import BrokerHeartbeats, IngestedFiles
 from kip_replay.replay.outcomes import SteadyPhase
 
 TIMES = ("first_received_at", "last_completed_at")
@@ -17,7 +17,7 @@ TIMES = ("first_received_at", "last_completed_at")
 def logs(*spans: tuple[int, float, float]) -> list[Row]:
     """First and last request of each node's log: node, and when both were received and over."""
     return [
-        row(INGESTED_FILES, "r", requests=1, node_id=node, **{TIMES[0]: at(a), TIMES[1]: at(b)})
+        row(IngestedFiles, "r", requests=1, node_id=node, **{TIMES[0]: at(a), TIMES[1]: at(b)})
         for node, a, b in spans
     ]
 
@@ -28,7 +28,7 @@ def beat(
     """A heartbeat with the response of controller 1."""
     times = {"received_at": at(second), "built_at": at(second)}
     flags = {"is_fenced": fenced, "want_shut_down": stops, "error_code": error}
-    return row(BROKER_HEARTBEATS, "r", node_id=1, broker_id=broker, **times, **flags)
+    return row(BrokerHeartbeats, "r", node_id=1, broker_id=broker, **times, **flags)
 
 
 def seconds(span: SteadyPhase) -> tuple[float, ...]:
@@ -39,7 +39,7 @@ def seconds(span: SteadyPhase) -> tuple[float, ...]:
 def phase(warehouse: Path, requests: list[Row], beats: list[Row]) -> tuple[float, ...]:
     """Seconds from the begin of the log to that and to the end of the steady phase."""
     engine = Local(Warehouse(warehouse))
-    put(engine.warehouse, "test", {INGESTED_FILES: requests, BROKER_HEARTBEATS: beats})
+    put(engine.warehouse, "test", {IngestedFiles: requests, BrokerHeartbeats: beats})
     return seconds(steady_phases(engine, ["r"])["r"])
 
 
@@ -73,5 +73,5 @@ def test_without_requests_there_is_no_phase(tmp_path: Path) -> None:
 
 def test_the_span_of_a_log_is_that_of_all_nodes(tmp_path: Path) -> None:
     engine = Local(Warehouse(tmp_path))
-    put(engine.warehouse, "test", {INGESTED_FILES: logs((1, 10, 40), (11, 5, 30))})
+    put(engine.warehouse, "test", {IngestedFiles: logs((1, 10, 40), (11, 5, 30))})
     assert seconds(log_spans(engine, ["r"])["r"]) == (5, 40.000001)

@@ -10,11 +10,11 @@ from constructed import BEGIN, Row, at, row, viewed
 from kip_replay.pipelines.report import marks, pages
 from kip_replay.pipelines.report.marks import shown
 from kip_replay.pipelines.rule_files import rule_pages
-from kip_replay.replay.hwm_parking.outcomes import HIGH_WATERMARK_LAG
-from kip_replay.replay.incremental_fetch.outcomes import FETCH_SESSION_OUTCOMES
-from kip_replay.replay.log_tables import PRODUCES, REJECTED_LINES, REQUESTS
+from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag
+from kip_replay.replay.incremental_fetch.outcomes import Sent
+from kip_replay.replay.log_tables import Produces, RejectedLines, Requests
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import INCIDENTS
+from kip_replay.replay.tables import Incidents
 
 #: Invisible or reordering in a page.
 HOSTILE = "\u202ec<\x00"
@@ -84,10 +84,10 @@ def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
     ]
     usual = {"reason": "bad_json", "node_id": 1, "source_file": "a.log", "line_bytes": 5000}
     lines = [
-        row(REJECTED_LINES, line_number=n, line_id=f"{n}", line="x" * 900, **usual)
+        row(RejectedLines, line_number=n, line_id=f"{n}", line="x" * 900, **usual)
         for n in range(10)
     ]
-    with viewed({REJECTED_LINES: lines}) as connection:
+    with viewed({RejectedLines: lines}) as connection:
         found = shown(connection, spec, recording="r")
     assert found
     assert [[text for _, text in cells][1:5] for cells in found["cells"]] == [
@@ -101,11 +101,11 @@ def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
 
 def charts(tables: Mapping[Table, Sequence[Row]], rule: str, span_s: float = 200) -> list[Any]:
     """The charts over time of a rule on a recording r of some length, with these rows."""
-    long = row(REQUESTS, node_id=1, received_at=at(0), completed_at=at(span_s))
+    long = row(Requests, node_id=1, received_at=at(0), completed_at=at(span_s))
     stated = rule_pages()[rule]
     specs = [spec for spec in stated["show"] if spec.get("x") == "UTC"]
     values = {"recording": "r", "variants": ["recorded", *stated["variants"]]}
-    with viewed({**tables, REQUESTS: [long, *tables.get(REQUESTS, ())]}) as connection:
+    with viewed({**tables, Requests: [long, *tables.get(Requests, ())]}) as connection:
         return [made for spec in specs if (made := shown(connection, spec, **values))]
 
 
@@ -119,13 +119,13 @@ def lag(second: float, lag_ms: float | None, variant: str = "with_kip_1166") -> 
     replica = {"leader_id": 1, "leader_epoch": 1, "replica_id": 11, "is_voter": False}
     verdict = {"lag_ms": lag_ms, "verdict": "unknown" if lag_ms is None else "replayed"}
     named = {"rule": "hwm_parking", "variant": variant, "leader_at": at(second)}
-    return row(HIGH_WATERMARK_LAG, **named, **high_watermark, **replica, **verdict)
+    return row(HighWatermarkLag, **named, **high_watermark, **replica, **verdict)
 
 
 def test_latencies_over_time() -> None:
     rows = [lag(1.5, 4.0), lag(1.6, 2.0), lag(4, 8.0), lag(5, None), lag(20, 6.0)]
     rows += [lag(1 + number / 20, 300.0 + number, "without_kip_1166") for number in range(10)]
-    [chart] = charts({HIGH_WATERMARK_LAG: rows}, "hwm_parking")
+    [chart] = charts({HighWatermarkLag: rows}, "hwm_parking")
     assert charts({}, "hwm_parking") == []
     assert (chart["scales"], chart["y"]) == (("time", "log"), "ms")
     # Of few values there is no 90th percentile.
@@ -145,11 +145,11 @@ def test_rates_over_time() -> None:
         usual: Row = {"rule": "incremental_fetch", "variant": "full", "node_id": 11}
         usual |= {"client_kind": "follower", "dequeued_at": at(second)}
         usual |= {"request_bytes": 60, "response_bytes": 150, "record_bytes": 100}
-        return row(FETCH_SESSION_OUTCOMES, **(usual | more))
+        return row(Sent, **(usual | more))
 
     unknown = {"verdict": "unknown", "request_bytes": None, "response_bytes": None}
     rows = [fetch(1), fetch(1.2, client_kind="consumer"), fetch(3), fetch(3, **unknown)]
-    [chart] = charts({FETCH_SESSION_OUTCOMES: rows}, "incremental_fetch")
+    [chart] = charts({Sent: rows}, "incremental_fetch")
     [line] = chart["data"]
     assert len(line["x"]) == 201
     assert [*points(line).values()][:5] == [0, 220, 0, None, 0]
@@ -166,7 +166,7 @@ def test_percentiles_over_time_are_of_a_hundred_values_or_wider() -> None:
         }
         return [
             row(
-                REQUESTS,
+                Requests,
                 received_at=at(n / each),
                 completed_at=at(200),
                 total_ms=501.0 + n,
@@ -176,8 +176,8 @@ def test_percentiles_over_time_are_of_a_hundred_values_or_wider() -> None:
         ]
 
     fetches, produces = requests(100, "FETCH", 400), requests(25, "PRODUCE", 200)
-    acked = [row(PRODUCES, request_id=it["request_id"], node_id=1, acks=-1) for it in produces]
-    with viewed({REQUESTS: fetches + produces, PRODUCES: acked}) as connection:
+    acked = [row(Produces, request_id=it["request_id"], node_id=1, acks=-1) for it in produces]
+    with viewed({Requests: fetches + produces, Produces: acked}) as connection:
         chart = shown(connection, spec, recording="r")
     assert chart
     rate, produce, fetch = chart["data"]
@@ -206,8 +206,8 @@ def test_bars_are_shares_of_the_longest_and_a_silent_node_is_a_hole() -> None:
 
 def test_incidents_are_bands_with_words_and_bounded() -> None:
     named = {"kind": "offline_partitions", "begin_at": at(1), "subjects": [HOSTILE, "b-1", "b-2"]}
-    long = [row(INCIDENTS, number=n, is_planned=n > 9, worst_s=n, **named) for n in range(1, 200)]
-    with viewed({INCIDENTS: long}) as connection:
+    long = [row(Incidents, number=n, is_planned=n > 9, worst_s=n, **named) for n in range(1, 200)]
+    with viewed({Incidents: long}) as connection:
         found = marks.rows(connection, pages.stated()["rows"]["bands"])
     assert len(found) == 100
     assert sum(not it["is_planned"] for it in found) == 9

@@ -11,7 +11,7 @@ from small_logs import folder_of
 from kip_replay.jobs import run
 from kip_replay.pipelines.replaying import basis
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.log_tables import LogGaps
 
 
 @pytest.mark.slow
@@ -39,6 +39,6 @@ def test_engines_write_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert run.main([*map(str, folders), *where, *settings]) == 3
     names = [folder.name for folder in folders]
     assert [*differing(found["local"], found["spark"], names)] == []
-    gaps = found["spark"].rows(LOG_GAPS, [cut.name]).to_pylist()
+    gaps = found["spark"].rows(LogGaps, [cut.name]).to_pylist()
     assert {gap["node_id"] for gap in gaps} == {2, 11, 13}
     assert {gap["node_id"] for gap in gaps if gap["evidence"] == "logger_off"} == {13}

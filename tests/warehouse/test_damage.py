@@ -15,8 +15,8 @@ from small_logs import folder_of
 from kip_replay.jobs import run
 from kip_replay.jobs._failures import known_cause
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import REQUESTS
-from kip_replay.replay.tables import LATENCY_SUMMARY
+from kip_replay.replay.log_tables import Requests
+from kip_replay.replay.tables import LatencySummary
 
 Damage = Callable[[Path], object]
 
@@ -61,7 +61,7 @@ def flip_a_bit(file: Path) -> None:
 )
 def test_the_folder_is_named(happens: Damage, reason: str, name: str, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
-    for table in (REQUESTS, LATENCY_SUMMARY):
+    for table in (Requests, LatencySummary):
         put(warehouse, table.name, {table: [row(table, ODD_NAME)]})
     folder = Path(warehouse.path, name)
     happens(folder)

@@ -18,9 +18,9 @@ from kip_replay.jobs import maintain, recordings
 from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.pipelines.warehouse import commits, maintenance
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.log_tables import IngestedFiles, Requests
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import CLOCK_BOUNDS, LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import TABLES, ClockBounds, LatencySummary, Lineage, ReplayState
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -31,7 +31,7 @@ SHORT = ["--retention-hours", "0", "--allow-short-retention"]
 
 def request(recording: str, number: int, at: datetime) -> dict[str, Any]:
     times: dict[str, Any] = {"received_at": at, "completed_at": at}
-    return row(REQUESTS, recording, request_id=f"{number:032}", **times)
+    return row(Requests, recording, request_id=f"{number:032}", **times)
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +45,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
             for n in range(9)
             for name in (ODD_NAME, "killed")
         ]
-        put(warehouse, "ingest", {REQUESTS: lines, INGESTED_FILES: [row(INGESTED_FILES, ODD_NAME)]})
-        state = row(REPLAY_STATE, ODD_NAME, rule="hwm_parking", as_of=at)
-        put(warehouse, "hwm_parking", {REPLAY_STATE: [state]})
-        summary = row(LATENCY_SUMMARY, ODD_NAME, metric=str(hour), max_ms=1.0)
-        put(warehouse, "summaries", {LATENCY_SUMMARY: [summary]})
+        put(warehouse, "ingest", {Requests: lines, IngestedFiles: [row(IngestedFiles, ODD_NAME)]})
+        state = row(ReplayState, ODD_NAME, rule="hwm_parking", as_of=at)
+        put(warehouse, "hwm_parking", {ReplayState: [state]})
+        summary = row(LatencySummary, ODD_NAME, metric=str(hour), max_ms=1.0)
+        put(warehouse, "summaries", {LatencySummary: [summary]})
     at = NOW - timedelta(days=40)
-    file = row(INGESTED_FILES, "old", first_received_at=at, last_completed_at=at)
-    put(warehouse, "ingest", {REQUESTS: [request("old", 0, at)], INGESTED_FILES: [file]})
-    warehouse.writing("ingest", ["killed"], [REQUESTS]).begin()
+    file = row(IngestedFiles, "old", first_received_at=at, last_completed_at=at)
+    put(warehouse, "ingest", {Requests: [request("old", 0, at)], IngestedFiles: [file]})
+    warehouse.writing("ingest", ["killed"], [Requests]).begin()
     return warehouse
 
 
@@ -90,17 +90,17 @@ def test_a_dry_run_says_and_does_nothing(made: Warehouse, capsys: Capsys) -> Non
 
 
 def test_files_are_put_together_and_rows_stay(warehouse: Warehouse, capsys: Capsys) -> None:
-    before, version = rows(warehouse), versions(warehouse)[LINEAGE.name]
+    before, version = rows(warehouse), versions(warehouse)[Lineage.name]
     assert maintain.main(["--warehouse", warehouse.path]) == 0
     assert "optimize: 9 small files put together into 3" in capsys.readouterr().out
     assert rows(warehouse) == before
-    assert [files(warehouse, t) for t in (REQUESTS, INGESTED_FILES, LATENCY_SUMMARY)] == [1] * 3
-    table = deltalake.DeltaTable(warehouse.uri_of(REQUESTS))
+    assert [files(warehouse, t) for t in (Requests, IngestedFiles, LatencySummary)] == [1] * 3
+    table = deltalake.DeltaTable(warehouse.uri_of(Requests))
     assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
     # Names of files tell the epoch, which these need.
-    assert files(warehouse, REQUESTS, "killed") == 3
-    assert files(warehouse, REPLAY_STATE) == 3
-    assert versions(warehouse)[LINEAGE.name] == version
+    assert files(warehouse, Requests, "killed") == 3
+    assert files(warehouse, ReplayState) == 3
+    assert versions(warehouse)[Lineage.name] == version
 
     done = versions(warehouse)
     assert maintain.main(["--warehouse", warehouse.path]) == 0
@@ -108,10 +108,10 @@ def test_files_are_put_together_and_rows_stay(warehouse: Warehouse, capsys: Caps
     assert versions(warehouse) == done
 
     # What is put together can be put in the place of, and grow.
-    put(warehouse, "ingest", {REQUESTS: [request(ODD_NAME, 7777, NOW)]})
+    put(warehouse, "ingest", {Requests: [request(ODD_NAME, 7777, NOW)]})
     assert maintain.main(["--warehouse", warehouse.path]) == 0
-    assert files(warehouse, REQUESTS) == 2  # what looks for new files has not seen it
-    assert len(rows(warehouse)[REQUESTS.name]) == len(before[REQUESTS.name]) + 1
+    assert files(warehouse, Requests) == 2  # what looks for new files has not seen it
+    assert len(rows(warehouse)[Requests.name]) == len(before[Requests.name]) + 1
     assert recordings.main(["delete", ODD_NAME, "--yes", "--warehouse", warehouse.path]) == 0
     assert not any(ODD_NAME in line for of in rows(warehouse).values() for line in of)
 
@@ -119,7 +119,7 @@ def test_files_are_put_together_and_rows_stay(warehouse: Warehouse, capsys: Caps
 def test_vacuum_deletes_what_nobody_needs_and_is_old_enough(
     warehouse: Warehouse, capsys: Capsys
 ) -> None:
-    folder = Path(warehouse.uri_of(REQUESTS))
+    folder = Path(warehouse.uri_of(Requests))
     old, new = (folder / orphan(warehouse) for _ in range(2))  # of tasks that were killed
     week_ago = time.time() - 8 * 86_400
     os.utime(old, (week_ago, week_ago))
@@ -134,7 +134,7 @@ def test_vacuum_deletes_what_nobody_needs_and_is_old_enough(
     assert maintain.main(["--warehouse", warehouse.path, *SHORT]) == 0
     assert f"vacuum: deleted {gone} files" in capsys.readouterr().out
     on_disk = {str(file.relative_to(folder)) for file in folder.glob("recording=*/*.parquet")}
-    assert on_disk == {file["path"] for file in warehouse.files(REQUESTS)}
+    assert on_disk == {file["path"] for file in warehouse.files(Requests)}
     assert rows(warehouse) == before
     done = versions(warehouse)
     assert maintain.main(["--warehouse", warehouse.path, *SHORT]) == 0
@@ -143,9 +143,9 @@ def test_vacuum_deletes_what_nobody_needs_and_is_old_enough(
 
 def orphan(warehouse: Warehouse) -> str:
     """A file that no commit names; its path."""
-    files = warehouse.writing("ingest", [ODD_NAME], [REQUESTS]).files()
+    files = warehouse.writing("ingest", [ODD_NAME], [Requests]).files()
     line = request(ODD_NAME, 1, NOW)
-    files.write(REQUESTS, pa.RecordBatch.from_pylist([line], schema=REQUESTS.arrow_schema))
+    files.write(Requests, pa.RecordBatch.from_pylist([line], schema=Requests.arrow_schema))
     (file,) = files.closed()
     return file.path
 
@@ -153,9 +153,9 @@ def orphan(warehouse: Warehouse) -> str:
 def hourly_run(warehouse: Warehouse, hour: int) -> None:
     with warehouse.ends_waiting():
         line = request("r", hour, NOW + timedelta(hours=hour))
-        put(warehouse, "ingest", {REQUESTS: [line], INGESTED_FILES: [row(INGESTED_FILES, "r")]})
-        bounds = [row(CLOCK_BOUNDS, "r", node_id=hour)]
-        rows = {CLOCK_BOUNDS: pa.Table.from_pylist(bounds, CLOCK_BOUNDS.arrow_schema)}
+        put(warehouse, "ingest", {Requests: [line], IngestedFiles: [row(IngestedFiles, "r")]})
+        bounds = [row(ClockBounds, "r", node_id=hour)]
+        rows = {ClockBounds: pa.Table.from_pylist(bounds, ClockBounds.arrow_schema)}
         warehouse.replace("clocks", {"r": str(hour)}, rows)
     maintenance.keep_bounded(warehouse, TABLES_OF_STEPS)
 
@@ -169,20 +169,20 @@ def test_a_warehouse_that_is_fed_by_the_hour_stays_small(
     for hour in range(72):
         warehouse = Warehouse(tmp_path)
         hourly_run(warehouse, hour)
-        for table, of in product((REQUESTS, CLOCK_BOUNDS, LINEAGE), ("rec*/*", "_delta_log/*")):
+        for table, of in product((Requests, ClockBounds, Lineage), ("rec*/*", "_delta_log/*")):
             assert len([*(tmp_path / table.name).glob(of)]) < 72, (hour, table.name, of)
-    assert len(warehouse.rows(REQUESTS, ["r"])) == 72
+    assert len(warehouse.rows(Requests, ["r"])) == 72
     assert warehouse.lineage(["r"]) == {("r", "ingest"): "epoch 72", ("r", "clocks"): "71"}
 
     monkeypatch.setattr(maintenance, "SMALL_FILES_MAX", 1)
-    there = files(warehouse, REQUESTS, "r")
+    there = files(warehouse, Requests, "r")
     for left in (there, 1):  # another job is at work; this one has seen what it wrote
         if left == there:
-            Warehouse(tmp_path).writing("ingest", ["r"], [REQUESTS]).begin()
+            Warehouse(tmp_path).writing("ingest", ["r"], [Requests]).begin()
         else:
             hourly_run(warehouse, 72)
         maintenance.keep_bounded(warehouse, TABLES_OF_STEPS)
-        assert files(warehouse, REQUESTS, "r") == left < 25
+        assert files(warehouse, Requests, "r") == left < 25
 
 
 def test_an_optimize_that_another_writer_beats_is_left_for_next_time(
@@ -191,21 +191,21 @@ def test_an_optimize_that_another_writer_beats_is_left_for_next_time(
     real = TableOptimizer.compact
 
     def beaten(self: TableOptimizer, *args: Any, **options: Any) -> Any:
-        if not self.table.table_uri.rstrip("/").endswith(REQUESTS.name):
+        if not self.table.table_uri.rstrip("/").endswith(Requests.name):
             return real(self, *args, **options)
-        attempt = warehouse.writing("ingest", [ODD_NAME], [REQUESTS])
+        attempt = warehouse.writing("ingest", [ODD_NAME], [Requests])
         attempt.begin()
-        attempt.replace(REQUESTS, ())
+        attempt.replace(Requests, ())
         attempt.end({ODD_NAME: "again"})
-        put(warehouse, "ingest", {REQUESTS: [request(ODD_NAME, 1, NOW)]})
-        put(warehouse, "ingest", {REQUESTS: [request(ODD_NAME, 2, NOW)]})
+        put(warehouse, "ingest", {Requests: [request(ODD_NAME, 1, NOW)]})
+        put(warehouse, "ingest", {Requests: [request(ODD_NAME, 2, NOW)]})
         return real(self, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(TableOptimizer, "compact", beaten)
         assert maintain.main(["--warehouse", warehouse.path]) == 0
     assert "optimize: another job writes to requests, left" in capsys.readouterr().out
-    assert files(warehouse, REQUESTS) == len(rows_of(warehouse, REQUESTS, ODD_NAME)) == 2
+    assert files(warehouse, Requests) == len(rows_of(warehouse, Requests, ODD_NAME)) == 2
 
 
 def test_a_recording_that_ended_long_ago_is_dropped(warehouse: Warehouse, capsys: Capsys) -> None:

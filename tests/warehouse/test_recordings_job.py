@@ -18,9 +18,9 @@ from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.recordings import StoredRecording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.hwm_parking.outcomes import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
-from kip_replay.replay.log_tables import LOG_TABLES, REQUESTS
-from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
+from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag, ParkedFetch
+from kip_replay.replay.log_tables import LOG_TABLES, Requests
+from kip_replay.replay.tables import TABLES, Lineage, PredictionAccuracy, ReplayState
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))
@@ -34,12 +34,12 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     plain(folder / "plain")
     assert ingest.main([str(folder / "plain"), "--warehouse", made.path]) == 0
     for name in ("plain", "other"):
-        rows = {t: [row(t, name)] for t in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)}
-        state = row(REPLAY_STATE, name, rule="hwm_parking", as_of=AT)
-        put(made, "hwm_parking", rows | {REPLAY_STATE: [state]})
+        rows = {t: [row(t, name)] for t in (ParkedFetch, HighWatermarkLag)}
+        state = row(ReplayState, name, rule="hwm_parking", as_of=AT)
+        put(made, "hwm_parking", rows | {ReplayState: [state]})
         for by in ("plain", "other"):
-            judged = row(PREDICTION_ACCURACY, name, recorded_in=by)
-            put(made, f"accuracy/{by}", {PREDICTION_ACCURACY: [judged]})
+            judged = row(PredictionAccuracy, name, recorded_in=by)
+            put(made, f"accuracy/{by}", {PredictionAccuracy: [judged]})
     return made
 
 
@@ -134,7 +134,7 @@ def test_of_a_deleted_recording_nothing_is_left_but_its_name_in_the_log(
     assert all_rows(copy, "plain") == {}
     # Of the other one, only what was judged by this one is gone.
     left, before = all_rows(copy, "other"), all_rows(warehouse, "other")
-    for table in (PREDICTION_ACCURACY, LINEAGE):
+    for table in (PredictionAccuracy, Lineage):
         mine, theirs = left.pop(table.name), before.pop(table.name)
         assert mine == [line for line in theirs if "plain" not in line]
         assert len(mine) == len(theirs) - 1
@@ -172,4 +172,4 @@ def test_a_delete_beside_a_job_that_writes_the_recording_stops(
     monkeypatch.setattr(commits, "commit", beaten)
     assert run(copy, "delete", "plain", "--yes") == 1
     assert capsys.readouterr().err.startswith("error: another job has written ingest of")
-    assert REQUESTS.name in stored(copy)["plain"].sizes
+    assert Requests.name in stored(copy)["plain"].sizes

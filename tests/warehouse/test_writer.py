@@ -16,9 +16,9 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import SchemaError, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
-from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.log_tables import IngestedFiles, Requests
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, TABLES, VERSION
+from kip_replay.replay.tables import TABLES, VERSION, LatencySummary, Lineage
 
 AT = datetime(2026, 11, 20, 20, 0, 0, 1500, UTC)
 
@@ -32,11 +32,11 @@ def files_of(recording: str, names: str, lines: int = 1) -> pa.RecordBatch:
     """Rows of ingested_files, one per letter of ``names``."""
     row = {"recording": recording, "node_id": 1, "content_hash": "0", "lines_read": lines}
     rows = [row | {"source_file": name} for name in names]
-    return pa.RecordBatch.from_pylist(rows, schema=INGESTED_FILES.arrow_schema)
+    return pa.RecordBatch.from_pylist(rows, schema=IngestedFiles.arrow_schema)
 
 
 def writing(warehouse: Warehouse, *recordings: str, step: str = "ingest") -> Writing:
-    return warehouse.writing(step, recordings, [INGESTED_FILES])
+    return warehouse.writing(step, recordings, [IngestedFiles])
 
 
 def begun(warehouse: Warehouse, *recordings: str, step: str = "ingest") -> Writing:
@@ -49,18 +49,18 @@ def write(attempt: Writing, names: str) -> list[Any]:
     """Files with these rows for each recording; nothing is committed."""
     files = attempt.files()
     for recording in attempt.epochs:
-        files.write(INGESTED_FILES, files_of(recording, names))
+        files.write(IngestedFiles, files_of(recording, names))
     return files.closed()
 
 
 def replaced(warehouse: Warehouse, recording: str, names: str, step: str = "ingest") -> None:
     attempt = begun(warehouse, recording, step=step)
-    attempt.replace(INGESTED_FILES, write(attempt, names))
+    attempt.replace(IngestedFiles, write(attempt, names))
     attempt.end({recording: names})
 
 
 def names_in(warehouse: Warehouse, *recordings: str) -> str:
-    rows = warehouse.rows(INGESTED_FILES, recordings).column("source_file")
+    rows = warehouse.rows(IngestedFiles, recordings).column("source_file")
     return "".join(sorted(rows.to_pylist()))
 
 
@@ -90,11 +90,11 @@ def test_tables_on_disk_are_what_the_schema_says(warehouse: Warehouse) -> None:
 
 def test_a_table_that_was_never_made_is_asked_for_by_name(warehouse: Warehouse) -> None:
     with pytest.raises(UserError, match=r"no table ingested_files .* run kip-replay ingest"):
-        warehouse.open(INGESTED_FILES)
+        warehouse.open(IngestedFiles)
     assert names_in(warehouse, "r") == ""
 
 
-WHOLE = INGESTED_FILES.arrow_schema
+WHOLE = IngestedFiles.arrow_schema
 NULLABLE = pa.schema([field.with_nullable(True) for field in WHOLE])
 REQUIRED = "content_hash, node_id, recording, source_file"
 
@@ -102,7 +102,7 @@ REQUIRED = "content_hash, node_id, recording, source_file"
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (INGESTED_FILES.without("timezone"), f"{VERSION} differs in timezone: delete"),
+        (IngestedFiles.without("timezone"), f"{VERSION} differs in timezone: delete"),
         (NULLABLE, f"differs in {', '.join(REQUIRED.split(', ')[:3])}, ...: delete"),
         (WHOLE.set(4, pa.field("bytes_read", pa.string())), "differs in bytes_read: delete"),
         (WHOLE, "is partitioned otherwise: delete"),
@@ -111,7 +111,7 @@ REQUIRED = "content_hash, node_id, recording, source_file"
 def test_a_table_of_another_schema_is_refused_in_one_sentence(
     warehouse: Warehouse, schema: pa.Schema, says: str
 ) -> None:
-    uri = warehouse.uri_of(INGESTED_FILES)
+    uri = warehouse.uri_of(IngestedFiles)
     by = ["node_id"] if "partitioned" in says else ["recording"]
     deltalake.DeltaTable.create(uri, schema=schema, partition_by=by)
     with pytest.raises(UserError) as refused:
@@ -119,17 +119,17 @@ def test_a_table_of_another_schema_is_refused_in_one_sentence(
     assert says in str(refused.value)
     assert f"delete the folder of this warehouse, {warehouse.path}, or" in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert not warehouse.exists(LINEAGE) or not warehouse.files(LINEAGE)
+    assert not warehouse.exists(Lineage) or not warehouse.files(Lineage)
 
 
 def test_what_rules_wrote_is_made_anew(warehouse: Warehouse) -> None:
-    uri = warehouse.uri_of(LATENCY_SUMMARY)
+    uri = warehouse.uri_of(LatencySummary)
     deltalake.DeltaTable.create(uri, schema=pa.schema([("recording", pa.string())]))
     writing(warehouse, "r")
     with pytest.raises(UserError, match=r"kip-replay before 0.2.0 made .*: run .* --rebuild"):
-        warehouse.open(LATENCY_SUMMARY)
+        warehouse.open(LatencySummary)
     warehouse.delete_of_other_versions()
-    assert (warehouse.exists(LATENCY_SUMMARY), warehouse.exists(INGESTED_FILES)) == (False, True)
+    assert (warehouse.exists(LatencySummary), warehouse.exists(IngestedFiles)) == (False, True)
 
 
 def test_the_version_changes_with_the_tables(warehouse: Warehouse) -> None:
@@ -140,7 +140,7 @@ def test_the_version_changes_with_the_tables(warehouse: Warehouse) -> None:
         for field in table.arrow_schema
     ]
     assert (VERSION, fingerprint(fields)) == ("0.3.0", "b3858c6730d733272df3e846876ada3d")
-    made_by = commits.create(warehouse.uri_of(LINEAGE), LINEAGE).metadata().configuration
+    made_by = commits.create(warehouse.uri_of(Lineage), Lineage).metadata().configuration
     assert made_by[commits.MADE_BY] == VERSION
 
 
@@ -155,12 +155,12 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_committed(
     lines = rows.schema.get_field_index("lines_read")
     texts = rows.set_column(lines, "lines_read", rows.column(lines).cast(pa.string()))
     with pytest.raises(SchemaError, match="lines_read as string, not int64"):
-        files.write(INGESTED_FILES, texts)
+        files.write(IngestedFiles, texts)
     hashes = rows.schema.get_field_index("content_hash")
     nulls = rows.set_column(hashes, "content_hash", pa.nulls(1, pa.string()))
     with pytest.raises(SchemaError, match="ingested_files have null in content_hash"):
-        files.write(INGESTED_FILES, nulls)
-    assert len(log_of(warehouse, INGESTED_FILES)) == 1
+        files.write(IngestedFiles, nulls)
+    assert len(log_of(warehouse, IngestedFiles)) == 1
 
 
 def requests(count: int, client_id: str = "c") -> pa.RecordBatch:
@@ -169,13 +169,13 @@ def requests(count: int, client_id: str = "c") -> pa.RecordBatch:
         | {"completed_at": AT + timedelta(seconds=n)}
         for n in range(count)
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=REQUESTS.arrow_schema)
+    return pa.RecordBatch.from_pylist(rows, schema=Requests.arrow_schema)
 
 
 def test_statistics_are_deltas(tmp_path: Path) -> None:
     long = "c" * 33
     files = TableFiles(str(tmp_path), "part")
-    files.write(REQUESTS, requests(3, client_id=long))
+    files.write(Requests, requests(3, client_id=long))
     (file,) = files.closed()
     stats = json.loads(file.stats)
     assert stats["numRecords"] == file.rows == 3
@@ -197,7 +197,7 @@ def test_a_large_group_of_rows_becomes_a_file_of_its_own(
     monkeypatch.setattr("kip_replay.pipelines.warehouse.data_files._ROW_GROUP_ROWS", 2)
     files = TableFiles(str(tmp_path), "part")
     for _ in range(2):
-        files.write(REQUESTS, requests(3))
+        files.write(Requests, requests(3))
     closed = files.closed()
     assert [file.rows for file in closed] == [3, 3]
     assert len({file.path for file in closed}) == 2
@@ -211,9 +211,9 @@ def test_every_commit_carries_the_epoch_of_its_step_and_recordings(warehouse: Wa
         attempt = writing(warehouse, "r", "s")
         assert attempt.epochs == {"r": epoch, "s": epoch}
         attempt.begin()
-        attempt.append(INGESTED_FILES, write(attempt, str(epoch)), {"r": epoch, "s": epoch})
+        attempt.append(IngestedFiles, write(attempt, str(epoch)), {"r": epoch, "s": epoch})
         attempt.end({"r": "1", "s": "2"})
-    for table in (INGESTED_FILES, LINEAGE):
+    for table in (IngestedFiles, Lineage):
         commits_of = log_of(warehouse, table)[1:]
         for number, actions in enumerate(commits_of):
             epoch = 1 + number * 2 // len(commits_of)
@@ -235,7 +235,7 @@ def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> Non
             assert "one" not in committed()
             replaced(warehouse, "r", "b", step="two")
             assert committed() == {"one": "b"}
-            assert warehouse.rows(LINEAGE, ["r"]).num_rows == 2  # whoever reads the table sees all
+            assert warehouse.rows(Lineage, ["r"]).num_rows == 2  # whoever reads the table sees all
             replaced(warehouse, "r", "c", step="two")
             assert (committed(), len(warehouse.lineage(["r"]))) == ({"one": "b"}, 2)
             fails()
@@ -243,7 +243,7 @@ def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> Non
     with pytest.raises(KeyError):
         work({}.popitem)
     assert committed() == {"one": "b", "two": "c"}
-    assert len(log_of(warehouse, LINEAGE)) == 1 + 5
+    assert len(log_of(warehouse, Lineage)) == 1 + 5
     other = Warehouse(warehouse.path)
     with pytest.raises(WriteConflictError, match="has written two of recording 'r'"):
         work(lambda: begun(other, "r", step="two") and begun(warehouse, "r", step="three"))
@@ -253,9 +253,9 @@ def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> Non
 def test_rows_that_stay_are_not_written(warehouse: Warehouse) -> None:
     def replace(text: str, names: str) -> int:
         rows = pa.Table.from_batches([files_of("r", names)])
-        Warehouse(warehouse.path).replace("ingest", {"r": text}, {INGESTED_FILES: rows})
+        Warehouse(warehouse.path).replace("ingest", {"r": text}, {IngestedFiles: rows})
         assert warehouse.lineage(["r"]) == {("r", "ingest"): text}
-        return len(log_of(warehouse, INGESTED_FILES)) - 1
+        return len(log_of(warehouse, IngestedFiles)) - 1
 
     commits_of = [replace("1", "ab"), replace("2", "ba"), replace("3", "bc")]
     assert commits_of == [1, 1, 2]
@@ -280,10 +280,10 @@ def test_the_attempt_that_was_too_late_stops(warehouse: Warehouse) -> None:
     assert one.epochs == two.epochs
     one.begin()
     stops(two.begin)
-    one.replace(INGESTED_FILES, write(one, "a"))
-    stops(lambda: one.replace(INGESTED_FILES, write(one, "b")))  # once an epoch
+    one.replace(IngestedFiles, write(one, "a"))
+    stops(lambda: one.replace(IngestedFiles, write(one, "b")))  # once an epoch
     three = begun(warehouse, "r")
-    stops(lambda: one.append(INGESTED_FILES, write(one, "b"), one.epochs))
+    stops(lambda: one.append(IngestedFiles, write(one, "b"), one.epochs))
     stops(lambda: one.end({"r": "b"}))
     three.end({"r": "c"})
     assert warehouse.lineage(["r"]) == {("r", "ingest"): "c"}
@@ -292,13 +292,13 @@ def test_the_attempt_that_was_too_late_stops(warehouse: Warehouse) -> None:
 
 def test_an_attempt_made_of_rows_that_were_replaced_meanwhile_stops(warehouse: Warehouse) -> None:
     replaced(warehouse, "r", "a")
-    rows, epochs = warehouse.rows_and_epochs(INGESTED_FILES, ["r", "new"], "ingest")
+    rows, epochs = warehouse.rows_and_epochs(IngestedFiles, ["r", "new"], "ingest")
     assert (rows.num_rows, epochs) == (1, {"r": 1, "new": 0})
     replaced(warehouse, "r", "b")
     attempt = writing(warehouse, "r", "new")
-    stops(lambda: attempt.begin({INGESTED_FILES: epochs}))
+    stops(lambda: attempt.begin({IngestedFiles: epochs}))
     assert warehouse.lineage(["r"]) == {("r", "ingest"): "b"}
-    attempt.begin({INGESTED_FILES: {"r": 2, "new": 0}})
+    attempt.begin({IngestedFiles: {"r": 2, "new": 0}})
 
 
 @pytest.mark.parametrize("way", ["replace", "append", "replace_rows"])
@@ -314,13 +314,13 @@ def test_a_commit_that_slips_in_before_another_is_seen(
     def fenced() -> None:
         with monkeypatch.context() as slow:
             slow.setattr(commits, "require_own", lambda *_: None)
-            late.append(INGESTED_FILES, files, late.epochs)
+            late.append(IngestedFiles, files, late.epochs)
 
     change: dict[str, Callable[[], None]] = {
-        "replace": lambda: attempt.replace(INGESTED_FILES, write(attempt, "b")),
-        "append": lambda: attempt.append(INGESTED_FILES, write(attempt, "b"), {"r": 1}),
+        "replace": lambda: attempt.replace(IngestedFiles, write(attempt, "b")),
+        "append": lambda: attempt.append(IngestedFiles, write(attempt, "b"), {"r": 1}),
         "replace_rows": lambda: attempt.replace_rows(
-            INGESTED_FILES, pa.Table.from_batches([files_of("r", "b")]), {"source_file": ["a"]}
+            IngestedFiles, pa.Table.from_batches([files_of("r", "b")]), {"source_file": ["a"]}
         ),
     }
     stops(change[way], fenced)
@@ -330,10 +330,10 @@ def test_a_commit_that_slips_in_before_another_is_seen(
 def test_an_optimize_that_slips_in_is_seen(warehouse: Warehouse) -> None:
     replaced(warehouse, "r", "a")
     attempt = begun(warehouse, "r")
-    attempt.append(INGESTED_FILES, write(attempt, "b"), attempt.epochs)
+    attempt.append(IngestedFiles, write(attempt, "b"), attempt.epochs)
     attempt.end({"r": "b"})
     attempt = begun(warehouse, "r")
-    table = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES))
+    table = deltalake.DeltaTable(warehouse.uri_of(IngestedFiles))
     late = write(attempt, "c")
-    stops(lambda: attempt.replace(INGESTED_FILES, late), table.optimize.compact)
+    stops(lambda: attempt.replace(IngestedFiles, late), table.optimize.compact)
     assert names_in(warehouse, "r") == "ab"

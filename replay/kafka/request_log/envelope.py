@@ -19,7 +19,7 @@ import pyarrow as pa
 from msgspec import field
 from numpy.typing import NDArray
 
-from kip_replay.replay.log_tables import REQUESTS
+from kip_replay.replay.log_tables import Requests
 from kip_replay.replay.table import AT
 
 from .frequent import Columns, Positions
@@ -144,9 +144,9 @@ _OPTIONAL |= {"security_protocol", "principal", "listener", *ClientInformation._
 def _fields(part: type[msgspec.Struct]) -> dict[str, tuple[str, pa.DataType]]:
     """Fields that are columns of ``requests``: names there, names in the log, and types."""
     return {
-        field.name: (field.encode_name, REQUESTS.arrow_schema.field(field.name).type)
+        field.name: (field.encode_name, Requests.arrow_schema.field(field.name).type)
         for field in msgspec.structs.fields(part)
-        if field.name in REQUESTS.names
+        if field.name in Requests.names
     }
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
+from kip_replay.replay.log_tables import BrokerHeartbeats, Fetches, Produces
 from kip_replay.replay.table import BOOL, INT, LONG, TEXT
 
 from ..messages import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE
@@ -58,7 +58,7 @@ def nulls_of(array: pa.Array) -> Bools:
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 METADATA_TOPIC = "__cluster_metadata"
 #: By API key, the table of its lines.
-VIEWS = {FETCH.key: FETCHES, PRODUCE.key: PRODUCES, BROKER_HEARTBEAT.key: BROKER_HEARTBEATS}
+VIEWS = {FETCH.key: Fetches, PRODUCE.key: Produces, BROKER_HEARTBEAT.key: BrokerHeartbeats}
 _SCALARS = dict.fromkeys(("int8", "int16", "int32"), INT) | dict.fromkeys(
     ("int64", "records"), LONG
 )

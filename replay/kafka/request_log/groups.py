@@ -16,7 +16,11 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from struct import error as TooShort
 from struct import unpack_from
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import structs
+
+from kip_replay.replay.log_tables import GroupRequest
 
 from .bodies import Reader, Row, TypedRows
 from .envelope import Envelope
@@ -31,27 +35,12 @@ _CONSUMER = "consumer"
 _Partitions = Iterable[tuple[str | None, str | None, int, int | None]]
 
 
-class GroupRequest(NamedTuple):
-    """What a row has of bodies; ``replay.log_tables`` says what each column is."""
-
-    group_id: str
-    member_id: str
-    action: str
-    protocol: str = "classic"
-    sent_generation: int | None = None
-    generation: int | None = None
-    error_code: int | None = None
-    members: int | None = None
-    assigned: int | None = None
-    reason: str | None = None
-
-
 def _rows(*requests: GroupRequest) -> TypedRows:
-    return {"group_requests": [*requests]}
+    return {"group_requests": [*map(structs.astuple, requests)]}
 
 
 _JOIN_GROUP = """
-JoinGroupRequest request
+JoinGROUP_REQUESTS request
   GroupId string 0+, MemberId string 0+, Reason string 8+ nullableVersions=8+ default=null
 JoinGroupResponse response
   ErrorCode int16 0+, GenerationId int32 0+, MemberId string 0+, Members []raw 0+
@@ -63,13 +52,10 @@ def _joined(request: Any, response: Any, _: Envelope) -> TypedRows:
         return {}
     row = GroupRequest(request.group_id, request.member_id, "join", reason=request.reason)
     if response is not None:
-        row = row._replace(
-            # A new member gets its id.
-            member_id=response.member_id or request.member_id,
-            generation=response.generation_id,
-            error_code=response.error_code,
-            members=len(response.members) or None,
-        )
+        # A new member gets its id.
+        row.member_id = response.member_id or request.member_id
+        row.generation, row.error_code = response.generation_id, response.error_code
+        row.members = len(response.members) or None
     return _rows(row)
 
 
@@ -100,7 +86,7 @@ def in_generation(
 
 
 _LEAVE_GROUP = """
-LeaveGroupRequest request
+LeaveGROUP_REQUESTS request
   GroupId string 0+, MemberId string 0-2
   Members []MemberIdentity 3+
     MemberId string 3+, Reason string 5+ nullableVersions=5+ default=null
@@ -155,14 +141,11 @@ def _consumer_heartbeat(request: Any, response: Any, _: Envelope) -> TypedRows:
     action = "leave" if epoch in _LEAVING else "heartbeat" if epoch else "join"
     row = GroupRequest(request.group_id, request.member_id, action, "consumer", epoch)
     if response is not None:
-        row = row._replace(
-            member_id=request.member_id or response.member_id or "",
-            generation=response.member_epoch,
-            error_code=response.error_code,
-        )
+        row.member_id = request.member_id or response.member_id or ""
+        row.generation, row.error_code = response.member_epoch, response.error_code
         if response.assignment is not None:
             topics = response.assignment.topic_partitions
-            row = row._replace(assigned=sum(len(topic.partitions) for topic in topics))
+            row.assigned = sum(len(topic.partitions) for topic in topics)
     return _rows(row)
 
 
@@ -199,7 +182,7 @@ def _commit(request: Any, response: Any, envelope: Envelope) -> Iterator[Row]:
 
 
 _SYNC_GROUP = """
-SyncGroupRequest request
+SyncGROUP_REQUESTS request
   GroupId string 0+, GenerationId int32 0+, MemberId string 0+
   ProtocolType string 5+ nullableVersions=5+ default=null
 SyncGroupResponse response
@@ -216,7 +199,7 @@ def _synced(request: Any, response: Any, envelope: Envelope) -> TypedRows:
     count = len(assigned[0]) if assigned else None
     return {
         "group_assignments": [_of_sender(envelope, request, of) for of in assigned],
-        "group_requests": [in_generation("sync", request, response, count)],
+        **_rows(in_generation("sync", request, response, count)),
     }
 
 
@@ -263,18 +246,13 @@ def _of_sender(envelope: Envelope, request: Any, partitions: _Partitions) -> Row
     remote = _REMOTE_HOST.search(envelope.connection)
     host = remote[1] if remote else None
     sender = envelope.request_header.client_id, host
-    return (request.group_id, request.member_id, *sender, _structs(partitions))
+    return (request.group_id, request.member_id, *sender, partitions)
 
 
 def _described_member(group: Any, member: Any, partitions: _Partitions) -> Row:
     # InetAddress.toString: a slash before the address.
     host = member.client_host.rpartition("/")[2]
-    return (group.group_id, member.member_id, member.client_id, host, _structs(partitions))
-
-
-def _structs(partitions: _Partitions) -> list[dict[str, Any]]:
-    names = ("topic_id", "topic", "partition", "committed_offset")
-    return [dict(zip(names, partition, strict=True)) for partition in partitions]
+    return (group.group_id, member.member_id, member.client_id, host, partitions)
 
 
 def _assigned(encoded: str) -> Iterator[list[tuple[None, str, int, None]]]:

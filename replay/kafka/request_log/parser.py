@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS, TYPED_TABLES
+from kip_replay.replay.log_tables import TYPED_TABLES, RejectedLines, Requests
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 from ..messages import APIS, request_bytes, response_bytes
@@ -101,7 +101,7 @@ class LineParser:
         return {
             "lines": of_lines,
             **_tables(reading, stamps_us, of_lines),
-            REJECTED_LINES.name: _rejected(read, reading, of_lines),
+            RejectedLines.name: _rejected(read, reading, of_lines),
         }
 
     def _line_ids(self, lines: Sequence[bytes]) -> pa.StringArray:
@@ -124,7 +124,7 @@ def _rejected(read: Lines, reading: Reading, lines: pa.RecordBatch) -> pa.Record
         text = line[:_REJECTED_LINE_BYTES].decode(errors="replace")
         rows.append((why.reason.name, why.detail, text, why.line_bytes or len(line)))
     positions = pa.array([position for position, _ in rejected], LONG)
-    return _batch(REJECTED_LINES, _fields(_structs(REJECTED_LINES, rows, lines)), lines, positions)
+    return _batch(RejectedLines, _fields(_structs(RejectedLines, rows, lines)), lines, positions)
 
 
 def _tables(reading: Reading, stamps_us: Positions, lines: pa.RecordBatch) -> Rows:
@@ -134,7 +134,7 @@ def _tables(reading: Reading, stamps_us: Positions, lines: pa.RecordBatch) -> Ro
         for table, columns in _columns(key, pa.concat_batches(batches), stamps):
             places = pa.array(positions, LONG)
             parts[table.name].append(_batch(table, columns, lines, places))
-    tables = (REQUESTS, *VIEWS.values())
+    tables = (Requests, *VIEWS.values())
     rows = {table.name: _in_order(table, parts[table.name]) for table in tables}
     others = (table for table in TYPED_TABLES if table not in tables)
     return rows | {table.name: _typed(table, reading.typed, rows["requests"]) for table in others}
@@ -146,7 +146,7 @@ def _columns(
     """Yields the requests of an API and, where it has one, its view."""
     requests = with_times(envelope_columns(lines), stamps_us)
     if key == OTHERS:
-        yield REQUESTS, requests | dict.fromkeys(_SIZES, pa.nulls(lines.num_rows))
+        yield Requests, requests | dict.fromkeys(_SIZES, pa.nulls(lines.num_rows))
         return
     columns = requests | body_columns(key, lines)
     batch = pa.RecordBatch.from_pydict(columns)
@@ -154,7 +154,7 @@ def _columns(
         size: pc.if_else(columns["is_forwarded"], pa.scalar(None, LONG), of(APIS[key], batch))
         for size, of in _SIZES.items()
     }
-    yield REQUESTS, requests | sizes
+    yield Requests, requests | sizes
     yield VIEWS[key], columns | sizes
 
 

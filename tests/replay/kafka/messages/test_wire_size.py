@@ -18,14 +18,14 @@ from kip_replay.replay.kafka.messages import (
     response_bytes,
     schemas,
 )
-from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
+from kip_replay.replay.log_tables import BrokerHeartbeats, Fetches, Produces
 
 #: Columns that typed rows have outside of the struct of their line.
 SHARED = ("recording", "request_id", "node_id")
 VIEWS = (
-    ("fetch", FETCHES, FETCH),
-    ("produce", PRODUCES, PRODUCE),
-    ("broker_heartbeat", BROKER_HEARTBEATS, BROKER_HEARTBEAT),
+    ("fetch", Fetches, FETCH),
+    ("produce", Produces, PRODUCE),
+    ("broker_heartbeat", BrokerHeartbeats, BROKER_HEARTBEAT),
 )
 
 
@@ -115,7 +115,7 @@ def test_a_new_version_is_one_entry(
 
 def fetch_rows(**columns: list[object]) -> pa.RecordBatch:
     rows = len(next(iter(columns.values())))
-    schema = FETCHES.arrow_schema
+    schema = Fetches.arrow_schema
     arrays = [pa.array(columns.get(f.name, [None] * rows), f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 

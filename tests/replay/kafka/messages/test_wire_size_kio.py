@@ -21,7 +21,7 @@ from wire_messages import fetch_request, fetch_response, int64, one_row, produce
 from kip_replay.replay.kafka import messages
 from kip_replay.replay.kafka.messages import request_bytes, response_bytes
 from kip_replay.replay.kafka.messages.protocol import ERROR_NAMES
-from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
+from kip_replay.replay.log_tables import BrokerHeartbeats, Fetches, Produces
 
 Row = dict[str, Any]
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -171,12 +171,12 @@ CLIENT_IDS = (None, "", "größe")
 @pytest.mark.parametrize(
     ("api", "table", "versions", "rows", "entity_of"),
     [
-        ("fetch", FETCHES, range(4, 19), fetch_request, fetch_request_of),
-        ("fetch", FETCHES, range(4, 19), fetch_response, fetch_response_of),
-        ("produce", PRODUCES, range(3, 14), produce, produce_request_of),
-        ("produce", PRODUCES, range(3, 14), produce, produce_response_of),
-        ("broker_heartbeat", BROKER_HEARTBEATS, range(3), heartbeat, heartbeat_request_of),
-        ("broker_heartbeat", BROKER_HEARTBEATS, range(3), heartbeat, heartbeat_response_of),
+        ("fetch", Fetches, range(4, 19), fetch_request, fetch_request_of),
+        ("fetch", Fetches, range(4, 19), fetch_response, fetch_response_of),
+        ("produce", Produces, range(3, 14), produce, produce_request_of),
+        ("produce", Produces, range(3, 14), produce, produce_response_of),
+        ("broker_heartbeat", BrokerHeartbeats, range(3), heartbeat, heartbeat_request_of),
+        ("broker_heartbeat", BrokerHeartbeats, range(3), heartbeat, heartbeat_response_of),
     ],
 )
 @given(data=st.data())

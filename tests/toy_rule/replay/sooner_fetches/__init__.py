@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from kip_replay.replay import records
 from kip_replay.replay.outcomes import RECORDED, Variant
-from kip_replay.replay.records import Records, column
+from kip_replay.replay.records import REQUEST_ID, Outcome, Records
 from kip_replay.replay.rule import Rule
-from kip_replay.replay.table import REQUEST_ID
+from kip_replay.replay.table import At, Bool, Ms, RequiredText, column
 
+NAME = "sooner_fetches"
 SOONER = "sooner"
 INPUT_SCHEMA = pa.schema(
     {
@@ -20,18 +20,14 @@ INPUT_SCHEMA = pa.schema(
 )
 
 
-class Sooner(records.Outcome, kw_only=True, gc=False):
+class Sooner(Outcome, name="sooner_outcomes", rule=NAME):
     """How long each FETCH waits."""
 
-    request_id: records.RequiredText = column(REQUEST_ID.comment)
-    built_at: records.At = column("the response was built")
-    wait_ms: records.Ms = column("until the response")
-    is_slow: records.Bool = column("its client is one of the manifest's slow_clients")
-    is_metadata: records.Bool = column("it is of the metadata log")
-
-
-NAME = "sooner_fetches"
-SOONER_OUTCOMES = records.outcome_table("sooner_outcomes", NAME, Sooner, ("request_id",))
+    request_id: RequiredText = REQUEST_ID
+    built_at: At = column("the response was built")
+    wait_ms: Ms = column("until the response")
+    is_slow: Bool = column("its client is one of the manifest's slow_clients")
+    is_metadata: Bool = column("it is of the metadata log")
 
 
 class SoonerFetches:
@@ -41,7 +37,7 @@ class SoonerFetches:
         self._slow_clients = slow_clients
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        outcomes = Records[Sooner](SOONER_OUTCOMES, NAME)
+        outcomes = Records(Sooner)
         for fetch in batch.to_pylist():
             wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
             is_slow = fetch["client_id"] in self._slow_clients
@@ -64,7 +60,7 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=INPUT_SCHEMA,
-    tables=(SOONER_OUTCOMES,),
+    tables=(Sooner,),
     start=lambda settings, key, saved: SoonerFetches(
         **settings.facts_of(NAME, str(key["recording"]))
     ),
