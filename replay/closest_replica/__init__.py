@@ -32,8 +32,9 @@ A consumer that a follower refuses (OFFSET_OUT_OF_RANGE) reads on from it here.
 from collections.abc import Mapping
 
 from ..log_tables import Fetches
+from ..model import PROGRESS_US_MAX
 from ..rule import Replay, Rule, Settings
-from .events import INPUT_SCHEMA, PROGRESS_US_MAX, Kind
+from .events import INPUT_SCHEMA, Kind
 from .outcomes import FETCH_WAIT_MS, NAME, ClosestReplicaOutcome, Unknown, variants
 from .replay import ClosestReplica
 

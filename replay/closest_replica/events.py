@@ -7,12 +7,8 @@ is (at_us, kind_order, request_id, topic, partition); rows at 0 or before are tr
 from enum import StrEnum
 from typing import NamedTuple
 
+from ..model import AT_ONCE_US
 from ..records import event_schema
-
-#: A follower's progress is noted at most this long after the handler took its FETCH.
-PROGRESS_US_MAX = 2_000
-#: A FETCH that is responded to so soon after its handler did not wait.
-AT_ONCE_US = 100
 
 
 class Kind(StrEnum):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..outcomes import Variant
 from .events import Event
 from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
-from .partition import STAMP_US, Follower, ReadPartition, Response
+from .partition import NOTED_US, Follower, ReadPartition, Response
 
 READ_COMMITTED = 1
 #: Who reads committed records, and waited for so much longer than for the record, waited for the
@@ -44,7 +44,7 @@ class Moments:
         if follower := partition.followers.get(read.broker_id):
             found = self._learned(follower)
             self._own_us = found.at_us if found else self._own_us
-        return read.is_awaited and self._own_us >= read.dequeued_us - STAMP_US
+        return read.is_awaited and self._own_us >= read.dequeued_us - NOTED_US
 
     def of_follower(self, replica_id: int, variant: Variant) -> Given | None:
         """Returns None where no response carried that high watermark."""

@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 import msgspec
 
+from ..model import PROGRESS_US_MAX, STAMP_US
 from ..model.read_replica import ReplicaView
 from ..simulation import Rising, Timeline
 
@@ -56,8 +57,8 @@ def _range(name: str) -> IPv4Network | IPv6Network | None:
 FETCH_WAIT_US = 500_000
 #: A follower behind the high watermark that has not been heard of for so long has stopped.
 STOPPED_US = 10_000_000
-#: What stamps of whole milliseconds, and the place within a handler, leave open.
-STAMP_US = 4_000
+#: What stamps, and the place within a handler, leave open of when a follower has records.
+NOTED_US = STAMP_US + PROGRESS_US_MAX
 #: Log end offset of a follower of which only the ISR is known.
 _ALL = 2**63 - 1
 
@@ -139,7 +140,7 @@ class ReadPartition(msgspec.Struct, array_like=True):
         shown = self.shown.reached(high_watermark)
         until = min(by_us, shown[0]) if shown else by_us
         had = (follower.has.reached(high_watermark) for follower in self.followers.values())
-        at = max((of[0] for of in had if of and of[0] <= until + STAMP_US), default=until)
+        at = max((of[0] for of in had if of and of[0] <= until + NOTED_US), default=until)
         return until if at > until or until - at > 2 * FETCH_WAIT_US else at
 
     def in_sync(self, at: int, zones: Zones) -> Iterator[ReplicaView]:

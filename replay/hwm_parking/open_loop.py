@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import msgspec
 
+from ..model import STAMP_US
 from ..model.raft import UNKNOWN_OFFSET, Completion
 from ..outcomes import Verdict
 from ..simulation import EventQueue, Rising
@@ -14,8 +15,6 @@ from .loop import Loop
 from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
 from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, ParkedFetch, Rows
 
-#: Stamps are cut to milliseconds, so two derived times of one event differ by up to this.
-STAMP_SLACK_US = 2_000
 #: A line is stamped once its JSON is built: a stall before that makes all its derived times late.
 LATE_STAMP_US = 25_000
 #: What could not be drained is appended within this (the longest recorded took 176 ms).
@@ -169,7 +168,7 @@ class OpenLoop(Loop, array_like=True):
         parked_us = min(built, self.handled.first_above(at, at) or built)
         due = min((causes | {Completion.TIMEOUT: parked_us + row.max_wait_us}).values())
         # A response that carries a move shows that the FETCH which caused it was handled before.
-        slack = LATE_STAMP_US if carried > self._high_watermark_at(at) else STAMP_SLACK_US
+        slack = LATE_STAMP_US if carried > self._high_watermark_at(at) else STAMP_US
         is_explained = (
             cause is not None
             and cause <= built + slack
@@ -217,7 +216,7 @@ def shown(row: RecordedFetch) -> Completion:
         return Completion.DIVERGING if row.is_diverging else Completion.SNAPSHOT
     if row.record_bytes > 0:
         return Completion.RECORDS
-    if row.built_us >= row.dequeued_us + row.max_wait_us - STAMP_SLACK_US:
+    if row.built_us >= row.dequeued_us + row.max_wait_us - STAMP_US:
         return Completion.TIMEOUT
     return Completion.HIGH_WATERMARK
 

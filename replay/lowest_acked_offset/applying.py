@@ -29,9 +29,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..model import STAMP_US
 from ..model.brokers import BrokerHeartbeatManager
 from ..simulation import forget
-from .events import HEARTBEAT, NOT_SENT, STAMP_SLACK_US, Event
+from .events import HEARTBEAT, NOT_SENT, Event
 from .evidence import BrokerEvidence, Replicas
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
 from .simulation import SLOW_US
@@ -62,7 +63,7 @@ class Estimate(NamedTuple):
         """Bounds it by a heartbeat that has it; if that is before the response, it was another."""
         if has_us is None or self.shown_us is None:
             return self
-        if has_us < self.learned_us - STAMP_SLACK_US:
+        if has_us < self.learned_us - STAMP_US:
             return self.unknown(NO_RESPONSE)
         latest = max(has_us, self.learned_us)
         applied = None if self.applied_us is None else min(self.applied_us, latest)
@@ -104,7 +105,7 @@ class Broker(msgspec.Struct):
         if last is not None and row.correlation_id < last.correlation_id:
             # Another process, which never got that response.
             last, self.is_running = None, False
-        if last is not None and last.at_us <= row.received_us + STAMP_SLACK_US:
+        if last is not None and last.at_us <= row.received_us + STAMP_US:
             high_watermark = min(last.response_high_watermark, row.offset)
             self._learn(high_watermark, last.at_us, max(last.at_us, row.received_us))
         self.last = row if row.error_code == 0 and not row.is_diverging else None

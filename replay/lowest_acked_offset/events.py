@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..hwm_parking.metadata_log import NO_RESPONSE
-from ..hwm_parking.open_loop import STAMP_SLACK_US as STAMP_SLACK_US
 from ..model.raft import NOT_SENT as NOT_SENT
 from ..records import event_schema
 

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from ..log_gaps import LogGap
+from ..model import STAMP_US
 from ..model.brokers import Heartbeat
 from ..records import Outcome, Records, events_of
 from ..simulation import forget
@@ -19,7 +20,6 @@ from .events import (
     HELD,
     LEARNED,
     METADATA,
-    STAMP_SLACK_US,
     WRITE,
     Event,
 )
@@ -104,7 +104,7 @@ class LowestAckedOffset:
                 state.forwarding.line(row)
                 return
             # So that every FETCH is in that may have been worked off before the response.
-            happened += STAMP_SLACK_US
+            happened += STAMP_US
         elif row.kind == LEARNED and not state.simulations:
             return
         elif row.kind == METADATA:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import msgspec
 
 from ..log_gaps import NO_GAPS, Gaps
+from ..model import STAMP_US
 from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import NOT_SWEPT, Variant
 from .applying import REPLICA_APPLY_MS, Broker, Estimate
-from .events import HEARTBEAT, STAMP_SLACK_US, Event
+from .events import HEARTBEAT, Event
 from .evidence import Replicas, Topics
 from .gaps import ActiveController, WarmUp
 from .reasons import (
@@ -120,7 +121,7 @@ class State(msgspec.Struct):
         open, that of the times further apart is the likelier one.
         """
         handled, built = self.last_handled.get(row.node_id, (0, 0))
-        if 0 <= handled - row.handled_us < min(row.at_us - built, STAMP_SLACK_US):
+        if 0 <= handled - row.handled_us < min(row.at_us - built, STAMP_US):
             row = row._replace(handled_us=handled + 1)
         if row.error_code == 0 and handled <= row.handled_us:
             self.last_handled[row.node_id] = row.handled_us, row.at_us
@@ -131,7 +132,7 @@ class State(msgspec.Struct):
         sender = row.node_id, row.broker_id
         last_id, last_us = self.last_dequeued.get(sender, (row.correlation_id, 0))
         is_later = last_id < row.correlation_id
-        if is_later and 0 <= last_us - row.dequeued_us < STAMP_SLACK_US:
+        if is_later and 0 <= last_us - row.dequeued_us < STAMP_US:
             row = row._replace(dequeued_us=last_us + 1)
         self.last_dequeued[sender] = row.correlation_id, row.dequeued_us
         return row

@@ -22,9 +22,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..model import STAMP_US
 from ..model.raft import majority_offset
 from ..simulation import Rising
-from .events import NO_ANSWER, STAMP_SLACK_US, Event
+from .events import NO_ANSWER, Event
 from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 
 #: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
@@ -133,7 +134,7 @@ class CommittedOffsets(msgspec.Struct):
 
     def offsets(self, row: Event) -> Offsets | str:
         """Returns where a write's last record lies, or why the log leaves it open."""
-        taken, built = row.dequeued_us - STAMP_SLACK_US, row.at_us + STAMP_SLACK_US
+        taken, built = row.dequeued_us - STAMP_US, row.at_us + STAMP_US
         if len(self.voters) == 1:
             return SINGLE_VOTER
         committed = self.high_watermark.value(built)

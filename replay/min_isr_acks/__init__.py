@@ -45,12 +45,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from ..log_tables import Produces
+from ..model import PROGRESS_US_MAX
 from ..model.brokers import FENCED_AFTER_US
 from ..outcomes import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .brokers import SCAN_SLACK_US
 from .closed_loop_replay import PREDICTED, ProducersReact
-from .events import INPUT_SCHEMA, PENDING, PROGRESS_US_MAX, SILENCE, SILENCE_US, Kind
+from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, Kind
 from .isr import STALE_US
 from .outcomes import (
     ACKS_ALL,

@@ -20,8 +20,6 @@ from .events import TopicPartition
 #: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.
 AFTER_RESPONSE_US = 500
-#: A FETCH that is responded to so soon after its handler was never parked: times are rounded.
-AT_ONCE_US = 100
 #: fetch.min.bytes that any record satisfies.
 ENOUGH_BYTES = 1
 #: Sessions remembered, the last used: ten times Kafka's max.incremental.fetch.session.cache.slots.

@@ -24,8 +24,6 @@ from ..model.brokers import SESSION_TIMEOUT_US
 from ..model.partition import Isr
 from ..records import event_schema, events_of, values_of
 
-#: A follower's progress is noted at most this long after the handler took its FETCH.
-PROGRESS_US_MAX = 2_000
 #: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.
 SILENCE, SILENCE_US = "silence", SESSION_TIMEOUT_US
 #: ``operation`` of a config that was set where it is not known when it is in force.

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..log_gaps import NO_GAPS, Gaps
+from ..model import AT_ONCE_US, STAMP_US
 from ..model.brokers import BrokerControlState
 from ..model.partition import (
     REPLICA_LAG_TIME_MAX_US,
@@ -23,7 +24,7 @@ from ..model.partition import (
 from ..outcomes import Variant
 from ..records import Records
 from .brokers import Applied, Brokers
-from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
+from .consumers import AFTER_RESPONSE_US, ENOUGH_BYTES, Consumers
 from .events import PENDING, SILENCE_US, Event, Increment, Kind, Rows, TopicPartition, parts_of
 from .isr import APPLY_US_MAX, Change, KnownPartition, Loss, MinIsrConfig
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
@@ -37,7 +38,7 @@ from .produces import (
     Request,
     UnderVariant,
 )
-from .responses import STAMP_US, Evidence
+from .responses import Evidence
 
 #: acks of a PRODUCE that waits for the whole ISR (acks=all).
 ACKS_ALL = -1

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..log_gaps import LOG_GAP, LogGap
+from ..model import STAMP_US
 from ..model.partition import Errors, delayed_produce, has_enough_in_sync
 from .brokers import AmbiguousFencing
 from .isr import APPLY_US_MAX, Loss
@@ -22,8 +23,6 @@ LOG_ENDED = "the log ended before the response"
 
 #: Errors of a PRODUCE that was not appended which the rule decides: it reads all others of the log.
 DECIDED = (Errors.NONE, Errors.NOT_ENOUGH_REPLICAS, Errors.INVALID_REQUIRED_ACKS)
-#: Stamps are whole milliseconds: so far two of them may be off.
-STAMP_US = 2_000
 #: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
 _WRITTEN_US_MAX = 1_000_000
 

@@ -6,13 +6,13 @@ import pytest
 
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import phases_table
-from kip_replay.replay.hwm_parking.open_loop import STAMP_SLACK_US
 from kip_replay.replay.hwm_parking.outcomes import (
     WITH_KIP,
     WITHOUT_KIP,
     HighWatermarkLag,
     ParkedFetch,
 )
+from kip_replay.replay.model import STAMP_US
 from kip_replay.replay.outcomes import RECORDED
 
 from .recorded import ENGINE, STEPS, Row, events_of, found, outcomes, replayed, steady
@@ -68,7 +68,7 @@ def test_only_who_fetches_no_more_is_unknown(name: str, leader: tuple[int, int])
         of_leader = (lag["leader_id"], lag["leader_epoch"]) == leader
         if of_leader and lag["verdict"] == "unknown":
             parked_us = 0 if lag["variant"] == RECORDED else MAX_WAIT_US
-            left_us = last_built_us[lag["replica_id"]] - parked_us - STAMP_SLACK_US
+            left_us = last_built_us[lag["replica_id"]] - parked_us - STAMP_US
             assert lag["leader_at"] >= max(left_us, steady(name).until_us)
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.replay.lowest_acked_offset import reasons
-from kip_replay.replay.lowest_acked_offset.events import STAMP_SLACK_US
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED, HeartbeatOutcome
+from kip_replay.replay.model import STAMP_US
 
 from .recorded import STEPS, Row, events_of, fed, found, outcomes
 from .test_gaps import compared
@@ -45,9 +45,9 @@ def test_no_broker_shows_what_it_is_claimed_not_to_have_yet(name: str) -> None:
             WHERE evidence IN ('heartbeat', 'api_versions', 'fetch_high_watermark')
                 AND api_name = 'CREATE_TOPICS' AND applied_at_earliest IS NOT NULL)
         SELECT count(DISTINCT (broker_id, claims.topic)) FILTER (t.built_at >=
-                applied_at_earliest - to_microseconds({STAMP_SLACK_US})) >= 40,
+                applied_at_earliest - to_microseconds({STAMP_US})) >= 40,
             count(*) FILTER (t.built_at <
-                applied_at_earliest - to_microseconds({STAMP_SLACK_US}))
+                applied_at_earliest - to_microseconds({STAMP_US}))
         FROM claims JOIN topics AS t ON t.topic = claims.topic AND t.node_id = broker_id
             AND t.source = 'METADATA' AND t.error_code = 0
             AND t.built_at > applied_at_earliest - INTERVAL 2 SECOND"""

@@ -24,8 +24,9 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.log_gaps import Gaps, LogGap
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US, Event
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
+from kip_replay.replay.model import STAMP_US
 from kip_replay.replay.simulation import Rising
 
 pytestmark = pytest.mark.property
@@ -145,14 +146,14 @@ def check_estimates(rows: Replayed) -> None:
         for name in ("shown_at", "applied_at"):
             assert [row[name] for row in known] == sorted(row[name] for row in known)
         for row in known:
-            assert row["learned_at"] <= row["shown_at"] + STAMP_SLACK_US
+            assert row["learned_at"] <= row["shown_at"] + STAMP_US
             assert row["shown_at"] <= row["applied_at"]
     for row in rows.visibility:
         if row["evidence"] == ESTIMATED and None not in (
             row["applied_at"],
             row["applied_at_latest"],
         ):
-            assert row["applied_at"] <= row["applied_at_latest"] + STAMP_SLACK_US
+            assert row["applied_at"] <= row["applied_at_latest"] + STAMP_US
 
 
 @given(clusters())
