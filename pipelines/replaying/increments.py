@@ -133,9 +133,9 @@ class GrowingReplay:
     def _saved(self) -> _Saved | None:
         """Returns the saved states; None where what they follow from has changed since."""
         warehouse, step = self.engine.warehouse, self.steps.name
-        if not warehouse.exists(REPLAY_STATE):
+        epoch = warehouse.epochs(REPLAY_STATE, step, [self.recording])[self.recording]
+        if not epoch:
             return None
-        epoch = commits.epoch_in(warehouse.open(REPLAY_STATE), step, self.recording)
         kept = Kept.of(self.engine, self.recording, step, self.steps.sums)
         if kept is None or kept.covered.identity != self.basis.identity(self.steps, self.recording):
             return None
