@@ -3,14 +3,15 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -41,7 +42,7 @@ from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.rule_files import ROOT, conf_dir, of_rules
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.recordings import delete_derived
+from kip_replay.pipelines.warehouse.recordings import delete_derived, ingested_recordings
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
@@ -180,20 +181,25 @@ def replay_as_configured(
     replay(recordings, engine, RULES, options, *how)
 
 
-def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
-    """Reads Kafka's versions from the manifests, by recording; those without are left out."""
-    return {r.name: r.kafka_version for r in recordings if r.kafka_version}
+def state_versions(pages: Iterable[Row], recordings: Iterable[Recording]) -> None:
+    """Puts the versions of Kafka that manifests state into pages; those without have none."""
+    versions = {recording.name: recording.kafka_version for recording in recordings}
+    for page in pages:
+        page["facts"]["kafka_version_stated"] = versions.get(page["recording"]) or None
 
 
-def report_fingerprint(
-    names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
-) -> str | None:
-    """Fingerprint of what a report follows from; None where nothing was decided on a recording."""
-    lineage = warehouse.lineage(names)
-    decided = [lineage.get((name, DECIDED.name)) for name in names]
-    if None in decided:
-        return None
-    return fingerprint(REPORT.code(), names, dict(kafka_versions), decided)
+def pages_follow_from(warehouse: Warehouse, recent: Warehouse, *settings: object) -> dict[str, str]:
+    """Fingerprints what the page of each recording follows from, of those that were decided on."""
+    lineage = sorted(warehouse.lineage(ingested_recordings(warehouse)).items())
+    texts: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for (name, step), text in lineage:
+        texts[name].append((step, text))
+        judge = step.removeprefix(f"{JUDGED.name}/")
+        if judge not in (step, name):
+            texts[judge].append((name, text))
+    shown = [name for (name, step), _ in lineage if step == DECIDED.name]
+    code, since = REPORT.code(), recent.recent
+    return {n: fingerprint(code, settings, str(since.get(n)), texts[n]) for n in shown}
 
 
 def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: Warehouse) -> bool:

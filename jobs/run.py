@@ -11,16 +11,15 @@ from kip_replay.jobs._steps import (
     Stopwatch,
     engine_of,
     is_unwelcome,
-    kafka_versions_of,
+    pages_follow_from,
     quality_settings,
     read_logs,
     replay_as_configured,
     replay_options,
-    report_fingerprint,
+    state_versions,
     too_many_rejected,
 )
 from kip_replay.pipelines.analysis.accuracy import accuracy_rows
-from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.find_incidents import find_incidents
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -33,6 +32,7 @@ from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, wr
 from kip_replay.pipelines.report.pages import accuracy_sentence, read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import Place, place_of
+from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.steps import recent_of
@@ -131,20 +131,27 @@ def _written(
 ) -> list[dict[str, Any]]:
     """Writes the page on all recordings unless it is current; returns those of these recordings.
 
-    Beside it is ``report.json``, which a run reads that has nothing new to show.
+    Beside it is ``report.json``, from which pages are taken that follow from what they did.
     """
-    versions, names = kafka_versions_of(recordings), [recording.name for recording in recordings]
-    lineage = warehouse.lineage(ingested_recordings(warehouse))
-    shown = sorted(name for name, step in lineage if step == DECIDED.name)
-    fingerprint, values = report_fingerprint(shown, warehouse, versions), path.with_suffix(".json")
-    if is_current(path, fingerprint) and values.is_file():
-        pages = json.loads(values.read_bytes())["recordings"]
-    else:
-        recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
-        pages = read_pages(recent, shown, versions, limits=job.config["findings"])
-        write_page(values, render(pages, "json"))
-        write_page(path, render(pages), fingerprint)
-    return [page for name in names for page in pages if page["recording"] == name]
+    limits, minutes = job.config["findings"], job.config["replay"]["recent_minutes"]
+    recent = recent_of(warehouse, ingested_recordings(warehouse), minutes)
+    follow_from = pages_follow_from(warehouse, recent, limits)
+    there, values = {}, path.with_suffix(".json")
+    if values.is_file():
+        kept = json.loads(values.read_bytes())["recordings"]
+        there = {page["recording"]: page for page in kept if "follows_from" in page}
+    new = [n for n in follow_from if follow_from[n] != there.get(n, {}).get("follows_from")]
+    if new:
+        for page in read_pages(recent, new, limits=limits, beside=[*follow_from]):
+            there[page["recording"]] = page | {"follows_from": follow_from[page["recording"]]}
+    pages = [there[name] for name in follow_from]
+    state_versions(pages, recordings)
+    text = json.dumps({"recordings": pages})
+    whole = fingerprint(text)
+    if new or not is_current(path, whole):
+        write_page(values, text)
+        write_page(path, render(pages), whole)
+    return [there[recording.name] for recording in recordings]
 
 
 def _looked_at(is_replayed: bool, recording: Recording) -> tuple[Recording, list[LogFile]]:
