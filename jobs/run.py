@@ -62,6 +62,8 @@ PARSER = JobParser(
 
 #: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
 _STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
+#: Steps on logs of less take seconds.
+_SMALL_BYTES = 40_000_000
 
 
 def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
@@ -77,8 +79,8 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     warehouse, read = engine.warehouse, list[LinesRead]()
     if "replay" in stages and job.arguments.rebuild:
         warehouse.delete_of_other_versions()
-    # Without states of replays, a crash would cost more than commits do.
-    with warehouse.ends_waiting(growing):
+    # Of large logs without states of replays, a crash would cost more than commits do.
+    with warehouse.ends_waiting(growing or log_bytes < _SMALL_BYTES):
         if "ingest" in stages:
             with watch.phase("ingest"):
                 read = read_logs(job, recordings, engine, files)

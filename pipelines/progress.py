@@ -5,13 +5,11 @@ In a log, the lines that commands print say how far they are.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO
 
-from tqdm import tqdm
-
 _stream: TextIO | None = None
-_bar: "tqdm[Any] | None" = None
+_bar: Any = None
 
 
 @contextmanager
@@ -30,14 +28,15 @@ def stage(name: str, total: int | None = None, unit: str = " tasks") -> None:
     """A stage begins, and the one before is over; ``total``: how much there is to do, if known."""
     global _bar
     _end()
-    if _stream is not None:
+    if _stream is not None and _stream.isatty():
+        from tqdm import tqdm  # takes longer to import than some commands last
+
         _bar = tqdm(
             desc=name,
             total=total,
             unit=unit,
             unit_scale=unit == "B",
             file=_stream,
-            disable=None,  # where it is no terminal
             leave=False,
             dynamic_ncols=True,
             delay=1,
@@ -60,6 +59,11 @@ def running(names: str) -> None:
     """Names what of the stage runs now."""
     if _bar is not None:
         _bar.set_postfix_str(names)
+
+
+def aside() -> AbstractContextManager[None]:
+    """Where there is a bar, what is printed is beside it."""
+    return nullcontext() if _bar is None else _bar.external_write_mode()
 
 
 def _end() -> None:

@@ -175,7 +175,7 @@ class GrowingReplay:
             table.name: TableSlice(table, commits.of_epochs_after(files, epochs[table.name]))
             for table, files in followed.items()
         }
-        phases = phases_table({self.recording: settings.steady_phases[self.recording]})
+        phases = phases_table({self.recording: self.basis.of_replays.steady_phases[self.recording]})
         text = self.steps.text("dependencies", given=sums, until_us=until_us)
         inputs = {"phases": phases, **sums, **later}
         depends = self.engine.rows(text, [self.recording], inputs).to_pylist()
@@ -216,7 +216,7 @@ def write_outcomes(
     increment = Increment(saved.covered.until_us if saved else None, growing, apart or ("",))
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     how = writing.files(), increment, sums
-    files = yield from replayed(engine.warehouse, steps, basis.settings, wanted, *how)
+    files = yield from replayed(engine.warehouse, steps, basis.of_replays, wanted, *how)
     if growing and any(file.table == REPLAY_STATE.name for file in files):
         of_sums, (recording,) = writing.files(), wanted
         write_states(of_sums, recording, steps.name, growing, packed(sums))
