@@ -2,10 +2,8 @@
 
 import os
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import groupby
@@ -15,7 +13,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from kip_replay.jobs._cli import Job, say
+from kip_replay.jobs._cli import Job, in_columns, say
 from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
@@ -229,22 +227,20 @@ def _met(condition: str, pages: Sequence[Row], warehouse: Warehouse) -> list[str
     return [f"{what}{f' ({whose})' * (whose != 'all')}: {text}" for what, whose, text in named]
 
 
-class Stopwatch:
-    """Seconds of each phase of a job, for the last line that it prints."""
+def seconds_of(parts: Iterable[progress.Part]) -> str:
+    """The seconds of each phase of a run, in a line."""
+    took: dict[str, float] = defaultdict(float)
+    for part in parts:
+        took[part.phase] += part.wall_s
+    each = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in took.items())
+    return f"seconds: {each}, in all {sum(took.values()):.1f}"
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        begin = time.monotonic()
-        progress.stage(name)
-        yield
-        self.seconds[name] = time.monotonic() - begin
-
-    def __str__(self) -> str:
-        parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items())
-        return f"seconds: {parts}, in all {sum(self.seconds.values()):.1f}"
+def profile(parts: Sequence[progress.Part]) -> list[str]:
+    """Lines of a table of what each part of a run took and wrote."""
+    rows = [("", "wall s", "CPU s", "rows")]
+    rows += [(f"{a} {b}", f"{wall:.2f}", f"{cpu:.2f}", f"{n:,}") for a, b, wall, cpu, n in parts]
+    return in_columns(rows, right=(1, 2, 3))
 
 
 # --- the engine
@@ -279,6 +275,8 @@ def _local(job: Job, warehouse: Warehouse) -> Local:
         of: checked(job.config, f"local.{name}", Annotated[int, Meta(ge=0)])
         for name, of in (("processes", "cores"), ("memory_mb", "memory_mb"))
     }
+    if vars(job.arguments).get("profile"):
+        given["cores"] = 1
     return Local(warehouse, **{name: value for name, value in given.items() if value})
 
 

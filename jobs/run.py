@@ -8,17 +8,19 @@ from typing import Any
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import (
     TABLES_OF_STEPS,
-    Stopwatch,
     engine_of,
     is_unwelcome,
     pages_follow_from,
+    profile,
     quality_settings,
     read_logs,
     replay_as_configured,
     replay_options,
+    seconds_of,
     state_versions,
     too_many_rejected,
 )
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.accuracy import accuracy_rows
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.find_incidents import find_incidents
@@ -58,7 +60,12 @@ PARSER = JobParser(
     JobParser.with_progress,
     JobParser.with_fail_on,
 )
-
+PARSER.add_argument(
+    "--profile",
+    action="store_true",
+    help="print the seconds and the rows of each step and rule, one after the other: locally, "
+    "all is done by one process",
+)
 
 #: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
 _STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
@@ -67,7 +74,7 @@ _SMALL_BYTES = 40_000_000
 
 
 def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
-    watch, is_run = Stopwatch(), stages is _STAGES
+    is_run = stages is _STAGES
     growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
     options, expected = replay_options(job.config), quality_settings(job.config)
@@ -82,8 +89,8 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     # Of large logs without states of replays, a crash would cost more than commits do.
     with warehouse.ends_waiting(growing or log_bytes < _SMALL_BYTES):
         if "ingest" in stages:
-            with watch.phase("ingest"):
-                read = read_logs(job, recordings, engine, files)
+            progress.phase("ingest", is_first=True)
+            read = read_logs(job, recordings, engine, files)
         if is_run:
             logged = _logged(read, warehouse)
             recordings = [recording for recording in recordings if recording.name in logged]
@@ -92,35 +99,37 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
             say("nothing was logged yet: the files are empty")
             return Exit.DONE
         if "replay" in stages:
-            with watch.phase("replay"):
-                replay_as_configured(job, recordings, engine, options)
+            progress.phase("replay")
+            replay_as_configured(job, recordings, engine, options)
         if "summarize" in stages:
-            with watch.phase("summarize"):
-                recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
-                summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
+            progress.phase("summarize")
+            recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
+            summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
         quality = None
         if is_run:
-            with watch.phase("incidents"):
-                find_incidents(engine, names, job.config["incidents"], job.tell)
+            progress.phase("incidents")
+            find_incidents(engine, names, job.config["incidents"], job.tell)
         if is_run and job.config["quality"]["in_run"]:
-            with watch.phase("check"):
-                quality = check(engine, names, expected)
+            progress.phase("check")
+            quality = check(engine, names, expected)
         if is_run:
-            with watch.phase("decide"):
-                decide(engine, names, RULES, job.config, job.tell)
+            progress.phase("decide")
+            decide(engine, names, RULES, job.config, job.tell)
     too_many = too_many_rejected(read, job.config)
     if not is_run:
         return Exit.FELL_SHORT if too_many else Exit.DONE
-    with watch.phase("report"):
-        path = place_of(job.warehouse_path) / REPORT_NAME
-        pages = _written(job, warehouse, recordings, path)
-        held = accuracy_rows(warehouse, names)
+    progress.phase("report")
+    path = place_of(job.warehouse_path) / REPORT_NAME
+    pages = _written(job, warehouse, recordings, path)
+    held = accuracy_rows(warehouse, names)
     if growing and quality:  # or checks have not seen all files yet
-        with watch.phase("maintain"):
-            keep_bounded(warehouse, TABLES_OF_STEPS)
+        progress.phase("maintain")
+        keep_bounded(warehouse, TABLES_OF_STEPS)
     say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {path}")
-    job.tell(str(watch))
+    parts = progress.parts()
+    job.tell(seconds_of(parts))
+    say(*profile(parts) if job.arguments.profile else ())
     is_critical = quality is not None and quality.is_critical
     unwelcome = is_unwelcome(pages, job.arguments.fail_on, warehouse)
     if is_critical or too_many:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema
 
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import filesystem_of, place_of
@@ -145,12 +146,6 @@ class Warehouse:
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
         return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
-
-    def rows_and_epochs(
-        self, table: Table, recordings: Collection[str], step: str
-    ) -> tuple[pa.Table, dict[str, int]]:
-        epochs = self.epochs(table, step, recordings)  # first, or rows may be older than these
-        return self.rows(table, recordings), epochs
 
     def _rows(self, delta: DeltaTable, table: Table, recordings: Collection[str]) -> pa.Table:
         return self.rows_of(table, self._files(delta, table, recordings))
@@ -406,6 +401,7 @@ class Writing:
         # The version that the change was made of.
         delta = self.warehouse._opened.get(table.name) or self.warehouse.made(table)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
+        progress.wrote(sum(file.rows for file in change.added))
 
 
 # --- paths ----------------------------------------------------------------------------------------

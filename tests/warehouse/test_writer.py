@@ -293,7 +293,8 @@ def test_the_attempt_that_was_too_late_stops(warehouse: Warehouse) -> None:
 
 def test_an_attempt_made_of_rows_that_were_replaced_meanwhile_stops(warehouse: Warehouse) -> None:
     replaced(warehouse, "r", "a")
-    rows, epochs = warehouse.rows_and_epochs(INGESTED_FILES, ["r", "new"], "ingest")
+    epochs = warehouse.epochs(INGESTED_FILES, "ingest", ["r", "new"])
+    rows = warehouse.rows(INGESTED_FILES, ["r", "new"])
     assert (rows.num_rows, epochs) == (1, {"r": 1, "new": 0})
     replaced(warehouse, "r", "b")
     attempt = writing(warehouse, "r", "new")
