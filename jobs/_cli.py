@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._failures import causes, is_disk_full, keep_traceback, known_cause, no_space
 from kip_replay.jobs._parser import JobParser as JobParser
@@ -43,7 +41,7 @@ from kip_replay.pipelines.warehouse.tables import Warehouse, require_named, requ
 def say(*lines: object) -> None:
     """Progress, a line at a time, also where stdout is a pipe."""
     for line in lines:
-        with tqdm.external_write_mode():  # where there is a bar, beside it
+        with progress.aside():
             print(visible(str(line)), flush=True)
 
 

@@ -2,19 +2,18 @@
 
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
-from kip_replay.jobs._cli import Job, say
+from kip_replay.jobs._cli import Job, in_columns, say
 from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
@@ -41,7 +40,7 @@ from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.rule_files import ROOT, conf_dir, of_rules
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.recordings import delete_derived
+from kip_replay.pipelines.warehouse.recordings import delete_derived, ingested_recordings
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
@@ -180,20 +179,25 @@ def replay_as_configured(
     replay(recordings, engine, RULES, options, *how)
 
 
-def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
-    """Reads Kafka's versions from the manifests, by recording; those without are left out."""
-    return {r.name: r.kafka_version for r in recordings if r.kafka_version}
+def state_versions(pages: Iterable[Row], recordings: Iterable[Recording]) -> None:
+    """Puts the versions of Kafka that manifests state into pages; those without have none."""
+    versions = {recording.name: recording.kafka_version for recording in recordings}
+    for page in pages:
+        page["facts"]["kafka_version_stated"] = versions.get(page["recording"]) or None
 
 
-def report_fingerprint(
-    names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
-) -> str | None:
-    """Fingerprint of what a report follows from; None where nothing was decided on a recording."""
-    lineage = warehouse.lineage(names)
-    decided = [lineage.get((name, DECIDED.name)) for name in names]
-    if None in decided:
-        return None
-    return fingerprint(REPORT.code(), names, dict(kafka_versions), decided)
+def pages_follow_from(warehouse: Warehouse, recent: Warehouse, *settings: object) -> dict[str, str]:
+    """Fingerprints what the page of each recording follows from, of those that were decided on."""
+    lineage = sorted(warehouse.lineage(ingested_recordings(warehouse)).items())
+    texts: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for (name, step), text in lineage:
+        texts[name].append((step, text))
+        judge = step.removeprefix(f"{JUDGED.name}/")
+        if judge not in (step, name):
+            texts[judge].append((name, text))
+    shown = [name for (name, step), _ in lineage if step == DECIDED.name]
+    code, since = REPORT.code(), recent.recent
+    return {n: fingerprint(code, settings, str(since.get(n)), texts[n]) for n in shown}
 
 
 def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: Warehouse) -> bool:
@@ -223,22 +227,20 @@ def _met(condition: str, pages: Sequence[Row], warehouse: Warehouse) -> list[str
     return [f"{what}{f' ({whose})' * (whose != 'all')}: {text}" for what, whose, text in named]
 
 
-class Stopwatch:
-    """Seconds of each phase of a job, for the last line that it prints."""
+def seconds_of(parts: Iterable[progress.Part]) -> str:
+    """The seconds of each phase of a run, in a line."""
+    took: dict[str, float] = defaultdict(float)
+    for part in parts:
+        took[part.phase] += part.wall_s
+    each = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in took.items())
+    return f"seconds: {each}, in all {sum(took.values()):.1f}"
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        begin = time.monotonic()
-        progress.stage(name)
-        yield
-        self.seconds[name] = time.monotonic() - begin
-
-    def __str__(self) -> str:
-        parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items())
-        return f"seconds: {parts}, in all {sum(self.seconds.values()):.1f}"
+def profile(parts: Sequence[progress.Part]) -> list[str]:
+    """Lines of a table of what each part of a run took and wrote."""
+    rows = [("", "wall s", "CPU s", "rows")]
+    rows += [(f"{a} {b}", f"{wall:.2f}", f"{cpu:.2f}", f"{n:,}") for a, b, wall, cpu, n in parts]
+    return in_columns(rows, right=(1, 2, 3))
 
 
 # --- the engine
@@ -273,6 +275,8 @@ def _local(job: Job, warehouse: Warehouse) -> Local:
         of: checked(job.config, f"local.{name}", Annotated[int, Meta(ge=0)])
         for name, of in (("processes", "cores"), ("memory_mb", "memory_mb"))
     }
+    if vars(job.arguments).get("profile"):
+        given["cores"] = 1
     return Local(warehouse, **{name: value for name, value in given.items() if value})
 
 

@@ -3,7 +3,7 @@
 import sys
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import is_unwelcome, kafka_versions_of
+from kip_replay.jobs._steps import is_unwelcome, state_versions
 from kip_replay.pipelines.analysis.decide import decided_anew
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, render, write_page
@@ -35,14 +35,15 @@ PARSER.add_argument("--format", choices=FORMATS, default="html", help="default: 
 def work(job: Job) -> Exit:
     output, form = job.arguments.output, job.arguments.format
     named = job.named(job.arguments.recordings, writes=form == "html" and not output)
-    names, versions = [*named], kafka_versions_of([r for r in named.values() if r])
+    names = [*named]
     to_stdout = form != "html" and not output
     warehouse = job.warehouse(writes=not (output or to_stdout))
     # Under other limits than the run's, what the page says is decided anew and kept nowhere.
     decided = decided_anew(Local(warehouse), names, RULES, job.config)
     recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
     is_drawn, limits = form == "html", job.config["findings"]
-    found = read_pages(recent, names, versions, is_drawn, decided, limits)
+    found = read_pages(recent, names, is_drawn, decided, limits)
+    state_versions(found, filter(None, named.values()))
     text = render(found, form)
     unwelcome = is_unwelcome(found, job.arguments.fail_on, warehouse)
     status = Exit.UNWELCOME if unwelcome else Exit.DONE

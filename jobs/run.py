@@ -8,19 +8,20 @@ from typing import Any
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import (
     TABLES_OF_STEPS,
-    Stopwatch,
     engine_of,
     is_unwelcome,
-    kafka_versions_of,
+    pages_follow_from,
+    profile,
     quality_settings,
     read_logs,
     replay_as_configured,
     replay_options,
-    report_fingerprint,
+    seconds_of,
+    state_versions,
     too_many_rejected,
 )
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.accuracy import accuracy_rows
-from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.find_incidents import find_incidents
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -33,6 +34,7 @@ from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, wr
 from kip_replay.pipelines.report.pages import accuracy_sentence, read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import Place, place_of
+from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
 from kip_replay.pipelines.warehouse.steps import recent_of
@@ -58,14 +60,21 @@ PARSER = JobParser(
     JobParser.with_progress,
     JobParser.with_fail_on,
 )
-
+PARSER.add_argument(
+    "--profile",
+    action="store_true",
+    help="print the seconds and the rows of each step and rule, one after the other: locally, "
+    "all is done by one process",
+)
 
 #: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
 _STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
+#: Steps on logs of less take seconds.
+_SMALL_BYTES = 40_000_000
 
 
 def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
-    watch, is_run = Stopwatch(), stages is _STAGES
+    is_run = stages is _STAGES
     growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
     options, expected = replay_options(job.config), quality_settings(job.config)
@@ -77,11 +86,11 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     warehouse, read = engine.warehouse, list[LinesRead]()
     if "replay" in stages and job.arguments.rebuild:
         warehouse.delete_of_other_versions()
-    # Without states of replays, a crash would cost more than commits do.
-    with warehouse.ends_waiting(growing):
+    # Of large logs without states of replays, a crash would cost more than commits do.
+    with warehouse.ends_waiting(growing or log_bytes < _SMALL_BYTES):
         if "ingest" in stages:
-            with watch.phase("ingest"):
-                read = read_logs(job, recordings, engine, files)
+            progress.phase("ingest", is_first=True)
+            read = read_logs(job, recordings, engine, files)
         if is_run:
             logged = _logged(read, warehouse)
             recordings = [recording for recording in recordings if recording.name in logged]
@@ -90,35 +99,37 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
             say("nothing was logged yet: the files are empty")
             return Exit.DONE
         if "replay" in stages:
-            with watch.phase("replay"):
-                replay_as_configured(job, recordings, engine, options)
+            progress.phase("replay")
+            replay_as_configured(job, recordings, engine, options)
         if "summarize" in stages:
-            with watch.phase("summarize"):
-                recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
-                summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
+            progress.phase("summarize")
+            recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
+            summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
         quality = None
         if is_run:
-            with watch.phase("incidents"):
-                find_incidents(engine, names, job.config["incidents"], job.tell)
+            progress.phase("incidents")
+            find_incidents(engine, names, job.config["incidents"], job.tell)
         if is_run and job.config["quality"]["in_run"]:
-            with watch.phase("check"):
-                quality = check(engine, names, expected)
+            progress.phase("check")
+            quality = check(engine, names, expected)
         if is_run:
-            with watch.phase("decide"):
-                decide(engine, names, RULES, job.config, job.tell)
+            progress.phase("decide")
+            decide(engine, names, RULES, job.config, job.tell)
     too_many = too_many_rejected(read, job.config)
     if not is_run:
         return Exit.FELL_SHORT if too_many else Exit.DONE
-    with watch.phase("report"):
-        path = place_of(job.warehouse_path) / REPORT_NAME
-        pages = _written(job, warehouse, recordings, path)
-        held = accuracy_rows(warehouse, names)
+    progress.phase("report")
+    path = place_of(job.warehouse_path) / REPORT_NAME
+    pages = _written(job, warehouse, recordings, path)
+    held = accuracy_rows(warehouse, names)
     if growing and quality:  # or checks have not seen all files yet
-        with watch.phase("maintain"):
-            keep_bounded(warehouse, TABLES_OF_STEPS)
+        progress.phase("maintain")
+        keep_bounded(warehouse, TABLES_OF_STEPS)
     say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {path}")
-    job.tell(str(watch))
+    parts = progress.parts()
+    job.tell(seconds_of(parts))
+    say(*profile(parts) if job.arguments.profile else ())
     is_critical = quality is not None and quality.is_critical
     unwelcome = is_unwelcome(pages, job.arguments.fail_on, warehouse)
     if is_critical or too_many:
@@ -131,20 +142,27 @@ def _written(
 ) -> list[dict[str, Any]]:
     """Writes the page on all recordings unless it is current; returns those of these recordings.
 
-    Beside it is ``report.json``, which a run reads that has nothing new to show.
+    Beside it is ``report.json``, from which pages are taken that follow from what they did.
     """
-    versions, names = kafka_versions_of(recordings), [recording.name for recording in recordings]
-    lineage = warehouse.lineage(ingested_recordings(warehouse))
-    shown = sorted(name for name, step in lineage if step == DECIDED.name)
-    fingerprint, values = report_fingerprint(shown, warehouse, versions), path.with_suffix(".json")
-    if is_current(path, fingerprint) and values.is_file():
-        pages = json.loads(values.read_bytes())["recordings"]
-    else:
-        recent = recent_of(warehouse, shown, job.config["replay"]["recent_minutes"])
-        pages = read_pages(recent, shown, versions, limits=job.config["findings"])
-        write_page(values, render(pages, "json"))
-        write_page(path, render(pages), fingerprint)
-    return [page for name in names for page in pages if page["recording"] == name]
+    limits, minutes = job.config["findings"], job.config["replay"]["recent_minutes"]
+    recent = recent_of(warehouse, ingested_recordings(warehouse), minutes)
+    follow_from = pages_follow_from(warehouse, recent, limits)
+    there, values = {}, path.with_suffix(".json")
+    if values.is_file():
+        kept = json.loads(values.read_bytes())["recordings"]
+        there = {page["recording"]: page for page in kept if "follows_from" in page}
+    new = [n for n in follow_from if follow_from[n] != there.get(n, {}).get("follows_from")]
+    if new:
+        for page in read_pages(recent, new, limits=limits, beside=[*follow_from]):
+            there[page["recording"]] = page | {"follows_from": follow_from[page["recording"]]}
+    pages = [there[name] for name in follow_from]
+    state_versions(pages, recordings)
+    text = json.dumps({"recordings": pages})
+    whole = fingerprint(text)
+    if new or not is_current(path, whole):
+        write_page(values, text)
+        write_page(path, render(pages), whole)
+    return [there[recording.name] for recording in recordings]
 
 
 def _looked_at(is_replayed: bool, recording: Recording) -> tuple[Recording, list[LogFile]]:

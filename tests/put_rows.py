@@ -47,6 +47,8 @@ def rows_of(
     warehouse: Warehouse, table: Table, recording: str | None = None, without: Sequence[str] = ()
 ) -> list[str]:
     """Rows by delta-rs, sorted; of one recording, without its name and other columns."""
+    if not warehouse.exists(table):  # until it has rows
+        return []
     rows = deltalake.DeltaTable(warehouse.uri_of(table)).to_pyarrow_table()
     if recording is not None:
         rows = rows.filter(pc.field("recording") == recording).drop_columns("recording")
@@ -69,8 +71,7 @@ def assert_same(one: str | Path, other: str | Path, without: Sequence[str] = VOL
     """Two warehouses have the same tables, with the same rows but for some columns."""
     left, right = Warehouse(one), Warehouse(other)
     for table in TABLES.values():
-        assert left.exists(table) == right.exists(table), table.name
-        if table is not Lineage and left.exists(table):
+        if table is not Lineage:
             mine, theirs = (rows_of(each, table, None, without) for each in (left, right))
             assert mine == theirs, table.name
 

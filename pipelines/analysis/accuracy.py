@@ -108,7 +108,10 @@ def prediction_accuracy(
             "pairs": _arrow_table(with_self_checks, _PAIRS),
             "tolerances": _arrow_table([*map(astuple, judgement.tolerances)], _TOLERANCES),
         }
-        for name in _STEPS:
+        known["wanted"] = engine.rows(texts["wanted"], recordings, known)
+        if not known["wanted"].num_rows:
+            continue
+        for name in _STEPS[1:]:
             if name in texts:
                 known[name] = engine.rows(texts[name], recordings, known)
         known["pairs"] = _arrow_table(pairs, _PAIRS)

@@ -51,14 +51,14 @@ class Catalog:
     """The session; ``seconds`` is what a statement may take."""
 
     def __init__(self, warehouse: str, views: Sequence[View], seconds: int = 600) -> None:
-        uris = {name: f"{warehouse}/{name}" for name in TABLES}
-        tables = [table for table in TABLES.values() if commits.exists(uris[table.name])]
-        if not tables:
+        tables, uris = TABLES.values(), {name: f"{warehouse}/{name}" for name in TABLES}
+        made = {name for name, uri in uris.items() if commits.exists(uri)}
+        if not made:
             raise UserError(
                 f"there are no tables in the warehouse {warehouse}: name one with --warehouse, or "
                 "make it with kip-replay run"
             )
-        self._views = in_order(views, {table.name for table in tables})
+        self._views = in_order(views, TABLES)
         #: What a row of each table and view says.
         named = {view.name: view.comment for view in self._views}
         mixed = "; for other values of settings, too: {} leaves these out"
@@ -71,8 +71,10 @@ class Catalog:
         self._column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
         self._session = duckdb.connect(config={"python_enable_replacements": False})
         for table in tables:
-            dataset = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
-            self._session.register(table.name, dataset)
+            rows = table.arrow_schema.empty_table()
+            if table.name in made:
+                rows = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
+            self._session.register(table.name, rows)
         for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
             self._session.execute(f"SET {name} = {value}")
 

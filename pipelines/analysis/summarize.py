@@ -74,11 +74,9 @@ class Outcomes:
     epochs: dict[str, int]
 
     @classmethod
-    def of(cls, warehouse: Warehouse, steps: Mapping[Table, str], recording: str) -> Self:
-        deltas = {table: warehouse.open(table) for table in steps}
-        files = {table: commits.files_of(delta, [recording]) for table, delta in deltas.items()}
-        epochs = {t.name: commits.epoch_in(d, steps[t], recording) for t, d in deltas.items()}
-        return cls(files, epochs)
+    def of(cls, warehouse: Warehouse, tables: Iterable[Table], recording: str) -> Self:
+        files = {table: warehouse.files(table, [recording]) for table in tables}
+        return cls(files, {table.name: commits.last_epoch(of) for table, of in files.items()})
 
     def new_to(self, counted: Counted) -> Files:
         epochs = counted.epochs
@@ -253,7 +251,7 @@ def _summarize(
     )
     gaps = log_gaps(warehouse, wanted)
     read = {name for text in (*latencies, *bandwidth) for name in text.names}
-    tables = {t: steps.name for steps in rules for t in steps.outcomes if t.name in read}
+    tables = [table for steps in rules for table in steps.outcomes if table.name in read]
     slices: dict[Table, list[Mapping[str, Any]]] = defaultdict(list)
     covered, blocks = {}, {}
     for name, now in wanted.items():

@@ -135,7 +135,9 @@ class Engine(Protocol):
 def in_turn(engine: Engine, steps: Steps) -> dict[str, Any]:
     """Runs steps one after the other; what each returns, by name."""
     progress.tasks(len(steps.by_name))
-    return {name: _run(engine, name, step) for name, step in steps.by_name.items()}
+    returned = {name: _run(engine, name, step) for name, step in steps.by_name.items()}
+    progress.running("")
+    return returned
 
 
 def _run(engine: Engine, name: str, step: Feeding[Out]) -> Out:

@@ -34,7 +34,7 @@ from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import filesystem_of, is_uri
 from kip_replay.pipelines.warehouse.commits import CHECKED
-from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
+from kip_replay.pipelines.warehouse.tables import Warehouse, fetched, sql_text
 
 #: Rows of a batch that work is fed: a row may be a FETCH of 100,000 partitions.
 BATCH_ROWS = 2048
@@ -95,7 +95,7 @@ class Local:
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         with self._session(text, recordings, inputs) as session:
-            return session.sql(text.sql).to_arrow_table()
+            return fetched(session, text.sql)
 
     def feed(self, feed: Feed[Out]) -> list[Out]:
         return [self.fed(feed)]
@@ -224,12 +224,13 @@ class _Beside:
             self.running[name] = step, tasks
 
 
-def _of_store(given: ParquetFiles) -> "pa.Table | ds.Scanner":
+def _of_store(given: ParquetFiles) -> Any:
     """Files of a store, which DuckDB would need an extension for; no rows without any."""
     if not given.paths:
         return given.row_schema.empty_table()
     filesystem = filesystem_of(given.paths[0])[0]
     paths = [filesystem_of(path)[1] for path in given.paths]
-    files = ds.dataset(paths, given.schema, ds.ParquetFileFormat(CHECKED), filesystem)
+    checked = ds.ParquetFileFormat(ds.ParquetFragmentScanOptions(**CHECKED))
+    files = ds.dataset(paths, given.schema, checked, filesystem)
     columns = {name: ds.field(name) for name in given.schema.names}
     return files.scanner(columns | {"filename": ds.field("__filename")})

@@ -141,8 +141,8 @@ def ingest(
     files = {file: on_disk(file) for file in found or find_log_files(*recordings)}
     # Files of epochs after ``done`` are what a killed run has committed.
     names = [recording.name for recording in recordings]
-    rows, done = warehouse.rows_and_epochs(IngestedFiles, names, STEP.name)
-    ingested = rows.to_pylist()
+    done = warehouse.epochs(IngestedFiles, STEP.name, names)  # first, or rows may be older
+    ingested = warehouse.rows(IngestedFiles, names).to_pylist()
     return _Ingest(recordings, engine, settings, say, files, ingested, done).run()
 
 

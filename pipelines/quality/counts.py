@@ -1,11 +1,12 @@
-"""Counts the rows that fail expectations: one text a table, which both engines run.
+"""Counts the rows that fail expectations: one text of all small tables, and one a large table.
 
 What is expected of each row by itself is counted in one pass over its table; keys, and
-expectations in SQL, take a query each. Both are parts of one text.
+expectations in SQL, take a query each. Both are parts of one text, which both engines run.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain, product, starmap
 from typing import Any
 
 import duckdb
@@ -16,6 +17,10 @@ from kip_replay.pipelines.printable import json_object
 from kip_replay.pipelines.quality.results import Result
 from kip_replay.pipelines.quality.suites import Expectation
 from kip_replay.pipelines.warehouse.tables import sql_text
+from kip_replay.replay.tables import TABLES
+
+#: Tables of less are counted together.
+_SMALL_BYTES = 1 << 20
 
 
 def validated(
@@ -25,53 +30,64 @@ def validated(
     of_tables: dict[str, list[Expectation]] = defaultdict(list)
     for expectation in sorted(expectations, key=lambda expectation: not expectation.condition):
         of_tables[expectation.table].append(expectation)
+    texts: list[dict[str, list[Expectation]]] = [{}]
+    for table, of_table in of_tables.items():
+        files = engine.warehouse.files(TABLES[table], recordings)
+        if sum(file["size_bytes"] for file in files) < _SMALL_BYTES:
+            texts[0][table] = of_table
+        else:
+            texts.append({table: of_table})
     results = []
-    for of_table in of_tables.values():
-        counts = _counted(engine, recordings, of_table)
-        for name in recordings:
+    for of_text in filter(None, texts):
+        counts = _counted(engine, recordings, of_text)
+        for name, (table, of_table) in product(recordings, of_text.items()):
             for number, expectation in enumerate(of_table):
-                failing = counts[name, number]
+                rows, failing = counts[name, table, -1], counts[name, table, number]
                 first = _first_rows(engine, name, expectation, kept_rows) if failing else ()
-                results.append(_result(name, expectation, counts[name, -1], failing, first))
+                results.append(_result(name, expectation, rows, failing, first))
     return results
 
 
 def _counted(
-    engine: Engine, recordings: Sequence[str], expectations: Sequence[Expectation]
-) -> Counter[tuple[str, int]]:
-    """Counts the rows of each recording that fail an expectation, by its number; -1: all rows.
+    engine: Engine, recordings: Sequence[str], of_tables: Mapping[str, Sequence[Expectation]]
+) -> Counter[tuple[str, str, int]]:
+    """Counts the rows of each recording and table that fail an expectation, by its number.
 
-    Raises UserError that names an expectation whose SQL is wrong.
+    -1: all rows. Raises UserError that names an expectation whose SQL is wrong.
     """
-    counts: Counter[tuple[str, int]] = Counter()
+    counts: Counter[tuple[str, str, int]] = Counter()
+    text = Text("\nUNION ALL ".join(starmap(_counting, of_tables.items())))
     try:
-        parts = engine.rows(Text(_counting(expectations)), recordings).to_pylist()
+        parts = engine.rows(text, recordings).to_pylist()
     except (duckdb.Error, ValueError) as error:
+        expectations = [*chain(*of_tables.values())]
         if len(expectations) == 1:
             raise expectations[0].error(error) from None
         for expectation in expectations:
-            _counted(engine, recordings, [expectation])
+            _counted(engine, recordings, {expectation.table: [expectation]})
         raise
     for part in parts:
         for number, count in enumerate(part["counts"], start=part["first"]):
-            counts[part["recording"], number] = count
+            counts[part["recording"], part["table_name"], number] = count
     return counts
 
 
-def _counting(expectations: Sequence[Expectation]) -> str:
-    """Counts the rows of a table that fail: rows of (recording, first, counts).
+def _counting(table: str, expectations: Sequence[Expectation]) -> str:
+    """Counts the rows of a table that fail: rows of (recording, table_name, first, counts).
 
     ``counts`` are of the expectations from number ``first`` on, which begin with those that have
     conditions. Before them, at -1, is the number of the table's rows.
     """
     conditions = [each.condition for each in expectations if each.condition]
     counts = ["count(*)", *(f"count(CASE WHEN {each} THEN 1 END)" for each in conditions)]
-    table = expectations[0].table
-    parts = [f"SELECT recording, -1 AS first, [{', '.join(counts)}] AS counts FROM {table}"]
-    parts += [
-        f"SELECT recording, {number} AS first, [count(*)] AS counts FROM ({each.query}) AS failing"
-        for number, each in enumerate(expectations)
-        if not each.condition
+    numbered = {f"({e.query}) AS failing": n for n, e in enumerate(expectations) if not e.condition}
+    parts = [
+        f"SELECT recording, '{table}' AS table_name, {first} AS first, [{counted}] AS counts "
+        f"FROM {rows}"
+        for rows, first, counted in (
+            (table, -1, ", ".join(counts)),
+            *((query, number, "count(*)") for query, number in numbered.items()),
+        )
     ]
     return "\nUNION ALL ".join(f"{part} GROUP BY recording" for part in parts)
 

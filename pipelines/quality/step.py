@@ -21,6 +21,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from msgspec import structs
 
@@ -69,6 +70,7 @@ def check(
     wanted = _wanted(warehouse, recordings, expectations, settings.kept_rows)
     due = STEP.due(warehouse, wanted)
     stale = [*recordings] if anew else [*due]
+    wanted = {**wanted, **_with_epochs(warehouse, {name: wanted[name] for name in stale})}
     results = _kept(warehouse, recordings)
     if stale:
         recent = {} if anew else recent_of(warehouse, stale, settings.recent_minutes).recent
@@ -145,13 +147,12 @@ def _wanted(
     expectations: Sequence[Expectation],
     kept_rows: int,
 ) -> dict[str, Covered]:
-    """States what results follow from: expectations, lineage, and the files of a recording.
+    """States what results follow from: expectations, and the lineage of a recording.
 
     Raises UserError where there is nothing to check yet.
     """
     suites = [asdict(each) for each in expectations]
     identity, lineage = fingerprint(STEP.code(), suites, kept_rows), warehouse.lineage(recordings)
-    files = {table: warehouse.files(table, recordings) for table in TABLES.values() if table.time}
     wanted = {}
     for name in recordings:
         # Decisions follow from these results.
@@ -162,14 +163,22 @@ def _wanted(
                 f"the warehouse {warehouse.path} has {missing} recording {name!r}: run kip-replay "
                 "run on it with this --warehouse first"
             )
-        last = {
-            table.name: commits.last_epoch(f for f in of if f["partition.recording"] == name)
-            for table, of in files.items()
-        }
         read = {step.partition("/")[0] for step in steps}
         inputs = inputs_of(lineage, name, read)
-        wanted[name] = Covered(identity=identity, inputs=inputs, epochs=last)
+        wanted[name] = Covered(identity=identity, inputs=inputs)
     return wanted
+
+
+def _with_epochs(warehouse: Warehouse, wanted: Mapping[str, Covered]) -> dict[str, Covered]:
+    """Adds the last epochs of the files that results are of."""
+    timed = [table for table in TABLES.values() if table.time]
+    return {
+        name: msgspec.structs.replace(
+            covered,
+            epochs={t.name: commits.last_epoch(warehouse.files(t, [name])) for t in timed},
+        )
+        for name, covered in wanted.items()
+    }
 
 
 def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str, Covered]) -> None:

@@ -1,6 +1,8 @@
 """What outcomes of recordings follow from: their logs, the rules' code and settings."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from kip_replay.pipelines.engines import Engine
@@ -43,17 +45,21 @@ class Basis:
         rules: Sequence[RuleTexts],
         options: Options,
     ) -> None:
-        warehouse, self._rules = engine.warehouse, rules
+        warehouse, self._rules, self._engine = engine.warehouse, rules, engine
         names = [r.name for r in recordings]
         self.readings = readings_of(warehouse, names)
         self.settings = Settings(
             voters={r.name: voters_of(r) for r in recordings},
             facts={r.name: r.facts for r in recordings},
-            steady_phases=steady_phases(engine, names),
             log_gaps=log_gaps(warehouse, names),
             clocks_apart=nodes_apart(warehouse.rows(ClockBounds, names).to_pylist()),
             options=options,
         )
+
+    @cached_property
+    def of_replays(self) -> Settings:
+        """Returns the settings with the steady phases, which identify no rows."""
+        return replace(self.settings, steady_phases=steady_phases(self._engine, self.readings))
 
     def followed(self, steps: RuleTexts) -> list[RuleTexts]:
         return [rule for rule in self._rules if rule.name in steps.file.follows]

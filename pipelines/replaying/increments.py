@@ -133,9 +133,9 @@ class GrowingReplay:
     def _saved(self) -> _Saved | None:
         """Returns the saved states; None where what they follow from has changed since."""
         warehouse, step = self.engine.warehouse, self.steps.name
-        if not warehouse.exists(ReplayState):
+        epoch = warehouse.epochs(ReplayState, step, [self.recording])[self.recording]
+        if not epoch:
             return None
-        epoch = commits.epoch_in(warehouse.open(ReplayState), step, self.recording)
         kept = Kept.of(self.engine, self.recording, step, self.steps.file.sums)
         if kept is None or kept.covered.identity != self.basis.identity(self.steps, self.recording):
             return None
@@ -175,7 +175,7 @@ class GrowingReplay:
             table.name: TableSlice(table, commits.of_epochs_after(files, epochs[table.name]))
             for table, files in followed.items()
         }
-        phases = phases_table({self.recording: settings.steady_phases[self.recording]})
+        phases = phases_table({self.recording: self.basis.of_replays.steady_phases[self.recording]})
         text = self.steps.text("dependencies", given=sums, until_us=until_us)
         inputs = {"phases": phases, **sums, **later}
         depends = self.engine.rows(text, [self.recording], inputs).to_pylist()
@@ -216,7 +216,7 @@ def write_outcomes(
     increment = Increment(saved.covered.until_us if saved else None, growing, apart or ("",))
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     how = writing.files(), increment, sums
-    files = yield from replayed(engine.warehouse, steps, basis.settings, wanted, *how)
+    files = yield from replayed(engine.warehouse, steps, basis.of_replays, wanted, *how)
     if growing and any(file.table == ReplayState.name for file in files):
         of_sums, (recording,) = writing.files(), wanted
         write_states(of_sums, recording, steps.name, growing, packed(sums))

@@ -20,6 +20,7 @@ import jinja2
 from duckdb import DuckDBPyConnection
 
 from kip_replay.pipelines.report import words
+from kip_replay.pipelines.warehouse.tables import fetched
 
 Spec: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
@@ -45,7 +46,7 @@ _BUCKETS = """
 def rows(database: DuckDBPyConnection, query: str, **values: object) -> list[dict[str, Any]]:
     """The rows of a query, with those values that it has a ``$name`` for."""
     named = {name: values[name] for name in values if re.search(rf"\${name}\b", query)}
-    found = database.sql(query, params=named or None).to_arrow_table().to_pylist()
+    found = fetched(database, query, named).to_pylist()
     return [{name: _plain(value) for name, value in row.items()} for row in found]
 
 

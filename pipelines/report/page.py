@@ -26,14 +26,12 @@ FORMATS = ("html", "json", "markdown", "openmetrics")
 _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "page.js")
 #: Of a page what is only drawn.
-_DRAWN = ("id", "sections", "blocks", "bands", "pictures")
+_DRAWN = ("sections", "blocks", "bands", "pictures")
 
 
-def is_current(path: Place, fingerprint: str | None) -> bool:
-    """Returns whether the page there was written with this fingerprint; of None, none was."""
-    if fingerprint is None or not path.is_file():
-        return False
-    return path.read_bytes().endswith(_end(fingerprint).encode())
+def is_current(path: Place, fingerprint: str) -> bool:
+    """Returns whether the page there was written with this fingerprint."""
+    return path.is_file() and path.read_bytes().endswith(_end(fingerprint).encode())
 
 
 def write_page(path: Place, text: str, fingerprint: str | None = None) -> None:
@@ -59,6 +57,7 @@ def render(pages: Sequence[Mapping[str, Any]], form: str = "html") -> str:
     if form == "json":
         found = [{name: page[name] for name in page if name not in _DRAWN} for page in pages]
         return json.dumps({"recordings": found}, indent=1) + "\n"
+    pages = [{**page, "id": f"recording-{number}"} for number, page in enumerate(pages, start=1)]
     headlines = [
         (page, rule, of, role, effect)
         for page in pages

@@ -27,7 +27,7 @@ from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.messages.protocol import NEWEST
 from kip_replay.replay.outcomes import Advice
-from kip_replay.replay.tables import TABLES
+from kip_replay.replay.tables import TABLES, PredictionAccuracy
 
 #: Kinds of predictions: a title, and one and many of them.
 KINDS = {
@@ -57,20 +57,22 @@ def stated() -> Mapping[str, Any]:
 def read_pages(
     warehouse: Warehouse,
     recordings: Sequence[str],
-    kafka_versions: Mapping[str, str] | None = None,
     is_drawn: bool = True,
     decided: tuple[pa.Table, pa.Table] | None = None,
     limits: Mapping[str, float] | None = None,
+    beside: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The pages of recordings, in the order given: what report.schema.json describes, and where
     ``is_drawn`` its ``pictures``, ``bands`` and ``sections``.
 
-    Details are of what the warehouse shows as recent. ``kafka_versions``: what manifests say, by
-    recording. ``decided``: rows in place of those of ``headlines`` and ``decisions``. ``limits``:
-    of findings. Raises UserError for a recording that is not there, or without decisions.
+    Details are of what the warehouse shows as recent. ``decided``: rows in place of those of
+    ``headlines`` and ``decisions``. ``limits``: of findings. ``beside``: other recordings, whose
+    predictions of these are shown. Raises UserError for a recording that is not there, or without
+    decisions.
     """
     names = list(dict.fromkeys(recordings))
     with warehouse.database(names) as database:
+        warehouse.register(database, {*names, *beside}, [PredictionAccuracy])
         texts = stated(), rule_pages()
         run = str(texts if is_drawn else stated()["rows"])
         views = named_in(run, in_order(read_views(limits), TABLES))
@@ -82,7 +84,7 @@ def read_pages(
         read["headlines"].sort(key=itemgetter("place"))
         by_recording = {name: marks.grouped(rows) for name, rows in read.items()}
         pages = []
-        for number, name in enumerate(names, start=1):
+        for name in names:
             found = {of: rows.get(name, []) for of, rows in by_recording.items()}
             if not (found["nodes"] and found["decisions"]):
                 raise UserError(
@@ -90,22 +92,20 @@ def read_pages(
                     "not end: run `kip-replay run` with it and this --warehouse first"
                 )
             since = warehouse.recent.get(name)
-            page = _page(name, found, since, (kafka_versions or {}).get(name))
+            page = _page(name, found, since)
             if is_drawn:
-                page |= {"id": f"recording-{number}", **_drawn(database, name, page, found)}
+                page |= _drawn(database, name, page, found)
             pages.append(page)
     return pages
 
 
-def _page(
-    name: str, found: Mapping[str, list[Row]], since: datetime | None, version: str | None
-) -> dict[str, Any]:
+def _page(name: str, found: Mapping[str, list[Row]], since: datetime | None) -> dict[str, Any]:
     clients = next(iter(found["clients"]), None)
     is_selection = any(gap["evidence"] in SELECTIONS for gap in found["gaps"])
     upgrade = "no_client"
     if clients:
         upgrade = "clients_at_risk" if clients["at_risk"] else "clients_served"
-    facts = _facts(found, since, version)
+    facts = _facts(found, since)
     incidents = {row["number"]: row for row in found["incidents"]}
     counted = {**(clients or {}), "minutes": ceil((facts["span_s"] or 0) * 4 / 60)}
     rules = [_rule(row, found, counted) for row in found["decisions"]]
@@ -138,16 +138,14 @@ def _without_recording(rows: Sequence[Row]) -> list[Row]:
     return [{name: row[name] for name in row if name != "recording"} for row in rows]
 
 
-def _facts(
-    found: Mapping[str, list[Row]], since: datetime | None, version: str | None
-) -> dict[str, Any]:
+def _facts(found: Mapping[str, list[Row]], since: datetime | None) -> dict[str, Any]:
     """What was recorded."""
     nodes = found["nodes"]
     first = min((node["first_at"] for node in nodes if node["first_at"]), default=None)
     last = max((node["last_at"] for node in nodes if node["last_at"]), default=None)
     contents = "\n".join(f"{node['node_id']}:{node['contents']}" for node in nodes)
     return {
-        "kafka_version_stated": version,
+        "kafka_version_stated": None,  # tables do not have it
         "kafka_versions": sorted({it for node in nodes for it in node["versions"] or ()}),
         "clusters": [row["cluster_id"] for row in found["clusters"]][:3],
         "first_at": first and f"{first:%Y-%m-%dT%H:%M:%SZ}",

@@ -36,9 +36,9 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
@@ -64,7 +64,7 @@ MADE_BY = "kipReplay.version"
 Epochs: TypeAlias = Mapping[tuple[str, str], int]
 
 #: How Arrow reads data files: pages are held against their checksums.
-CHECKED = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
+CHECKED = {"pre_buffer": True, "page_checksum_verification": True}
 
 #: The number of an epoch in a file's name (``file_name``).
 _NAME = re.compile(r"part-(\d{6})(?:-|$)", re.ASCII)
@@ -101,21 +101,32 @@ def may_be_behind(delta: DeltaTable, uri: str) -> bool:
     return is_uri(uri) or Path(uri, "_delta_log", f"{delta.version() + 1:020d}.json").exists()
 
 
-def files_of(delta: DeltaTable, recordings: Collection[str] | None = None) -> list[dict[str, Any]]:
+def files_of(delta: DeltaTable) -> list[dict[str, Any]]:
     """The files of an opened version: path, size_bytes, num_records, ``min.*`` and ``max.*``.
 
-    ``recordings``: only theirs. Paths are those on disk, within the table's folder.
+    Paths are those on disk, within the table's folder.
     """
-    files = pa.table(delta.get_add_actions(flatten=True))
-    if recordings is not None:
-        mine = pc.is_in(files.column("partition.recording"), pa.array([*recordings], pa.string()))
-        files = files.filter(mine)
+    files = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
     # Delta's log has URIs, in which the escapes of a folder's name are escaped once more.
-    return [file | {"path": unquote(file["path"])} for file in files.to_pylist()]
+    return [file | {"path": unquote(file["path"])} for file in files]
 
 
-def dataset(delta: DeltaTable, uri: str) -> Any:
-    """A table's current version as an Arrow dataset.
+def rows(uri: str, table: Table, files: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """All rows of small files. Bytes that have changed since they were written raise OSError."""
+    filesystem, folder = filesystem_of(uri)
+    read = [table.arrow_schema.empty_table()]
+    for file in files:
+        path = f"{folder}/{file['path']}"
+        with pq.ParquetFile(path, filesystem=filesystem, **CHECKED) as parquet:
+            found = parquet.read(use_threads=False)
+        names = pa.repeat(file["partition.recording"], len(found))
+        found = found.append_column("recording", names).select(table.arrow_schema.names)
+        read.append(found.cast(table.arrow_schema))
+    return pa.concat_tables(read)
+
+
+def dataset(delta: DeltaTable, uri: str, paths: Collection[str] | None = None) -> Any:
+    """A table's current version, or some of its files, as an Arrow dataset.
 
     Over Arrow's own file system: that of delta-rs is Python's, which threads of Arrow may still
     call when the interpreter is gone. Bytes that have changed since they were written raise
@@ -124,8 +135,12 @@ def dataset(delta: DeltaTable, uri: str) -> Any:
     filesystem, path = filesystem_of(uri)
     found = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
     # delta-rs takes no such option; all files of the dataset share this format.
-    found.format.default_fragment_scan_options = CHECKED
-    return found
+    found.format.default_fragment_scan_options = ds.ParquetFragmentScanOptions(**CHECKED)
+    if paths is None:
+        return found
+    named = {*paths}
+    fragments = [fragment for fragment in found.get_fragments() if fragment.path in named]
+    return ds.FileSystemDataset(fragments, found.schema, found.format, found.filesystem)
 
 
 def app_id(step: str, recording: str) -> str:
@@ -158,7 +173,7 @@ def commit(
     """
     made_of = {key: epoch_in(delta, *key) for key in (*first, *again)}
     late = [key for key, epoch in first.items() if made_of[key] >= epoch]
-    late += [key for key, epoch in again.items() if made_of[key] != epoch]
+    late += [key for key, epoch in again.items() if made_of[key] > epoch]
     if late:
         raise conflict(*late[0])
     now_ms = time.time_ns() // 1_000_000
@@ -206,7 +221,7 @@ def commit(
 
 
 def _require_untouched(delta: DeltaTable, change: Change, made_of: Epochs) -> None:
-    there = {file["path"] for file in files_of(delta, {recording for _, recording in made_of})}
+    there = {file["path"] for file in files_of(delta)}
     is_gone = any(file["path"] not in there for file in change.removed)
     for key, epoch in made_of.items():
         if is_gone or epoch_in(delta, *key) != epoch:

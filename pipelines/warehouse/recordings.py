@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import duckdb
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
@@ -101,14 +101,14 @@ def _kafka_versions(
     if not warehouse.exists(Requests):
         return {}
     dataset = commits.dataset(warehouse.open(Requests), warehouse.uri_of(Requests))
-    of_brokers = ds.field("api_name").isin(_OF_BROKERS)
-    is_named = ds.field("software_version").is_valid()
+    of_brokers = pc.field("api_name").isin(_OF_BROKERS)
+    is_named = pc.field("software_version").is_valid()
     found = {}
     for name, logs in ingested.items():
         if logs.last_at is None:
             continue
-        since = ds.field("completed_at") > logs.last_at - _LOOKED_BACK
-        recent = (ds.field("recording") == name) & since
+        since = pc.field("completed_at") > logs.last_at - _LOOKED_BACK
+        recent = (pc.field("recording") == name) & since
         rows = dataset.to_table(["software_version"], filter=recent & of_brokers & is_named)
         found[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
     return found

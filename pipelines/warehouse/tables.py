@@ -15,14 +15,15 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, NamedTuple
+from warnings import catch_warnings
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import DeltaTable, Schema
 
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import filesystem_of, place_of
@@ -35,6 +36,8 @@ from kip_replay.replay.tables import TABLES, VERSION, Lineage, ReplayState
 #: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
 #: Spark takes one for a pattern.
 _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]|[][{}*?]")
+#: Files of a table of no more bytes than this are held by whoever reads them.
+_SMALL_BYTES = 1 << 20
 #: A disk that takes no more takes no file of this size: a block.
 _PROBE_BYTES = 1 << 12
 #: Tables of what was logged or replayed, by arrival.
@@ -43,14 +46,21 @@ _ARRIVALS = ("received_at", "recorded_received_at")
 EDGE = timedelta(seconds=10)
 
 
+class Snapshot(NamedTuple):
+    """A version of a table: its files (``commits.files_of``), and what was read of it, by path."""
+
+    version: int
+    files: Sequence[dict[str, Any]]
+    read: dict[tuple[str, ...], pa.Table]
+
+
 class Warehouse:
-    """The Delta tables under ``path``, which the first write creates."""
+    """The Delta tables under ``path``, each made with its first rows: until then it has none."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(place_of(path).absolute())
         self._opened: dict[str, DeltaTable] = {}
-        #: Versions of tables that were read last, as Arrow datasets.
-        self._datasets: dict[str, tuple[int, ds.FileSystemDataset]] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
         self.written: dict[tuple[str, str], int] = {}
         self._ended: dict[tuple[str, str], dict[str, Any]] = {}
@@ -110,27 +120,42 @@ class Warehouse:
         self, table: Table, recordings: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
         """The files that hold the rows that are seen (``commits.files_of``)."""
+        return self._files(self.open(table), table, recordings) if self.exists(table) else []
+
+    def _files(
+        self, delta: DeltaTable, table: Table, recordings: Collection[str] | None
+    ) -> list[dict[str, Any]]:
         seen_from, last = self.seen_from(table), f"max.{table.time}"
-        files = commits.files_of(self.open(table), recordings) if self.exists(table) else []
-        of = ((file, seen_from.get(file["partition.recording"])) for file in files)
-        return [file for file, at in of if at is None or file.get(last) is None or file[last] >= at]
+        of = ((file, file["partition.recording"]) for file in self._snapshot(delta, table).files)
+        mine = ((file, seen_from.get(n)) for file, n in of if recordings is None or n in recordings)
+        return [f for f, at in mine if at is None or f.get(last) is None or f[last] >= at]
+
+    def _snapshot(self, delta: DeltaTable, table: Table) -> Snapshot:
+        snapshot = self._snapshots.get(table.name)
+        if snapshot is None or snapshot.version != delta.version():
+            snapshot = Snapshot(delta.version(), commits.files_of(delta), {})
+            self._snapshots[table.name] = snapshot
+        return snapshot
+
+    def epochs(self, table: Table, step: str, recordings: Collection[str]) -> dict[str, int]:
+        """Returns a step's last epoch in a table, by recording; 0 where it has written nothing."""
+        if not self.exists(table):
+            return dict.fromkeys(recordings, 0)
+        delta = self._current(table)
+        return {name: commits.epoch_in(delta, step, name) for name in recordings}
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
         return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
 
-    def rows_and_epochs(
-        self, table: Table, recordings: Collection[str], step: str
-    ) -> tuple[pa.Table, dict[str, int]]:
-        if not self.exists(table):
-            return _no(table), dict.fromkeys(recordings, 0)
-        delta = self.open(table)
-        epochs = {name: commits.epoch_in(delta, step, name) for name in recordings}
-        return self._rows(delta, table, recordings), epochs
-
     def _rows(self, delta: DeltaTable, table: Table, recordings: Collection[str]) -> pa.Table:
-        chosen = pc.field("recording").isin(pa.array([*recordings], pa.string()))
-        chosen = reduce(and_, self._is_seen(table), chosen)
-        rows = self._dataset(delta, table).to_table(filter=chosen)
+        return self.rows_of(table, self._files(delta, table, recordings))
+
+    def rows_of(self, table: Table, files: Sequence[Mapping[str, Any]]) -> pa.Table:
+        """The rows that are seen of files of the version that was opened last."""
+        found = self._of_files(table, files)
+        if is_seen := self._is_seen(table):
+            found = found.filter(reduce(and_, is_seen))
+        rows: pa.Table = found if isinstance(found, pa.Table) else found.to_table()
         return rows.select(table.arrow_schema.names)
 
     def database(self, recordings: Collection[str]) -> duckdb.DuckDBPyConnection:
@@ -166,24 +191,20 @@ class Warehouse:
         recordings: Collection[str] | None = None,
     ) -> Any:
         """All rows of a table, or those of some of its files or recordings, for Arrow or DuckDB."""
-        if not self.exists(table):
-            return _no(table)
-        found = self._dataset(self.open(table), table)
-        conditions = self._is_seen(table)
-        if recordings is not None:
-            conditions.append(pc.field("recording").isin(pa.array([*recordings], pa.string())))
-        chosen = reduce(and_, conditions) if conditions else None
-        files = [
-            file for file in found.get_fragments(chosen) if paths is None or file.path in paths
-        ]
-        return ds.FileSystemDataset(files, found.schema, found.format, found.filesystem)
+        files = self.files(table, recordings)
+        return self._of_files(table, [f for f in files if paths is None or f["path"] in paths])
 
-    def _dataset(self, delta: DeltaTable, table: Table) -> ds.FileSystemDataset:
-        version, found = self._datasets.get(table.name, (-1, None))
-        if version != delta.version():
-            found = commits.dataset(delta, self.uri_of(table))
-            self._datasets[table.name] = delta.version(), found
-        return found
+    def _of_files(self, table: Table, files: Sequence[Mapping[str, Any]]) -> Any:
+        """The rows of files of the version that was opened last: small ones are read once."""
+        if not files:
+            return _no(table)
+        delta, paths = self._opened[table.name], tuple(file["path"] for file in files)
+        if sum(file["size_bytes"] for file in files) > _SMALL_BYTES:
+            return commits.dataset(delta, self.uri_of(table), paths)
+        read = self._snapshot(delta, table).read
+        if paths not in read:
+            read[paths] = commits.rows(self.uri_of(table), table, files)
+        return read[paths]
 
     def _is_seen(self, table: Table) -> list[pc.Expression]:
         return [
@@ -201,25 +222,20 @@ class Warehouse:
                 filesystem, path = filesystem_of(self.uri_of(table))
                 filesystem.delete_dir(path)
 
-    def create_missing(self, tables: Iterable[Table]) -> None:
-        """Makes the tables that are not there, empty. Raises UserError for one that is another."""
-        for table in tables:
-            if self.exists(table):
-                self._current(table)
-            else:
-                self._opened[table.name] = commits.create(self.uri_of(table), table)
+    def made(self, table: Table) -> DeltaTable:
+        """The table's current version, made empty if it is not there."""
+        if not self.exists(table):
+            self._opened[table.name] = commits.create(self.uri_of(table), table)
+        return self._current(table)
 
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
     ) -> "Writing":
+        """Begins an attempt. Raises UserError for a table that is there, and is another."""
         assert not self.recent, "rows that are not seen would be lost"
-        self.create_missing([*tables, Lineage])
-        last = [
-            commits.epoch_in(delta, step, name)
-            for delta in map(self._current, (*tables, Lineage))
-            for name in recordings
-        ]
-        return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1))
+        last = [self.epochs(table, step, recordings) for table in (*tables, Lineage)]
+        epoch = max((each for of in last for each in of.values()), default=0) + 1
+        return Writing(self, step, dict.fromkeys(recordings, epoch))
 
     def replace(
         self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
@@ -260,11 +276,8 @@ class Warehouse:
 
         Lineage is read first: where it has the step, nobody has begun to write it.
         """
-        self.create_missing([*rows, Lineage])
-        delta = self._current(Lineage)
-        epochs = {name: commits.epoch_in(delta, step, name) for name in follows_from}
-        there = self._rows(delta, Lineage, follows_from).filter(pc.field("step") == step)
-        stays = len(there) == len(follows_from) and all(
+        epochs, there = self.epochs(Lineage, step, follows_from), self.lineage(follows_from)
+        stays = all((name, step) in there for name in follows_from) and all(
             _ordered(table, self.rows(table, follows_from)).equals(_ordered(table, of_table))
             for table, of_table in rows.items()
         )
@@ -279,13 +292,13 @@ class Warehouse:
             self._ended.clear()
         epochs = {**begun, **{key: self.written[key] for key in ended}}
         if epochs:
-            delta, names = self._current(Lineage), {recording for _, recording in epochs}
+            delta, names = self.made(Lineage), {recording for _, recording in epochs}
             there = self._rows(delta, Lineage, names).to_pylist()
             rows = [row for row in there if (row["step"], row["recording"]) not in epochs]
             rows += ended.values()
             files = TableFiles(self.path, commits.file_name(max(epochs.values())))
             added = _written(files, {Lineage: pa.Table.from_pylist(rows, Lineage.arrow_schema)})
-            change = commits.Change(added, commits.files_of(delta, names))
+            change = commits.Change(added, self._files(delta, Lineage, names))
             commits.commit(delta, change, begun, {key: epochs[key] for key in ended})
         self._ended.clear()
 
@@ -313,38 +326,33 @@ class Writing:
         WriteConflictError where another attempt has written one of them in a later epoch.
         """
         for table, epochs in (since or {}).items():
-            commits.require_own(self.warehouse._current(table), self._keyed(epochs))
+            now = self.warehouse.epochs(table, self.step, epochs)
+            for name in (name for name, epoch in epochs.items() if now[name] != epoch):
+                raise commits.conflict(self.step, name)
         self.warehouse._commit_lineage(self._keyed(self.epochs))
 
     def replace(self, table: Table, added: Sequence[DataFile]) -> None:
-        delta = self.warehouse.open(table)
-        removed = commits.files_of(delta, self.epochs)
-        self._commit(table, delta, commits.Change(_of(table, added), removed))
+        self._commit(table, added, self.warehouse.files(table, self.epochs))
 
     def append(self, table: Table, added: Sequence[DataFile], since: Mapping[str, int]) -> None:
         """Adds files, and takes out those of epochs after ``since``, by recording.
 
-        Those a killed attempt has left, or one that this attempt has overtaken. Where there is
-        nothing to do, nothing is committed.
+        Those a killed attempt has left, or one that this attempt has overtaken.
         """
-        delta = self.warehouse.open(table)
-        there = commits.files_of(delta, since)
+        there = self.warehouse.files(table, since)
         left = [
             file
             for name, epoch in since.items()
             for file in commits.of_epochs_after(there, epoch)
             if file["partition.recording"] == name
         ]
-        change = commits.Change(_of(table, added), left)
-        if change.added or change.removed:
-            self._commit(table, delta, change)
+        self._commit(table, added, left)
 
     def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
         """Replaces a rule's states; without any, it has none."""
-        delta = self.warehouse.open(ReplayState)
-        there = commits.files_of(delta, self.epochs)
+        there = self.warehouse.files(ReplayState, self.epochs)
         removed = [file for file in there if file["min.rule"] == file["max.rule"] == self.step]
-        self._commit(ReplayState, delta, commits.Change(_of(ReplayState, added), removed), again)
+        self._commit(ReplayState, added, removed, again)
 
     def replace_rows(
         self, table: Table, rows: pa.Table, where: Mapping[str, Collection[str]]
@@ -353,11 +361,12 @@ class Writing:
 
         All of the recordings' other rows stay, in a file of their own for each recording.
         """
-        delta = self.warehouse.open(table)
-        named = reduce(and_, (pc.field(name).isin([*of]) for name, of in where.items()))
-        kept = self.warehouse._rows(delta, table, self.epochs).filter(~named)
+        removed = self.warehouse.files(table, self.epochs)
+        there = self.warehouse.rows_of(table, removed)
+        named = [pc.is_in(there.column(name), pa.array([*of])) for name, of in where.items()]
+        kept = there.filter(pc.invert(reduce(pc.and_, named)))
         added = _written(self.files(), {table: pa.concat_tables([kept, rows])})
-        self._commit(table, delta, commits.Change(added, commits.files_of(delta, self.epochs)))
+        self._commit(table, added, removed)
 
     def end(self, follows_from: Mapping[str, str]) -> None:
         """The last write: what the step's rows follow from, by recording."""
@@ -377,11 +386,22 @@ class Writing:
         return {(self.step, name): epoch for name, epoch in epochs.items()}
 
     def _commit(
-        self, table: Table, delta: DeltaTable, change: commits.Change, again: bool = False
+        self,
+        table: Table,
+        written: Sequence[DataFile],
+        removed: Sequence[Mapping[str, Any]],
+        again: bool = False,
     ) -> None:
+        """Where there is nothing to do, nothing is committed, and no table made."""
+        change = commits.Change([file for file in written if file.table == table.name], removed)
+        if not (change.added or change.removed):
+            return
         mine = self._keyed(self.epochs)
         commits.require_own(self.warehouse._current(Lineage), mine)
+        # The version that the change was made of.
+        delta = self.warehouse._opened.get(table.name) or self.warehouse.made(table)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
+        progress.wrote(sum(file.rows for file in change.added))
 
 
 # --- paths ----------------------------------------------------------------------------------------
@@ -443,8 +463,12 @@ def _written(files: TableFiles, rows: Mapping[Table, pa.Table]) -> list[DataFile
     return files.closed()
 
 
-def _of(table: Table, files: Iterable[DataFile]) -> list[DataFile]:
-    return [file for file in files if file.table == table.name]
+def fetched(
+    session: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, Any] | None = None
+) -> pa.Table:
+    """The few rows of a query: to bind it first, as relations do, takes longer than a copy."""
+    with catch_warnings(action="ignore", category=UserWarning):
+        return session.execute(query, values).to_arrow_table()
 
 
 def sql_text(text: str) -> str:

@@ -56,7 +56,6 @@ class Growing:
 
     def __init__(self, path: str | Path) -> None:
         self.warehouse, self.count = Warehouse(path), 0
-        self.warehouse.create_missing([LAGS, PARKED, LogGaps])
 
     def grow(self, fetches: Sequence[Fetch], until_s: float) -> None:
         """Adds outcomes; the log and the steady phase reach until then."""

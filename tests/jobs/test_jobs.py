@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,14 +87,20 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
     )
     decided = ("decisions", "headlines", "lineage")
     assert {**versions(copy), **dict.fromkeys(decided)} == {**before, **dict.fromkeys(decided)}
-    assert run.main([str(FREEZE), "--quiet", "--warehouse", copy.path]) == 0
+    with patch.object(run, "read_pages", wraps=run.read_pages) as read_pages:
+        assert run.main([str(FREEZE), "--quiet", "--warehouse", copy.path]) == 0
+    [(_, names), _] = read_pages.call_args
+    assert names == ["freeze-4.1"]
     printed = capsys.readouterr().out
     read, printed = printed.split("\n", 1)
     assert read.startswith("ingest freeze-4.1: lines read 0 = requests 0 + ")
     assert printed.startswith("\nfreeze-4.1\n")
     assert printed.endswith(f"report: {page}\n")
     assert "\nfailover-4.0\n" not in printed  # whose page stays
-    assert "<h2><bdi>failover-4.0</bdi></h2>" in page.read_text()
+    assert "<h2><bdi>failover-4.0</bdi></h2>" in (kept := page.read_text())
+    page.with_suffix(".json").unlink()
+    assert run.main([str(FREEZE), "--quiet", "--warehouse", copy.path]) == 0
+    assert page.read_text() == kept  # as when all of it is read
     assert run.main(arguments) == 0
     assert page.read_bytes() == (Path(finished.path) / "report.html").read_bytes()
 

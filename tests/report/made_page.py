@@ -91,7 +91,6 @@ def page() -> dict[str, Any]:
         pictures = [shown(database, spec, recording="r") for spec in PICTURES]
     bands = ["node froze: 12", "rolling restart, planned: 1, 2"]
     return of | {
-        "id": "recording-1",
         "alerts": [{"text": f"gap {number}", "is_critical": True} for number in range(3)],
         "findings": [{**it, "detail": f"{n}"} for n in range(5) for it in of["findings"]],
         "clients": {"clients": 2, "at_risk": 1, "says": "one"},
@@ -116,7 +115,7 @@ def spoiled(value: Any, text: str, key: str = "") -> Any:
 
 
 def pages(text: str = TEXT) -> list[dict[str, Any]]:
-    second = spoiled(page(), text) | {"id": "recording-2"}
+    second = spoiled(page(), text)
     second["bands"] = [(*of, visible(text)) for *of, text in second["bands"]]
     return [page(), second]
 

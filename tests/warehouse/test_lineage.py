@@ -35,7 +35,8 @@ def code(rule: str) -> str:
     ("changed", "rules"),
     [
         # Whose form of FETCHes lowest_acked_offset reads too.
-        ("replay/hwm_parking/loop.py", {"hwm_parking", "lowest_acked_offset"}),
+        ("replay/hwm_parking/metadata_log.py", {"hwm_parking", "lowest_acked_offset"}),
+        ("replay/hwm_parking/loop.py", {"hwm_parking"}),
         ("replay/incremental_fetch/__init__.py", {"incremental_fetch"}),
         ("replay/outcomes.py", {*BY_NAME}),
         ("pipelines/replaying/seam.py", {*BY_NAME}),
