@@ -147,6 +147,56 @@ clients       []text client ids that were hit, the five with most at most
 request_id    text   the request that shows its begin
 """)
 
+_SENDER = """
+principal text* authenticated principal
+client_id text* clientId
+software  text* name and version of the client's library: of the connection, else the only one of \
+    the same client id, principal and host
+group_id  text* group that requests name, likewise
+zone      text* where the client is, likewise: its rack id, or by client_zones; a broker's rack
+is_client bool* false of brokers, controllers and kip-replay record
+node_id   int*  node that got the requests
+api_name  text* API
+"""
+_USED = """
+request_bytes       long     on the wire; null of APIs whose sizes are not known: all but FETCH, \
+    PRODUCE and BROKER_HEARTBEAT
+response_bytes      long     likewise
+record_bytes        long     bytes of records in FETCH responses and PRODUCE requests
+handler_ms          ms       in request handlers (localTimeMs)
+throttle_ms         ms       throttled
+errors              long     requests that failed, once by each error, as far as bodies are read
+errors_by_name      []struct those, in order; null: none
+  error text, requests long
+cross_zone_bytes    long     of record_bytes, those of the time below to or from another zone than \
+    the node's; null: one of the two is not known
+cross_zone_dollars  ms       30 days at this rate, at prices as closest_replica takes
+cross_zone_from_at  at       from then on, less gaps in the node's log: the steady phase
+cross_zone_until_at at       until then
+"""
+
+USAGE = table(f"""
+usage: Who makes the load: every request once, by who sent it, node and API; '-' stands for what \
+    no line names
+{RECORDING_COLUMN}
+{_SENDER}
+requests       long requests
+connections    long connections whose first request is one of them
+fetch_sessions long fetch sessions that were opened
+{_USED}
+""")
+
+TOPIC_USAGE = table(f"""
+topic_usage: The same by topic of FETCH and PRODUCE, '-' of other requests: what a request has \
+    besides records is shared out among the topics that it lists, a response among those that it \
+    returns, by their partitions, so that sums are those of usage
+{RECORDING_COLUMN}
+{_SENDER}
+topic    text* topic name, else topic id
+requests long  requests that list it: one of several topics counts at each, and so do its errors
+{_USED}
+""")
+
 HEADLINES = table(f"""
 headlines: The figures that decisions rest on: what each rule's change does to them in a \
     recording
@@ -251,7 +301,7 @@ image_pairs        long  metadata images held against heartbeats and FETCHes
 """)
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
-_DECIDED = (INCIDENTS, HEADLINES, DECISIONS)
+_DECIDED = (INCIDENTS, USAGE, TOPIC_USAGE, HEADLINES, DECISIONS)
 _SUMS = (
     LATENCY_SUMMARY,
     LATENCY_HISTOGRAMS,
