@@ -1,7 +1,7 @@
 """Lines to ``usage`` and ``topic_usage``: who makes the load, in sums that are those of requests.
 
 All of a recording is summed up anew where its logs have grown: which group and library a connection
-has, and the name of a topic's id, may stand on a later line than its requests.
+has, and the name of a topic's id, may come on a later line than its requests.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -144,12 +144,14 @@ def _produce_bytes(line: Line) -> tuple[int, int]:
         return 5 + _varint(p["recordsSizeInBytes"] + 1) + int(p["recordsSizeInBytes"])
 
     out = 22 + len(line.client.encode()) + _text(line.sent["transactionalId"])
+    out += size(line.sent["topicData"], "partitionData", sent)
+    if not line.returned:  # acks=0
+        return out, 0
     nodes = _varint(2)
     for node in line.returned.get("nodeEndpoints", ()):
         nodes += 9 + _text(node["host"]) + _text(node["rack"])
     back = 14 + (1 + _varint(nodes) + nodes) * ("nodeEndpoints" in line.returned)
-    back += size(line.returned["responses"], "partitionResponses", returned)
-    return out + size(line.sent["topicData"], "partitionData", sent), back
+    return out, back + size(line.returned["responses"], "partitionResponses", returned)
 
 
 def _shared(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
@@ -255,7 +257,11 @@ class Recording:
             case "PRODUCE":
                 return _produce_bytes(line)
             case "BROKER_HEARTBEAT":
-                return 38 + len(line.client.encode()), 19
+                folders = [*map(line.sent.get, ("offlineLogDirs", "cordonedLogDirs"))]
+                tags = sum(
+                    2 + _varint(len(of) + 1) + 16 * len(of) for of in folders if of is not None
+                )
+                return 38 + len(line.client.encode()) + tags, 19
         return None, None
 
     def usage(self) -> Rows:
