@@ -1,48 +1,204 @@
-"""Predicts one recording from another and prints prediction and recording side by side."""
+"""Says what differs between two recordings of a cluster, or how well one predicts the other."""
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.pipelines.analysis.accuracy import accuracy_rows
+from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.summarize import summarize
+from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.page import markdown
 from kip_replay.pipelines.report.pages import accuracy_sentence
 from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 PARSER = JobParser(
     "compare",
-    "Predicts AFTER from BEFORE: what BEFORE's log says would happen under the rules that AFTER's "
-    "brokers ran, beside what they did. Prints two figures of each rule: what is off by more than "
-    "its tolerance first.\n\n"
-    "Both must be in the warehouse, replayed (`kip-replay run`). They are compared fairly if both "
-    "show the same work on two clusters. A recording compared with itself is a self-check. "
-    "The figures are added to the table prediction_accuracy, and so to the next report.\n\n"
-    "Without names, writes nothing and prints what was compared before, by this command or by runs "
-    "on recordings of one scenario and seed.",
-    """  kip-replay compare
-  kip-replay compare metadata-4.0 metadata-4.1            (with and without KIP-1166)
-  kip-replay compare sessions-off sessions-on             (with and without fetch sessions)
-  kip-replay compare acks-slow-follower acks-two-replicas (three replicas, and two)
-  kip-replay compare metadata-4.1 metadata-4.1 --all      (a self-check, every figure)""",
+    "Says what is different in AFTER, a recording of the same cluster as BEFORE, such as of a week "
+    "later: p99 by API, requests and bytes by client and topic, who is new or gone, errors, "
+    "incidents, and advice. Rates are of the whole of each, so times of day should be alike. "
+    "Writes nothing.\n\n"
+    "With --predictions it predicts AFTER from BEFORE: what BEFORE's log says would happen under "
+    "the rules that AFTER's brokers ran, beside what they did; two figures of each rule, what is "
+    "off by more than its tolerance first. They are compared fairly if both show the same work on "
+    "two clusters; a recording and itself is a self-check. The figures are added to the table "
+    "prediction_accuracy, and so to the next report. Without names, it prints what was predicted "
+    "before, by this command or by runs on recordings of one scenario and seed.\n\n"
+    "Both must be in the warehouse, replayed (`kip-replay run`).",
+    """  kip-replay compare prod-monday prod-after
+  kip-replay compare prod-monday prod-after --format markdown --fail-on 'p99_produce_ms grew > 20 %'
+  kip-replay compare --predictions
+  kip-replay compare --predictions metadata-4.0 metadata-4.1 (with and without KIP-1166)
+  kip-replay compare --predictions sessions-off sessions-on  (with and without fetch sessions)
+  kip-replay compare --predictions metadata-4.1 metadata-4.1 --all (a self-check, every figure)""",
 )
+#: A figure of all requests or of an API, and how much of it is too much.
+_CONDITION = re.compile(
+    r"(p99_\w+_ms|requests_per_second|bytes_per_second|errors_per_hour) (grew|fell) *> *"
+    r"(\d+(?:\.\d+)?) *%"
+)
+
+
+def _condition(text: str) -> str:
+    if _CONDITION.fullmatch(text):
+        return text
+    raise ArgumentTypeError(
+        f"{text!r}: write such as 'p99_produce_ms grew > 20 %', of p99_API_ms, "
+        "requests_per_second, bytes_per_second or errors_per_hour, which grew or fell"
+    )
+
+
 for _name in ("before", "after"):
     PARSER.add_argument(_name, nargs="?", metavar=_name.upper(), help="name of a recording")
-PARSER.add_argument("--all", action="store_true", help="print every figure")
+PARSER.add_argument("--predictions", action="store_true", help="predict AFTER from BEFORE")
+PARSER.add_argument("--all", action="store_true", help="print every figure that was predicted")
+PARSER.add_argument(
+    "--format",
+    choices=("text", "markdown", "json"),
+    default="text",
+    help="text: a few lines, what changed most (default); markdown, json: all figures",
+)
+PARSER.add_argument(
+    "--fail-on",
+    metavar="CONDITION",
+    action="append",
+    default=[],
+    type=_condition,
+    help="end with status 4 where a figure grew or fell by more, or is not known: "
+    "'p99_produce_ms grew > 20 %%'; may be given repeatedly",
+)
+_CHANGES = """
+SELECT kind, name, figure, b.value AS before, a.value AS after,
+  b.says AS advice_before, a.says AS advice_after
+FROM (FROM recording_figures WHERE recording = {}) AS b
+FULL JOIN (FROM recording_figures WHERE recording = {}) AS a USING (kind, name, figure)
+ORDER BY ALL"""
+#: Of each kind of changes, so many are named in a line.
+_NAMED = 4
 #: Figures of a rule without ``--all``: five rules and three other lines make thirteen.
 _FIGURES_OF_RULE = 2
+_Row = Mapping[str, Any]
 
 
 def work(job: Job) -> Exit:
     given = [name for name in (job.arguments.before, job.arguments.after) if name is not None]
     if len(given) == 1:
         raise UserError(f"compare {given[0]} with what? Name a second recording, or {given[0]}")
+    if job.arguments.predictions:
+        if job.arguments.fail_on:
+            raise UserError("--fail-on is of what is different, not of --predictions")
+        return _predicted(job, given)
+    if not given:
+        raise UserError("name two recordings to compare, or give --predictions")
+    names = [*job.named(given, writes=False)]
+    before, after = names[0], names[-1]
+    statement = _CHANGES.format(sql_text(before), sql_text(after))
+    rows = Catalog(job.warehouse(writes=False).path, read_views()).arrow(statement).to_pylist()
+    match job.arguments.format:
+        case "json":
+            print(json.dumps({"before": before, "after": after, "figures": rows}, indent=2))
+        case "markdown":
+            say(*_page(before, after, rows))
+        case _:
+            say(f"{after} against {before}", *in_columns([*_lines(rows)]))
+    found = [text for condition in job.arguments.fail_on for text in _met(condition, rows)]
+    print(*found, sep="\n", end="\n" * bool(found), file=sys.stderr)
+    return Exit.UNWELCOME if found else Exit.DONE
+
+
+def _share(row: _Row) -> float | None:
+    """How much a figure grew, as a share of what it was; None: not known."""
+    if None in (row["before"], row["after"]):
+        return None
+    if row["before"] == row["after"]:
+        return 0.0
+    return (row["after"] - row["before"]) / row["before"] if row["before"] else float("inf")
+
+
+def _met(condition: str, rows: Sequence[_Row]) -> Iterator[str]:
+    match = _CONDITION.fullmatch(condition)
+    assert match, condition
+    figure, way, limit = match.groups()
+    of_all = [row for row in rows if row["figure"] == figure and row["kind"] in ("all", "api")]
+    if not of_all or (share := _share(of_all[0])) is None:
+        yield f"--fail-on {condition}: not known"
+    elif (share if way == "grew" else -share) > float(limit) / 100:
+        yield f"--fail-on {condition}: {_change(of_all[0])}"
+
+
+def _change(row: _Row) -> str:
+    """'12.1 to 14.3 (+18 %)'."""
+    ends = [words.number(row[end], 1 if abs(row[end]) < 100 else 0) for end in ("before", "after")]
+    share = _share(row) if row["before"] else None
+    return " to ".join(ends) + ("" if share is None else f" ({100 * share:+.0f} %)")
+
+
+def _lines(rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
+    """What changed most, a line for each kind."""
+    known = [row for row in rows if None not in (row["before"], row["after"])]
+    slower = [row for row in known if row["kind"] == "api"]
+    yield "p99, ms", _most(slower, lambda row: abs(_share(row) or 0))
+    for figure, unit in (("requests_per_second", "requests/s"), ("bytes_per_second", "bytes/s")):
+        of_figure = [row for row in known if row["figure"] == figure]
+        total = [f"all {_change(row)}" for row in of_figure if row["kind"] == "all"]
+        for kind in ("client", "topic"):
+            of_kind = [row for row in of_figure if row["kind"] == kind]
+            most = _most(of_kind, lambda row: abs(row["after"] - row["before"]))
+            yield f"{unit} by {kind}", "; ".join([*total, most])
+    for kind in ("client", "topic"):
+        both = [
+            row for row in rows if row["kind"] == kind and row["figure"] == "requests_per_second"
+        ]
+        new, gone = (
+            [words.visible(row["name"]) for row in both if row[end] is None]
+            for end in ("before", "after")
+        )
+        yield f"{kind}s", f"new: {_listed(new)}; gone: {_listed(gone)}"
+    for kind, title in (("error", "errors an hour"), ("incident", "incidents")):
+        of_kind = [
+            {**row, "before": row["before"] or 0, "after": row["after"] or 0}
+            for row in rows
+            if row["kind"] == kind
+        ]
+        yield title, _most(of_kind, lambda row: abs(row["after"] - row["before"]))
+    other = [row for row in rows if row["advice_before"] != row["advice_after"]]
+    advice = [f"{r['name']} {r['advice_before']} to {r['advice_after']}" for r in other]
+    yield "advice", "; ".join(advice) or "the same"
+
+
+def _most(rows: Sequence[_Row], size: Callable[[_Row], float]) -> str:
+    most = sorted((row for row in rows if size(row)), key=size, reverse=True)[:_NAMED]
+    return "; ".join(f"{words.visible(row['name'])} {_change(row)}" for row in most) or "the same"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more or "none"
+
+
+def _page(before: str, after: str, rows: Sequence[_Row]) -> Iterator[str]:
+    yield from (f"# {markdown(after)} against {markdown(before)}", "")
+    yield from ("| | name | figure | before | after | change |", "|---|---|---|--:|--:|--:|")
+    for row in rows:
+        share = _share(row)
+        change = "" if share is None else f"{100 * share:+.1f} %"
+        ends = [row[f"advice_{end}"] or words.number(row[end], 2) for end in ("before", "after")]
+        cells = [row["kind"], markdown(row["name"]), markdown(row["figure"]), *ends, change]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _predicted(job: Job, given: Sequence[str]) -> Exit:
     names = [*job.named(given, writes=bool(given))]
     warehouse = job.warehouse(writes=bool(given))
     lineage = warehouse.lineage(names)

@@ -102,7 +102,7 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
     finished: Warehouse, tmp_path: Path, capsys: Capsys
 ) -> None:
     copy = str(shutil.copytree(finished.path, tmp_path / "copy"))
-    assert compare.main([str(FAILOVER), "freeze-4.1", "--warehouse", copy]) == 0
+    assert compare.main(["--predictions", str(FAILOVER), "freeze-4.1", "--warehouse", copy]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) <= 13
     assert printed[0].startswith("freeze-4.1 predicted from failover-4.0: ")
@@ -110,7 +110,7 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
     nothing = [line.split()[0] for line in printed if "nothing that both" in line]
     assert nothing == ["KIP-392", "KIP-926", "Lowest"]
     assert printed[-1] == "written: prediction_accuracy"
-    again = ["failover-4.0", "freeze-4.1", "--warehouse", copy]
+    again = ["--predictions", "failover-4.0", "freeze-4.1", "--warehouse", copy]
     assert compare.main([*again, "--all"]) == 0
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) > 20
