@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns, say
@@ -25,38 +25,46 @@ from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 PARSER = JobParser(
     "compare",
-    "Says what is different in AFTER, a recording of the same cluster as BEFORE, such as of a week "
+    "Says what is different in AFTER, a recording of the same cluster as BEFORE, such as a week "
     "later: p99 by API, requests and bytes by client and topic, who is new or gone, errors, "
-    "incidents, and advice. Rates are of the whole of each, so times of day should be alike. "
-    "Writes nothing.\n\n"
+    "incidents and advice. Rates are of all of each, so record at the same time of day.\n\n"
     "With --predictions it predicts AFTER from BEFORE: what BEFORE's log says would happen under "
     "the rules that AFTER's brokers ran, beside what they did; two figures of each rule, what is "
-    "off by more than its tolerance first. They are compared fairly if both show the same work on "
-    "two clusters; a recording and itself is a self-check. The figures are added to the table "
-    "prediction_accuracy, and so to the next report. Without names, it prints what was predicted "
-    "before, by this command or by runs on recordings of one scenario and seed.\n\n"
+    "off by more than its tolerance first. That is fair if both show the same work on two "
+    "clusters; a recording and itself is a self-check. The figures are added to the table "
+    "prediction_accuracy, and so to the next report. Without names, it writes nothing and prints "
+    "what was predicted before, also by runs on recordings of one scenario and seed.\n\n"
     "Both must be in the warehouse, replayed (`kip-replay run`).",
     """  kip-replay compare prod-monday prod-after
-  kip-replay compare prod-monday prod-after --format markdown --fail-on 'p99_produce_ms grew > 20 %'
+  kip-replay compare prod-monday prod-after --fail-on 'p99_produce_ms grew > 20 %'
   kip-replay compare --predictions
   kip-replay compare --predictions metadata-4.0 metadata-4.1 (with and without KIP-1166)
   kip-replay compare --predictions sessions-off sessions-on  (with and without fetch sessions)
   kip-replay compare --predictions metadata-4.1 metadata-4.1 --all (a self-check, every figure)""",
 )
-#: A figure of all requests or of an API, and how much of it is too much.
+#: A figure of all requests or of an API, and how much of a change is too much.
 _CONDITION = re.compile(
-    r"(p99_\w+_ms|requests_per_second|bytes_per_second|errors_per_hour) (grew|fell) *> *"
-    r"(\d+(?:\.\d+)?) *%"
+    r"(p99_\w+_ms|requests_per_second|bytes_per_second|errors_per_hour) (grew|fell) *> *([\d.]+) *%"
 )
+_CHANGES = """
+SELECT kind, name, figure, b.value AS before, a.value AS after,
+  b.says AS advice_before, a.says AS advice_after,
+  if(a.value = b.value, 0, 100 * (a.value - b.value) / nullif(b.value, 0)) AS percent
+FROM (FROM recording_figures WHERE recording = {}) AS b
+FULL JOIN (FROM recording_figures WHERE recording = {}) AS a USING (kind, name, figure)
+ORDER BY ALL"""
+#: Changes that a line names, at most.
+_NAMED = 4
+#: Figures of a rule without ``--all``: five rules and three other lines make thirteen.
+_FIGURES_OF_RULE = 2
+_Row = Mapping[str, Any]
+_Rows = Sequence[_Row]
 
 
 def _condition(text: str) -> str:
     if _CONDITION.fullmatch(text):
         return text
-    raise ArgumentTypeError(
-        f"{text!r}: write such as 'p99_produce_ms grew > 20 %', of p99_API_ms, "
-        "requests_per_second, bytes_per_second or errors_per_hour, which grew or fell"
-    )
+    raise ArgumentTypeError(f"{text!r}: write such as 'p99_produce_ms grew > 20 %'")
 
 
 for _name in ("before", "after"):
@@ -67,7 +75,7 @@ PARSER.add_argument(
     "--format",
     choices=("text", "markdown", "json"),
     default="text",
-    help="text: a few lines, what changed most (default); markdown, json: all figures",
+    help="text: ten lines, what changed most (default); markdown, json: all figures",
 )
 PARSER.add_argument(
     "--fail-on",
@@ -75,20 +83,9 @@ PARSER.add_argument(
     action="append",
     default=[],
     type=_condition,
-    help="end with status 4 where a figure grew or fell by more, or is not known: "
-    "'p99_produce_ms grew > 20 %%'; may be given repeatedly",
+    help="end with status 4 where a figure (p99_API_ms, requests_per_second, bytes_per_second, "
+    "errors_per_hour) grew or fell by more, or is not known: 'p99_produce_ms grew > 20 %%'",
 )
-_CHANGES = """
-SELECT kind, name, figure, b.value AS before, a.value AS after,
-  b.says AS advice_before, a.says AS advice_after
-FROM (FROM recording_figures WHERE recording = {}) AS b
-FULL JOIN (FROM recording_figures WHERE recording = {}) AS a USING (kind, name, figure)
-ORDER BY ALL"""
-#: Of each kind of changes, so many are named in a line.
-_NAMED = 4
-#: Figures of a rule without ``--all``: five rules and three other lines make thirteen.
-_FIGURES_OF_RULE = 2
-_Row = Mapping[str, Any]
 
 
 def work(job: Job) -> Exit:
@@ -109,7 +106,7 @@ def work(job: Job) -> Exit:
         case "json":
             print(json.dumps({"before": before, "after": after, "figures": rows}, indent=2))
         case "markdown":
-            say(*_page(before, after, rows))
+            say(f"# {markdown(after)} against {markdown(before)}", "", *_page(rows))
         case _:
             say(f"{after} against {before}", *in_columns([*_lines(rows)]))
     found = [text for condition in job.arguments.fail_on for text in _met(condition, rows)]
@@ -117,85 +114,76 @@ def work(job: Job) -> Exit:
     return Exit.UNWELCOME if found else Exit.DONE
 
 
-def _share(row: _Row) -> float | None:
-    """How much a figure grew, as a share of what it was; None: not known."""
-    if None in (row["before"], row["after"]):
-        return None
-    if row["before"] == row["after"]:
-        return 0.0
-    return (row["after"] - row["before"]) / row["before"] if row["before"] else float("inf")
-
-
-def _met(condition: str, rows: Sequence[_Row]) -> Iterator[str]:
-    match = _CONDITION.fullmatch(condition)
-    assert match, condition
-    figure, way, limit = match.groups()
+def _met(condition: str, rows: _Rows) -> Iterator[str]:
+    """Says where a condition is met; a figure that was 0 grew by more than any limit."""
+    figure, way, limit = re.fullmatch(_CONDITION, condition).groups()  # type: ignore[union-attr]
     of_all = [row for row in rows if row["figure"] == figure and row["kind"] in ("all", "api")]
-    if not of_all or (share := _share(of_all[0])) is None:
+    known = [row for row in of_all if None not in (row["before"], row["after"])]
+    for row in known:
+        percent = float("inf") if row["percent"] is None else row["percent"]
+        if (percent if way == "grew" else -percent) > float(limit):
+            yield f"--fail-on {condition}: {_change(row)}"
+    if not known:
         yield f"--fail-on {condition}: not known"
-    elif (share if way == "grew" else -share) > float(limit) / 100:
-        yield f"--fail-on {condition}: {_change(of_all[0])}"
 
 
 def _change(row: _Row) -> str:
     """'12.1 to 14.3 (+18 %)'."""
-    ends = [words.number(row[end], 1 if abs(row[end]) < 100 else 0) for end in ("before", "after")]
-    share = _share(row) if row["before"] else None
-    return " to ".join(ends) + ("" if share is None else f" ({100 * share:+.0f} %)")
+    ends = (words.number(row[end], 1 if row[end] < 100 else 0) for end in ("before", "after"))
+    percent = "" if row["percent"] is None else f" ({row['percent']:+.0f} %)"
+    return f"{' to '.join(ends)}{percent}"
 
 
-def _lines(rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
+def _lines(rows: _Rows) -> Iterator[tuple[str, str]]:
     """What changed most, a line for each kind."""
-    known = [row for row in rows if None not in (row["before"], row["after"])]
-    slower = [row for row in known if row["kind"] == "api"]
-    yield "p99, ms", _most(slower, lambda row: abs(_share(row) or 0))
-    for figure, unit in (("requests_per_second", "requests/s"), ("bytes_per_second", "bytes/s")):
-        of_figure = [row for row in known if row["figure"] == figure]
-        total = [f"all {_change(row)}" for row in of_figure if row["kind"] == "all"]
-        for kind in ("client", "topic"):
-            of_kind = [row for row in of_figure if row["kind"] == kind]
-            most = _most(of_kind, lambda row: abs(row["after"] - row["before"]))
-            yield f"{unit} by {kind}", "; ".join([*total, most])
-    for kind in ("client", "topic"):
-        both = [
-            row for row in rows if row["kind"] == kind and row["figure"] == "requests_per_second"
-        ]
-        new, gone = (
-            [words.visible(row["name"]) for row in both if row[end] is None]
-            for end in ("before", "after")
+    yield "p99, ms", _most(rows, "api", "p99", lambda row: row["percent"] or 0)
+    for unit in ("requests", "bytes"):
+        most = [_most(rows, kind, unit) for kind in ("all", "client", "topic")]
+        yield f"{unit}/s", "all: {}; clients: {}; topics: {}".format(*most)
+    for title, end in (("new", "before"), ("gone", "after")):
+        names = {
+            kind: [row["name"] for row in rows if row["kind"] == kind and row[end] is None]
+            for kind in ("client", "topic")
+        }
+        yield (
+            title,
+            "; ".join(f"{kind}s: {_listed(dict.fromkeys(of))}" for kind, of in names.items()),
         )
-        yield f"{kind}s", f"new: {_listed(new)}; gone: {_listed(gone)}"
-    for kind, title in (("error", "errors an hour"), ("incident", "incidents")):
-        of_kind = [
-            {**row, "before": row["before"] or 0, "after": row["after"] or 0}
-            for row in rows
-            if row["kind"] == kind
-        ]
-        yield title, _most(of_kind, lambda row: abs(row["after"] - row["before"]))
+    # What a recording does not have did not happen.
+    counted = [{**row, "before": row["before"] or 0, "after": row["after"] or 0} for row in rows]
+    yield "errors an hour", _most(counted, "error")
+    yield "incidents", _most(counted, "incident")
     other = [row for row in rows if row["advice_before"] != row["advice_after"]]
-    advice = [f"{r['name']} {r['advice_before']} to {r['advice_after']}" for r in other]
+    advice = (f"{row['name']} {row['advice_before']} to {row['advice_after']}" for row in other)
     yield "advice", "; ".join(advice) or "the same"
 
 
-def _most(rows: Sequence[_Row], size: Callable[[_Row], float]) -> str:
-    most = sorted((row for row in rows if size(row)), key=size, reverse=True)[:_NAMED]
-    return "; ".join(f"{words.visible(row['name'])} {_change(row)}" for row in most) or "the same"
+def _difference(row: _Row) -> float:
+    return float(row["after"] - row["before"])
 
 
-def _listed(names: Sequence[str]) -> str:
+def _most(
+    rows: _Rows, kind: str, figure: str = "", size: Callable[[_Row], float] = _difference
+) -> str:
+    """Figures of a kind that changed most, with their names."""
+    of_kind = [row for row in rows if row["kind"] == kind and row["figure"].startswith(figure)]
+    changed = [row for row in of_kind if None not in (row["before"], row["after"]) and size(row)]
+    changed.sort(key=lambda row: abs(size(row)), reverse=True)
+    named = (f"{words.visible(row['name'])} {_change(row)}" for row in changed[:_NAMED])
+    return "; ".join(named).removeprefix("all ") or "the same"
+
+
+def _listed(names: Collection[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more or "none"
+    return ", ".join(map(words.visible, [*names][:_NAMED])) + more or "none"
 
 
-def _page(before: str, after: str, rows: Sequence[_Row]) -> Iterator[str]:
-    yield from (f"# {markdown(after)} against {markdown(before)}", "")
-    yield from ("| | name | figure | before | after | change |", "|---|---|---|--:|--:|--:|")
+def _page(rows: _Rows) -> Iterator[str]:
+    yield from ("| | name | figure | before | after | % |", "|---|---|---|--:|--:|--:|")
     for row in rows:
-        share = _share(row)
-        change = "" if share is None else f"{100 * share:+.1f} %"
-        ends = [row[f"advice_{end}"] or words.number(row[end], 2) for end in ("before", "after")]
-        cells = [row["kind"], markdown(row["name"]), markdown(row["figure"]), *ends, change]
-        yield f"| {' | '.join(cells)} |"
+        ends = (row[f"advice_{end}"] or words.number(row[end], 2) for end in ("before", "after"))
+        names = (markdown(row[name]) for name in ("kind", "name", "figure"))
+        yield f"| {' | '.join((*names, *ends, words.number(row['percent'], 1)))} |"
 
 
 def _predicted(job: Job, given: Sequence[str]) -> Exit:

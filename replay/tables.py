@@ -188,8 +188,8 @@ fetch_sessions long fetch sessions that were opened
 
 TOPIC_USAGE = table(f"""
 topic_usage: The same by topic of FETCH and PRODUCE, '-' of other requests: what a request has \
-    besides records is shared out among the topics that it lists, a response among those that it \
-    returns, by their partitions, so that sums are those of usage
+    besides records is shared out among its topics, by how many partitions of each it and its \
+    response list, so that sums are those of usage
 {RECORDING_COLUMN}
 {_SENDER}
 topic    text* topic name, else topic id

@@ -123,6 +123,30 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
     assert "written: nothing," in printed
 
 
+def test_compare_says_in_ten_lines_what_is_different(finished: Warehouse, capsys: Capsys) -> None:
+    names = [str(FAILOVER), "freeze-4.1", "--warehouse", finished.path]
+    assert compare.main(names) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "freeze-4.1 against failover-4.0"
+    assert len(lines) <= 9
+    said = dict(line.split("  ", 1) for line in lines)
+    rates = "SELECT count(*) / any_value(span_s) FROM requests JOIN time_buckets USING (recording)"
+    opened = kr.open(finished.path)
+    for name in ("failover-4.0", "freeze-4.1"):
+        [rate] = opened.sql(f"{rates} WHERE recording = '{name}'", "arrow").column(0).to_pylist()
+        assert f"{rate:.1f}" in said["requests/s"].partition("; clients: ")[0]
+    conditions = {"requests_per_second fell > 1 %": 4, "requests_per_second grew > 1 %": 0}
+    for condition, status in {**conditions, "p99_nothing_ms grew > 1 %": 4}.items():
+        assert compare.main([*names, "--format", "json", "--fail-on", condition]) == status
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["before"] == "failover-4.0"
+        assert (condition in printed.err) is (status == 4)
+    assert compare.main([*names, "--format", "markdown"]) == 0
+    assert "| all | all | requests\\_per\\_second | " in capsys.readouterr().out
+    for wrong in (["--fail-on", "it grew"], [], ["--predictions", "--fail-on", condition]):
+        assert compare.main([*(names if wrong else names[2:]), *wrong]) == 2
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

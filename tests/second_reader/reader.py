@@ -270,47 +270,45 @@ class Recording:
         for line in self.lines:
             size = self.bytes(line)
             row = {"sent": size[0] or 0, "returned": size[1] or 0}
-            row["records"] = sum(records for _, _, records in self.listed(line))
+            row["records"] = sum(records for _, records in self.listed(line))
             row["errors"] = len(line.errors) if line.api in _WITH_ERRORS else 0
             key = line.body["principal"], line.client or "-", line.api
             sums[key].update({"requests": 1, **row})
         names = ("requests", "sent", "returned", "records", "errors")
         return {key: tuple(row[name] for name in names) for key, row in sums.items()}
 
-    def listed(self, line: Line) -> list[tuple[bool, str, int]]:
-        """Partitions in a FETCH or PRODUCE: whether the response has it, its topic, its records."""
+    def listed(self, line: Line) -> list[tuple[str, int]]:
+        """Topics of the partitions in a FETCH or PRODUCE, with the bytes of their records."""
         if line.api == "PRODUCE":
-            parts = [*self.parts(line.sent["topicData"], "partitionData")]
-            records = [(topic, p["recordsSizeInBytes"]) for topic, p in parts]
-            return [(way, topic, n * way) for way in (False, True) for topic, n in records]
+            parts = self.parts(line.sent["topicData"], "partitionData")
+            return [(topic, p["recordsSizeInBytes"]) for topic, p in parts]
         if line.api != "FETCH":
             return []
-        sent = [*self.parts(line.sent["topics"]), *self.parts(line.sent["forgottenTopicsData"])]
+        lists = line.sent["topics"], line.sent["forgottenTopicsData"]
+        sent = [(topic, 0) for of in lists for topic, _ in self.parts(of)]
         returned = self.parts(line.returned["responses"])
-        listed = [(False, topic, 0) for topic, _ in sent]
-        return listed + [(True, topic, p.get("recordsSizeInBytes") or 0) for topic, p in returned]
+        return sent + [(topic, p.get("recordsSizeInBytes") or 0) for topic, p in returned]
 
     def topics(self) -> Rows:
-        """By principal, client, API and topic: requests that list it; bytes both ways, of which it
-        has a share by its partitions besides its records; and bytes of records."""
+        """By principal, client, API and topic: requests that list it; bytes both ways, its records
+        and of the rest a share by its partitions; and bytes of records."""
         sums = defaultdict[Any, Counter[str]](Counter)
         for line in self.lines:
             listed, records = self.listed(line), Counter[str]()
-            ways = [Counter(t for way, t, _ in listed if way is w) for w in (False, True)]
-            for _, topic, n in listed:
+            for topic, n in listed:
                 records[topic] += n
-            weights = [ways[0] or ways[1], ways[1] or ways[0]]
-            carrier = line.api == "FETCH"
-            shares = []
-            for place, size in enumerate(self.bytes(line)):
-                own = records if place == carrier else Counter[str]()
-                of_way = weights[place] or {"-": 1}
-                rest = _shared((size or 0) - own.total(), of_way)
-                shares.append({t: rest.get(t, 0) + own[t] for t in {*rest, *own}})
-            for topic in {*ways[0], *ways[1]} or {"-"}:
-                key = line.body["principal"], line.client or "-", line.api, topic
-                row = {"sent": shares[0].get(topic, 0), "returned": shares[1].get(topic, 0)}
-                sums[key].update({"requests": 1, **row, "records": records[topic]})
+            weights = Counter(topic for topic, _ in listed) or {"-": 1}
+            carried = [
+                records if line.api == api else Counter[str]() for api in ("PRODUCE", "FETCH")
+            ]
+            sizes = [*zip(self.bytes(line), carried, strict=True)]
+            shares = [_shared((size or 0) - own.total(), weights) for size, own in sizes]
+            for topic in weights:
+                sent, returned = (
+                    of[topic] + own[topic] for of, own in zip(shares, carried, strict=True)
+                )
+                row = {"requests": 1, "sent": sent, "returned": returned, "records": records[topic]}
+                sums[line.body["principal"], line.client or "-", line.api, topic].update(row)
         names = ("requests", "sent", "returned", "records")
         return {key: tuple(row[name] for name in names) for key, row in sums.items()}
 
