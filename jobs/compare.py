@@ -4,7 +4,8 @@ import json
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns, say
@@ -136,7 +137,7 @@ def _change(row: _Row) -> str:
 
 def _lines(rows: _Rows) -> Iterator[tuple[str, str]]:
     """What changed most, a line for each kind."""
-    yield "p99, ms", _most(rows, "api", "p99", lambda row: row["percent"] or 0)
+    yield "p99, ms", _most(rows, "api")
     for unit in ("requests", "bytes"):
         most = [_most(rows, kind, unit) for kind in ("all", "client", "topic")]
         yield f"{unit}/s", "all: {}; clients: {}; topics: {}".format(*most)
@@ -158,18 +159,15 @@ def _lines(rows: _Rows) -> Iterator[tuple[str, str]]:
     yield "advice", "; ".join(advice) or "the same"
 
 
-def _difference(row: _Row) -> float:
-    return float(row["after"] - row["before"])
-
-
-def _most(
-    rows: _Rows, kind: str, figure: str = "", size: Callable[[_Row], float] = _difference
-) -> str:
-    """Figures of a kind that changed most, with their names."""
+def _most(rows: _Rows, kind: str, figure: str = "") -> str:
+    """Figures of a kind that changed most, with their names; times by per cent."""
     of_kind = [row for row in rows if row["kind"] == kind and row["figure"].startswith(figure)]
-    changed = [row for row in of_kind if None not in (row["before"], row["after"]) and size(row)]
-    changed.sort(key=lambda row: abs(size(row)), reverse=True)
-    named = (f"{words.visible(row['name'])} {_change(row)}" for row in changed[:_NAMED])
+    both = [row for row in of_kind if None not in (row["before"], row["after"])]
+    sized = [
+        (abs(r["percent"] or 0 if kind == "api" else r["after"] - r["before"]), r) for r in both
+    ]
+    changed = sorted((pair for pair in sized if pair[0]), key=itemgetter(0), reverse=True)
+    named = (f"{words.visible(row['name'])} {_change(row)}" for _, row in changed[:_NAMED])
     return "; ".join(named).removeprefix("all ") or "the same"
 
 

@@ -1,8 +1,8 @@
 -- The ten clients with most bytes, those with most requests and those with most dollars, a row for each setting of theirs that would save, where a rule or a finding says so.
 -- rank: by bytes both ways, 1 has most
 -- bytes: both ways
--- setting: what to set; null: nothing is known that saves
--- saved: how much of the unit that would save, of the whole log
+-- setting: what to set or do; null: nothing is known that saves
+-- saved: how much that would save, of findings what they are about, of the whole log
 -- unit: dollars a month, bytes, FETCHes or batches
 WITH loads AS (
   SELECT recording, principal, client_id, sum(requests) AS requests, sum(handler_ms) AS handler_ms,
@@ -24,10 +24,9 @@ savings AS (
   UNION ALL SELECT recording, coalesce(client_id, '-'), 'max.incremental.fetch.session.cache.slots of the brokers',
     sum(overhead_bytes - incremental_bytes), 'bytes'
   FROM costly_fetchers GROUP BY recording, coalesce(client_id, '-')
-  UNION ALL SELECT recording, subject, setting, count, unit
-  FROM findings JOIN (SELECT * FROM (VALUES ('idle_polling', 'fetch.max.wait.ms and fetch.min.bytes', 'FETCHes'),
-    ('tiny_batches', 'linger.ms and batch.size', 'batches'), ('no_fetch_session', 'a client library with fetch sessions', 'bytes'),
-    ('new_sessions', 'one consumer from poll to poll', 'FETCHes')) AS t(code, setting, unit)) AS settings USING (code)
+  UNION ALL SELECT recording, subject, action, count,
+    CASE code WHEN 'tiny_batches' THEN 'batches' WHEN 'no_fetch_session' THEN 'bytes' ELSE 'FETCHes' END
+  FROM findings WHERE code IN ('idle_polling', 'tiny_batches', 'no_fetch_session', 'new_sessions')
 )
 SELECT r.recording, rank, principal, r.client_id, requests, bytes, handler_ms, cross_zone_dollars, setting, saved, unit
 FROM ranked AS r LEFT JOIN savings AS s ON s.recording = r.recording AND s.client_id = r.client_id AND saved >= 5e-3

@@ -2,9 +2,8 @@
 -- its topics, by how many partitions of each it and its response list, with exact remainders.
 CREATE TEMP MACRO share(amount, up_to, weight, whole) AS coalesce(
     CAST((amount) * up_to // whole - (amount) * (up_to - weight) // whole AS BIGINT), amount);
-CREATE TEMP MACRO only_one(least, most) AS CASE WHEN least = most THEN least END;
-CREATE TEMP MACRO known(least, most, alike_least, alike_most) AS
-    coalesce(only_one(least, most), only_one(alike_least, alike_most), '-');
+CREATE TEMP MACRO known(least, most, of_least, of_most) AS
+    CASE WHEN least = most THEN least WHEN of_least = of_most THEN of_least ELSE '-' END;
 WITH listed AS (
     SELECT recording, request_id, p.topic AS topic, p.topic_id AS topic_id, CAST(0 AS BIGINT) AS record_bytes
     FROM (SELECT recording, request_id, explode(request_partitions) AS p FROM fetches) AS f
@@ -96,11 +95,6 @@ failures AS (
         FROM parts AS p JOIN failed AS f ON f.recording = p.recording AND f.request_id = p.request_id
         WHERE subject IS NULL OR topic = subject OR topic = '-') AS each
 ),
-racks AS (SELECT recording, broker_id, min(rack) AS rack FROM brokers GROUP BY recording, broker_id),
-opened AS (
-    SELECT recording, request_id FROM fetches
-    WHERE NOT is_cluster_metadata AND error_code = 0 AND session_epoch = 0 AND response_session_id > 0
-),
 summed AS (
     SELECT p.recording, who, p.node_id, api_name, topic, CAST(NULL AS STRING) AS error,
         count(*) AS listing, count(*) FILTER (WHERE place = 1) AS requests, sum(request_bytes) AS request_bytes,
@@ -109,8 +103,10 @@ summed AS (
         count(*) FILTER (WHERE place = 1 AND o.request_id IS NOT NULL) AS fetch_sessions,
         CASE WHEN max(who.zone) <> '-' AND max(rack) IS NOT NULL
             THEN coalesce(sum(CASE WHEN is_steady AND who.zone <> rack THEN record_bytes END), 0) END AS cross_zone_bytes
-    FROM parts AS p LEFT JOIN racks AS k ON k.recording = p.recording AND k.broker_id = p.node_id
-    LEFT JOIN opened AS o ON o.recording = p.recording AND o.request_id = p.request_id
+    FROM parts AS p LEFT JOIN (SELECT recording, broker_id, min(rack) AS rack FROM brokers GROUP BY recording, broker_id) AS k
+    ON k.recording = p.recording AND k.broker_id = p.node_id
+    LEFT JOIN (SELECT recording, request_id FROM fetches WHERE NOT is_cluster_metadata AND error_code = 0
+        AND session_epoch = 0 AND response_session_id > 0) AS o ON o.recording = p.recording AND o.request_id = p.request_id
     GROUP BY p.recording, who, p.node_id, api_name, topic
     UNION ALL BY NAME
     SELECT recording, who, node_id, api_name, topic, error, count(*) AS listing,
