@@ -20,6 +20,7 @@ from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.find_incidents import STEP as HAPPENED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
+from kip_replay.pipelines.analysis.usage import STEP as USED
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
@@ -74,6 +75,7 @@ STEPS: tuple[Step, ...] = (
     SUMMED,
     JUDGED,
     HAPPENED,
+    USED,
     QUALITY,
     DECIDED,
     REPORT,

@@ -14,7 +14,7 @@ JOBS = {
     "plan": "who logged what and when, what is missing, how long a run takes",
     "run": "from logs to a report: ingest, replay, summarize, check, report",
     "report": "write the report again, of recordings that were run",
-    "compare": "predict one recording from another, side by side",
+    "compare": "say what differs between two recordings, or how one predicts the other",
     "sql": "ask the tables and views of the warehouse",
     "anonymize": "replace the names in logs, so that they can be sent with a bug report",
     "recordings": "list, show or delete the recordings of the warehouse",

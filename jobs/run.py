@@ -25,6 +25,7 @@ from kip_replay.pipelines.analysis.accuracy import accuracy_rows
 from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.find_incidents import find_incidents
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
+from kip_replay.pipelines.analysis.usage import sum_usage
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import LinesRead
@@ -109,6 +110,8 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
         if is_run:
             progress.phase("incidents")
             find_incidents(engine, names, job.config["incidents"], job.tell)
+            progress.phase("usage")
+            sum_usage(engine, names, RULES, job.config, job.tell)
         if is_run and job.config["quality"]["in_run"]:
             progress.phase("check")
             quality = check(engine, names, expected)

@@ -85,6 +85,15 @@ class OpenWarehouse:
             raise UserError(f"there is no rule {rule!r}, there are: {', '.join(tables)}")
         return self.table(tables[rule], recording, where, as_)
 
+    def usage(self, recording: Names = None, by: str = "client", as_: As = "pandas") -> Any:
+        """Sums up the load by principal, client, group or topic; '-' is what no line names::
+
+        w.usage("prod-monday", by="principal")
+        """
+        if by not in (kinds := ("principal", "client", "group", "topic")):
+            raise UserError(f"by={by!r}: write one of {', '.join(kinds)}")
+        return self.table("load_by", recording, f"kind = '{by}'", as_)
+
     def decisions(self, recording: Names = None, as_: As = "pandas") -> Any:
         """Returns the advice on each rule, per recording: advice, reason, gain and price."""
         return self.table("decisions", recording, as_=as_)

@@ -45,6 +45,7 @@ Struct = Annotated[dict[str, Any] | None, pa.struct]
 Structs = Annotated[list[dict[str, Any]] | None, pa.list_]
 #: Those that are never null.
 RequiredAt = Annotated[int, AT]
+RequiredBool = Annotated[bool, BOOL]
 RequiredInt = Annotated[int, INT]
 RequiredLong = Annotated[int, LONG]
 RequiredText = Annotated[str, TEXT]

@@ -14,6 +14,7 @@ from .table import (
     Map,
     Ms,
     RequiredAt,
+    RequiredBool,
     RequiredInt,
     RequiredLong,
     RequiredText,
@@ -181,6 +182,62 @@ class Incidents(Record, name="incidents", shares=(Recording,)):
     request_id: Text = column("the request that shows its begin")
 
 
+class Load(Record):
+    """Who makes a load, at which node, by which API; and how much it is."""
+
+    principal: RequiredText = key("authenticated principal")
+    client_id: RequiredText = key("clientId")
+    software: RequiredText = key(
+        "name and version of the client's library: of the connection, else the only one of the "
+        "same client id, principal and host"
+    )
+    group_id: RequiredText = key("group that requests name, likewise")
+    zone: RequiredText = key(
+        "where the client is, likewise: its rack id, or by client_zones; a broker's rack"
+    )
+    is_client: RequiredBool = key("false of brokers, controllers and kip-replay record")
+    node_id: RequiredInt = key("node that got the requests")
+    api_name: RequiredText = key("API")
+    requests: Long = column("requests; of a topic those that list it, one of several at each")
+    request_bytes: Long = column(
+        "on the wire; null of APIs whose sizes are not known: all but FETCH, PRODUCE and "
+        "BROKER_HEARTBEAT"
+    )
+    response_bytes: Long = column("likewise")
+    record_bytes: Long = column("bytes of records in FETCH responses and PRODUCE requests")
+    handler_ms: Ms = column("in request handlers (localTimeMs)")
+    throttle_ms: Ms = column("throttled")
+    errors: Long = column("requests that failed, once by each error, as far as bodies are read")
+    errors_by_name: Structs = column(
+        "those, in order; null: none", struct("error string, requests int64")
+    )
+    cross_zone_bytes: Long = column(
+        "of record_bytes, those of the time below to or from another zone than the node's; null: "
+        "one of the two is not known"
+    )
+    cross_zone_dollars: Ms = column("30 days at this rate, at prices as closest_replica takes")
+    cross_zone_from_at: At = column("from then on, less gaps in the node's log: the steady phase")
+    cross_zone_until_at: At = column("until then")
+
+
+class Usage(Record, name="usage", shares=(Recording, Load)):
+    """Who makes the load: every request once, by who sent it, node and API; '-' stands for what no
+    line names.
+    """
+
+    connections: Long = column("connections whose first request is one of them")
+    fetch_sessions: Long = column("fetch sessions that were opened")
+
+
+class TopicUsage(Record, name="topic_usage", shares=(Recording, Load)):
+    """The same by topic of FETCH and PRODUCE, '-' of other requests: what a request has besides
+    records is shared out among its topics, by how many partitions of each it and its response
+    list, so that sums are those of usage.
+    """
+
+    topic: RequiredText = key("topic name, else topic id")
+
+
 class Headlines(Record, name="headlines", shares=(Recording,)):
     """The figures that decisions rest on: what each rule's change does to them in a recording."""
 
@@ -294,7 +351,7 @@ class ClockBounds(Record, name="clock_bounds", shares=(Recording,)):
 
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
-_DECIDED = (Incidents, Headlines, Decisions)
+_DECIDED = (Incidents, Usage, TopicUsage, Headlines, Decisions)
 _SUMS = (
     LatencySummary,
     LatencyHistograms,

@@ -91,10 +91,10 @@ known AS (
   FROM fetching WHERE client_kind = 'consumer_without_sessions' AND span_s >= 10 AND fetches >= 30
     AND overhead / span_s >= $no_session_bytes_per_second_min
   UNION ALL SELECT recording, 9, 'idle_polling', client_id, NULL, empty, fetches, empty / span_s, $idle_per_second_min,
-    NULL, NULL, NULL, NULL, 'client_traffic', 'Raise fetch.max.wait.ms and fetch.min.bytes.'
+    NULL, NULL, NULL, NULL, 'usage', 'Raise fetch.max.wait.ms and fetch.min.bytes.'
   FROM fetching WHERE client_kind <> 'follower' AND span_s >= 10 AND fetches >= 30
   UNION ALL SELECT recording, 10, 'tiny_batches', client_id, NULL, count(*), count(*), avg(record_bytes), $tiny_bytes_max,
-    count(*) / max(span_s), NULL, NULL, NULL, 'client_traffic', 'Raise linger.ms and batch.size.'
+    count(*) / max(span_s), NULL, NULL, NULL, 'usage', 'Raise linger.ms and batch.size.'
   FROM produced_partitions JOIN whole USING (recording) WHERE span_s >= 10
   GROUP BY recording, client_id HAVING count(*) >= 30 AND count(*) / max(span_s) >= $tiny_per_second_min
   UNION ALL SELECT u.recording, 11, 'unused_topics',

@@ -1,4 +1,4 @@
--- Requests that failed, by client, API, topic and error, as far as bodies are read: of FETCH, PRODUCE, INIT_PRODUCER_ID, METADATA, and what writes metadata.
+-- Requests that failed, by client, API, topic and error, as far as bodies are read: of FETCH, PRODUCE, INIT_PRODUCER_ID, METADATA, heartbeats, members of groups, and what writes metadata.
 -- is_client: false of brokers and controllers among themselves
 -- subject: topic, or another resource, that the error is of; null: the whole request
 -- error_code: Kafka's error code
@@ -6,21 +6,9 @@
 -- errors: requests that have this error of this subject
 -- requests: those of them that no other subject counts: they sum up to the requests that failed so
 -- of_requests: all requests of the client and API
-WITH fetched AS (SELECT recording, request_id, explode(response_partitions) AS of_topic FROM fetches),
-produced AS (SELECT recording, request_id, explode(partitions) AS of_topic FROM produces),
-written AS (SELECT recording, request_id, explode(resources) AS of_topic FROM metadata_writes),
-stated AS (
-  SELECT recording, request_id, CAST(NULL AS STRING) AS subject, error_code FROM fetches
-  UNION ALL SELECT recording, request_id, coalesce(of_topic.topic, of_topic.topic_id), of_topic.error_code FROM fetched
-  UNION ALL SELECT recording, request_id, coalesce(of_topic.topic, of_topic.topic_id), of_topic.error_code FROM produced
-  UNION ALL SELECT recording, request_id, of_topic.name, of_topic.error_code FROM written
-  UNION ALL SELECT recording, request_id, NULL, error_code FROM metadata_writes
-  UNION ALL SELECT recording, request_id, topic, error_code FROM topics
-  UNION ALL SELECT recording, request_id, NULL, error_code FROM producer_ids
-),
-failed AS (
+WITH failed AS (
   SELECT *, row_number() OVER (PARTITION BY recording, request_id, error_code ORDER BY subject NULLS FIRST) AS place
-  FROM (SELECT DISTINCT * FROM stated WHERE error_code <> 0) AS each
+  FROM stated_errors
 ),
 sent AS (
   SELECT *, count(*) OVER (PARTITION BY recording, client_id, api_name) AS of_requests

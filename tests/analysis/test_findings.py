@@ -11,12 +11,14 @@ from kip_replay.replay.incremental_fetch.outcomes import Sent as POLLS
 from kip_replay.replay.log_tables import Fetches, Produces, Requests
 from kip_replay.replay.min_isr_acks.outcomes import ProduceAckOutcome as ACKS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import Incidents
+from kip_replay.replay.tables import Incidents, Usage
 
 Tables = Mapping[Table, Sequence[Row]]
 CLIENT = "it's {subject} \\ %s"
 OF: Row = {"recording": "o'clock", "node_id": 11, "client_id": CLIENT}
 SPAN = row(Requests, **OF, received_at=at(0), completed_at=at(10))
+WHO = dict.fromkeys(("principal", "software", "group_id", "zone"), "-")
+USED: Tables = {Usage: [row(Usage, **OF, **WHO, is_client=True, api_name="FETCH", requests=1)]}
 
 
 def fetched(second: float, offset: int, high_watermark: int) -> Row:
@@ -31,12 +33,12 @@ def behind(most: int) -> Tables:
 
 def polled(number: int) -> Tables:
     of: Row = {"rule": "a", "variant": "recorded", "session_key": "1", "client_kind": "consumer"}
-    return {POLLS: [row(POLLS, **OF, **of, record_bytes=0) for _ in range(number)]}
+    return {POLLS: [row(POLLS, **OF, **of, record_bytes=0) for _ in range(number)], **USED}
 
 
 def produced(number: int, size: int) -> Tables:
     partitions = [{"topic": "t", "partition": 0, "record_bytes": size}]
-    return {Produces: [row(Produces, **OF, partitions=partitions) for _ in range(number)]}
+    return {Produces: [row(Produces, **OF, partitions=partitions) for _ in range(number)], **USED}
 
 
 def opened(number: int, fetches: int) -> Tables:

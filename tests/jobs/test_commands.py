@@ -123,7 +123,11 @@ def test_a_warehouse_that_cannot_be_written_is_refused_before_spark_starts(
     (tmp_path / "file").write_bytes(b"")
     create(str(tmp_path / "w" / IngestedFiles.name), IngestedFiles)
     before = sorted(tmp_path.rglob("*"))
-    arguments = {compare: ["a", "b"], maintain: [], report: [recording, "--output", "page"]}
+    arguments = {
+        compare: ["--predictions", "a", "b"],
+        maintain: [],
+        report: [recording, "--output", "page"],
+    }
     monkeypatch.setattr(session, "_launch_jvm", None)
     if failure:
         temporary = Mock(side_effect=failure)

@@ -11,6 +11,7 @@ import pytest
 from constructed import at
 from growing import ArrivingLogs, close, close_anew, read_in, replay_new, rows_of
 from put_rows import versions
+from small_logs import folder_of
 
 from kip_replay.jobs import maintain, run
 from kip_replay.pipelines.engines import local
@@ -20,7 +21,7 @@ from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.closest_replica.outcomes import ClosestReplicaOutcome
-from kip_replay.replay.tables import ClockBounds, Lineage, ReplayState
+from kip_replay.replay.tables import ClockBounds, Lineage, ReplayState, TopicUsage, Usage
 
 #: Brokers that stop and come back; one of them logs nearly nothing.
 RECORDING = "acks-not-enough"
@@ -83,6 +84,22 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     # Of what a log begins with nothing is final: broker 13 logs some lines, then is waited for.
     produced = [len(rows["produce_ack_outcomes"]) for rows in emitted]
     assert 0 < produced[-2] < produced[-1]
+
+
+@pytest.mark.golden
+def test_usage_of_a_growing_recording_is_that_of_one_go(tmp_path: Path) -> None:
+    whole, grown = (Warehouse(tmp_path / name) for name in ("whole", "grown"))
+    assert run.main([str(folder_of("failover-4.0")), "--warehouse", whole.path, "--quiet"]) == 0
+    logs = ArrivingLogs("failover-4.0", tmp_path, [0.5])
+    for number, more in ((0, "--growing"), (1, "--growing"), (1, "--final")):
+        arrived = str(logs.arrive(number).path)
+        assert run.main([arrived, "--warehouse", grown.path, "--quiet", more]) in (0, 3)
+    for table in (Usage, TopicUsage):
+        rows = [
+            sorted(map(str, w.rows(table, ["failover-4.0"]).to_pylist())) for w in (whole, grown)
+        ]
+        assert rows[0] == rows[1]
+        assert rows[0]
 
 
 @pytest.mark.slow

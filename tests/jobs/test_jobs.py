@@ -109,7 +109,7 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
     finished: Warehouse, tmp_path: Path, capsys: Capsys
 ) -> None:
     copy = str(shutil.copytree(finished.path, tmp_path / "copy"))
-    assert compare.main([str(FAILOVER), "freeze-4.1", "--warehouse", copy]) == 0
+    assert compare.main(["--predictions", str(FAILOVER), "freeze-4.1", "--warehouse", copy]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) <= 13
     assert printed[0].startswith("freeze-4.1 predicted from failover-4.0: ")
@@ -117,7 +117,7 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
     nothing = [line.split()[0] for line in printed if "nothing that both" in line]
     assert nothing == ["KIP-392", "KIP-926", "Lowest"]
     assert printed[-1] == "written: prediction_accuracy"
-    again = ["failover-4.0", "freeze-4.1", "--warehouse", copy]
+    again = ["--predictions", "failover-4.0", "freeze-4.1", "--warehouse", copy]
     assert compare.main([*again, "--all"]) == 0
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) > 20
@@ -128,6 +128,30 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
         if line.startswith("KIP-227")
     )
     assert "written: nothing," in printed
+
+
+def test_compare_says_in_ten_lines_what_is_different(finished: Warehouse, capsys: Capsys) -> None:
+    names = [str(FAILOVER), "freeze-4.1", "--warehouse", finished.path]
+    assert compare.main(names) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "freeze-4.1 against failover-4.0"
+    assert len(lines) <= 9
+    said = dict(line.split("  ", 1) for line in lines)
+    rates = "SELECT count(*) / any_value(span_s) FROM requests JOIN time_buckets USING (recording)"
+    opened = kr.open(finished.path)
+    for name in ("failover-4.0", "freeze-4.1"):
+        [rate] = opened.sql(f"{rates} WHERE recording = '{name}'", "arrow").column(0).to_pylist()
+        assert f"{rate:.1f}" in said["requests/s"].partition("; clients: ")[0]
+    conditions = {"requests_per_second fell > 1 %": 4, "requests_per_second grew > 1 %": 0}
+    for condition, status in {**conditions, "p99_nothing_ms grew > 1 %": 4}.items():
+        assert compare.main([*names, "--format", "json", "--fail-on", condition]) == status
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["before"] == "failover-4.0"
+        assert (condition in printed.err) is (status == 4)
+    assert compare.main([*names, "--format", "markdown"]) == 0
+    assert "| all | all | requests\\_per\\_second | " in capsys.readouterr().out
+    for wrong in (["--fail-on", "it grew"], [], ["--predictions", "--fail-on", condition]):
+        assert compare.main([*(names if wrong else names[2:]), *wrong]) == 2
 
 
 @pytest.mark.parametrize(

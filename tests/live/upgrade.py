@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> str:
     warehouse = given.folder / "warehouse"
     print(run(warehouse, recordings))
     names = [recording.name for recording in recordings]
-    command = [*JOB, "compare", *names, "--warehouse", str(warehouse)]
+    command = [*JOB, "compare", "--predictions", *names, "--warehouse", str(warehouse)]
     compared = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     page = [*JOB, "report", *names, "--warehouse", str(warehouse)]
     subprocess.run([*page, "--output", str(given.folder / "report.html")], check=True)

@@ -49,7 +49,7 @@ def over_time(name: str, unit: str, styles: Sequence[str]) -> dict[str, Any]:
 
 PICTURES = [
     over_time("Load", "requests/s", ["recorded"]) | {"view": "requests"},
-    {"mark": "bars", "name": "Clients", "view": "client_traffic", "unit": "B"}
+    {"mark": "bars", "name": "Clients", "view": "usage", "unit": "B"}
     | {
         "query": """SELECT * FROM (VALUES ('producer-1', 4e6, 1e6, NULL),
             ('poller', NULL, NULL, '9 requests')) t(name, sent, "wished wait", figure)""",

@@ -23,7 +23,9 @@ _MARK = "Completed request:"
 #: What changes metadata in the recordings here.
 _WRITES = {"CREATE_TOPICS", "DELETE_TOPICS", "INCREMENTAL_ALTER_CONFIGS", "CREATE_PARTITIONS"}
 #: APIs whose responses are searched for errors.
-_WITH_ERRORS = {"FETCH", "PRODUCE", "INIT_PRODUCER_ID", "METADATA", *_WRITES}
+_WITH_ERRORS = {"FETCH", "PRODUCE", "INIT_PRODUCER_ID", "METADATA", "ALTER_PARTITION", *_WRITES}
+_WITH_ERRORS |= {"BROKER_HEARTBEAT", "HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT"}
+_WITH_ERRORS |= {"JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP"}
 #: Client ids of controllers and brokers, and of the product's own recorder.
 _NODE = re.compile(
     r"(raft-client-|AddPartitionsManager-client-)?\d+|broker-\d+-\D.*|kip-replay-record"
@@ -125,6 +127,42 @@ def _returned_bytes(line: Line) -> int:
     return size + (1 + _varint(nodes) + nodes) * ("nodeEndpoints" in line.returned)
 
 
+def _produce_bytes(line: Line) -> tuple[int, int]:
+    """Bytes of a PRODUCE both ways, from version 9 on."""
+
+    def size(topics: Sequence[Any], key: str, size_of: Callable[[Any], int]) -> int:
+        size = _varint(len(topics) + 1)
+        for topic in topics:
+            size += 16 if line.version >= 13 else _text(topic["name"])
+            size += _varint(len(topic[key]) + 1) + sum(map(size_of, topic[key])) + 1
+        return size
+
+    def returned(p: Mapping[str, Any]) -> int:
+        return 32 + _text(p["errorMessage"]) + 11 * ("currentLeader" in p)
+
+    def sent(p: Mapping[str, Any]) -> int:
+        return 5 + _varint(p["recordsSizeInBytes"] + 1) + int(p["recordsSizeInBytes"])
+
+    out = 22 + len(line.client.encode()) + _text(line.sent["transactionalId"])
+    out += size(line.sent["topicData"], "partitionData", sent)
+    if not line.returned:  # acks=0
+        return out, 0
+    nodes = _varint(2)
+    for node in line.returned.get("nodeEndpoints", ()):
+        nodes += 9 + _text(node["host"]) + _text(node["rack"])
+    back = 14 + (1 + _varint(nodes) + nodes) * ("nodeEndpoints" in line.returned)
+    return out, back + size(line.returned["responses"], "partitionResponses", returned)
+
+
+def _shared(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """Shares an amount out by weights, in the order of names: each ends at its whole number."""
+    total, parts, before, up_to = sum(weights.values()), {}, 0, 0
+    for name in sorted(weights):
+        up_to += weights[name]
+        parts[name], before = amount * up_to // total - before, amount * up_to // total
+    return parts
+
+
 class Recording:
     """The lines of a folder, in the order of their responses, and what they say."""
 
@@ -149,6 +187,7 @@ class Recording:
         began, self.ended = min(x.received for x in lines), max(x.completed for x in lines)
         self.span_s = (self.ended - began) / 1e6
         metadata_log = "AAAAAAAAAAAAAAAAAAAAAQ"
+        self.names[metadata_log] = "__cluster_metadata"
         asked = [
             (line, [t.get("topicId") for t in line.sent["topics"]]) for line in self.of("FETCH")
         ]
@@ -208,6 +247,70 @@ class Recording:
             codes = line.errors if line.api in _WITH_ERRORS else ()
             failed.update((line.client, line.api, code) for code in codes)
         return {key: (n, sent[key[:2]]) for key, n in failed.items()}
+
+    def bytes(self, line: Line) -> tuple[int | None, int | None]:
+        if line.body["isForwarded"]:
+            return None, None
+        match line.api:
+            case "FETCH":
+                return _sent_bytes(line), _returned_bytes(line)
+            case "PRODUCE":
+                return _produce_bytes(line)
+            case "BROKER_HEARTBEAT":
+                folders = [*map(line.sent.get, ("offlineLogDirs", "cordonedLogDirs"))]
+                tags = sum(
+                    2 + _varint(len(of) + 1) + 16 * len(of) for of in folders if of is not None
+                )
+                return 38 + len(line.client.encode()) + tags, 19
+        return None, None
+
+    def usage(self) -> Rows:
+        """By principal, client and API: requests, bytes both ways, of records, and errors."""
+        sums = defaultdict[Any, Counter[str]](Counter)
+        for line in self.lines:
+            size = self.bytes(line)
+            row = {"sent": size[0] or 0, "returned": size[1] or 0}
+            row["records"] = sum(records for _, records in self.listed(line))
+            row["errors"] = len(line.errors) if line.api in _WITH_ERRORS else 0
+            key = line.body["principal"], line.client or "-", line.api
+            sums[key].update({"requests": 1, **row})
+        names = ("requests", "sent", "returned", "records", "errors")
+        return {key: tuple(row[name] for name in names) for key, row in sums.items()}
+
+    def listed(self, line: Line) -> list[tuple[str, int]]:
+        """Topics of the partitions in a FETCH or PRODUCE, with the bytes of their records."""
+        if line.api == "PRODUCE":
+            parts = self.parts(line.sent["topicData"], "partitionData")
+            return [(topic, p["recordsSizeInBytes"]) for topic, p in parts]
+        if line.api != "FETCH":
+            return []
+        lists = line.sent["topics"], line.sent["forgottenTopicsData"]
+        sent = [(topic, 0) for of in lists for topic, _ in self.parts(of)]
+        returned = self.parts(line.returned["responses"])
+        return sent + [(topic, p.get("recordsSizeInBytes") or 0) for topic, p in returned]
+
+    def topics(self) -> Rows:
+        """By principal, client, API and topic: requests that list it; bytes both ways, its records
+        and of the rest a share by its partitions; and bytes of records."""
+        sums = defaultdict[Any, Counter[str]](Counter)
+        for line in self.lines:
+            listed, records = self.listed(line), Counter[str]()
+            for topic, n in listed:
+                records[topic] += n
+            weights = Counter(topic for topic, _ in listed) or {"-": 1}
+            carried = [
+                records if line.api == api else Counter[str]() for api in ("PRODUCE", "FETCH")
+            ]
+            sizes = [*zip(self.bytes(line), carried, strict=True)]
+            shares = [_shared((size or 0) - own.total(), weights) for size, own in sizes]
+            for topic in weights:
+                sent, returned = (
+                    of[topic] + own[topic] for of, own in zip(shares, carried, strict=True)
+                )
+                row = {"requests": 1, "sent": sent, "returned": returned, "records": records[topic]}
+                sums[line.body["principal"], line.client or "-", line.api, topic].update(row)
+        names = ("requests", "sent", "returned", "records")
+        return {key: tuple(row[name] for name in names) for key, row in sums.items()}
 
     def findings(self) -> Rows:
         """By code and subject, of how many: which findings there are, by the limits that are

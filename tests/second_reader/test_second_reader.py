@@ -18,7 +18,6 @@ _SAMPLES, _OTHERS = (sorted(path.name for path in place.iterdir()) for place in 
 _DIFFERENT = {
     ("slowest_replicas", "brokers with the draft wait for no such follower: they would"): """
         acks-open-minisr acks-varying-open-minisr""",
-    ("failures", "errors of partitions in METADATA are not read"): "freeze-4.0 sessions-on",
     ("across_zones", "before is of the broker that is the busiest after"): "racks-leader",
 }
 #: What is estimated from stamps, or shared out: relative and absolute tolerance.
@@ -30,6 +29,13 @@ _SAID = {
         FROM ingested_files WHERE recording = $name GROUP BY ALL""",
     "failures": """SELECT client_id, api_name, error_code, sum(requests), max(of_requests)
         FROM request_errors WHERE recording = $name GROUP BY ALL""",
+    "usage": """SELECT principal, client_id, api_name, sum(requests),
+          coalesce(sum(request_bytes), 0), coalesce(sum(response_bytes), 0), sum(record_bytes),
+          sum(errors)
+        FROM usage WHERE recording = $name GROUP BY ALL""",
+    "topics": """SELECT principal, client_id, api_name, topic, sum(requests),
+          coalesce(sum(request_bytes), 0), coalesce(sum(response_bytes), 0), sum(record_bytes)
+        FROM topic_usage WHERE recording = $name GROUP BY ALL""",
     "findings": """SELECT code, subject, count, population FROM findings
         WHERE recording = $name AND incident IS NULL
           AND code NOT IN ('new_sessions', 'unused_topics')""",

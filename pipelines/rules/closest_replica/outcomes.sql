@@ -23,6 +23,12 @@ FROM (
                 'bytes': CASE WHEN is_cross_zone THEN 0 ELSE record_bytes END}]) AS side
     FROM closest_replica_outcomes WHERE parameter = 'none' AND record_bytes > 0
 )
+-- name: zones
+-- Where who sent a FETCH is: consumers that read, and brokers; and what a GB between two zones costs.
+SELECT recording, request_id, client_zone AS zone, $price_per_gb_out + $price_per_gb_in AS dollars_per_gb
+FROM closest_replica_outcomes WHERE variant = 'leader' AND client_zone IS NOT NULL
+UNION ALL SELECT f.recording, f.request_id, rack, $price_per_gb_out + $price_per_gb_in
+FROM fetches AS f JOIN broker_racks AS b ON b.recording = f.recording AND b.broker_id = f.replica_id
 -- name: broker_effects
 -- For each broker: what it sends to consumers and gets of them, from leaders and from the closest replica.
 SELECT recording, 'closest_replica' AS rule, node_id, 'broker' AS node_kind,
