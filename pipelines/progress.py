@@ -12,6 +12,8 @@ from tqdm import tqdm
 
 _stream: TextIO | None = None
 _bar: "tqdm[Any] | None" = None
+#: The stage, and what of it runs.
+_at = ["", ""]
 
 
 @contextmanager
@@ -30,6 +32,7 @@ def stage(name: str, total: int | None = None, unit: str = " tasks") -> None:
     """A stage begins, and the one before is over; ``total``: how much there is to do, if known."""
     global _bar
     _end()
+    _at[:] = name, ""
     if _stream is not None:
         _bar = tqdm(
             desc=name,
@@ -58,8 +61,14 @@ def done(amount: int = 1) -> None:
 
 def running(names: str) -> None:
     """Names what of the stage runs now."""
+    _at[1] = names
     if _bar is not None:
         _bar.set_postfix_str(names)
+
+
+def at() -> str:
+    """Names the stage, and what of it runs, whether that is shown or not."""
+    return " ".join(filter(None, _at))
 
 
 def _end() -> None:
