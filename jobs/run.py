@@ -14,9 +14,11 @@ from kip_replay.jobs._steps import (
     kafka_versions_of,
     quality_settings,
     read_logs,
+    registered,
     replay_as_configured,
     replay_options,
     report_fingerprint,
+    schema_of,
     too_many_rejected,
 )
 from kip_replay.pipelines.analysis.accuracy import accuracy_rows
@@ -55,6 +57,7 @@ PARSER = JobParser(
     JobParser.with_recordings,
     JobParser.with_increments,
     JobParser.with_engine,
+    JobParser.with_catalog,
     JobParser.with_progress,
     JobParser.with_fail_on,
 )
@@ -116,6 +119,9 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     if growing and quality:  # or checks have not seen all files yet
         with watch.phase("maintain"):
             keep_bounded(warehouse, TABLES_OF_STEPS)
+    if schema_of(job):
+        with watch.phase("catalog"):
+            registered(job, warehouse)
     say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {path}")
     job.tell(str(watch))
