@@ -230,9 +230,13 @@ LINEAGE = table(f"""
 lineage: What the rows of each step follow from; a step that is being written, or was killed, \
     has none
 {RECORDING_COLUMN}
-step         text*    a rule, summaries, accuracy/<recording>, quality, ...
-follows_from text     fingerprint of its code, its settings and what it read
-committed_at at       after the step's last write
+step          text*    a rule, summaries, accuracy/<recording>, quality, ...
+follows_from  text     fingerprint of its code, its settings and what it read
+began_at      at       when its last run began, before the first write
+committed_at  at       after the step's last write
+files_written long     files that its last run added to its tables
+rows_written  long     rows in them
+bytes_written long     bytes of them
 """)
 
 CLOCK_BOUNDS = table(f"""
