@@ -75,13 +75,14 @@ class Metastore:
         """Names of tables that are this warehouse's, and of those of other places."""
         there = {row["tableName"] for row in self.session.sql("SHOW TABLES").collect()}
         tables = [table for table in TABLES.values() if table.name in there]
-        own = [t.name for t in tables if self._location(t) == self.warehouse.uri_of(t)]
+        own = [table.name for table in tables if self._is_own(table)]
         return own, sorted({table.name for table in tables} - {*own})
 
-    def _location(self, table: Table) -> str:
-        described = self.session.sql(f"DESCRIBE TABLE EXTENDED {table.name}").collect()
-        of = {row["col_name"]: row["data_type"] for row in described}
-        return re.sub("^file:(//)?", "", of.get("Location") or "")
+    def _is_own(self, table: Table) -> bool:
+        rows = self.session.sql(f"DESCRIBE TABLE EXTENDED {table.name}").collect()
+        places = (row["data_type"] for row in rows if row["col_name"] == "Location")
+        uri = self.warehouse.uri_of(table)
+        return any(re.sub("^file:(//)?", "", place) == uri for place in places)
 
     def _create(self, view: View, known: dict[str, dict[str, str]]) -> None:
         names = self.session.sql(view.query).columns

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
-from pyspark.accumulators import AccumulatorTCPServer
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -79,24 +78,25 @@ def _connected() -> SparkSession:
     try:
         session = SparkSession.Builder().getOrCreate()
         assert session.version, "a server says so"
-    except PySparkException as error:
+    except (PySparkException, ImportError) as error:
         raise SparkStartError(
             f"Spark Connect cannot be used ({error}): SPARK_REMOTE names a server that runs, as "
             "sc://HOST:15002, and pip install 'kip-replay[connect]' brings what its clients need"
         ) from error
-    configure(session, {k: v for k, v in read_settings().items() if k.startswith("spark.sql.")})
+    settings = {k: v for k, v in read_settings().items() if k.startswith("spark.sql.")}
+    del settings[_CATALOG]  # a server has its own
+    configure(session, settings)
     _send_code(session)
     return session
 
 
 def _event_log(warehouse: str) -> dict[str, str]:
     """Settings of a log for Spark's history server, beside the tables if Spark can write there."""
-    folder = Path(warehouse, "_logs", "spark")
-    if is_uri(warehouse):  # Spark has no client of stores
-        return {}
+    folder = Path(warehouse, "_logs", "spark").absolute()
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.absolute().as_uri()}
+        if not is_uri(warehouse):  # Spark has no client of stores
+            folder.mkdir(parents=True, exist_ok=True)
+            return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri()}
     return {}
 
 
@@ -186,7 +186,9 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     # Where the JVM was killed, these print tracebacks beside the job's sentence.
-    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    of_40 = getattr(accumulators, "AccumulatorServer", None)
+    server: Any = getattr(accumulators, "AccumulatorTCPServer", of_40)
+    server.handle_error = lambda *_: None
     logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
 
     read_end, write_end = os.pipe()

@@ -31,12 +31,7 @@ from kip_replay.pipelines.engines import (
     tables_of,
 )
 from kip_replay.pipelines.engines.local import BATCH_ROWS, Local
-from kip_replay.pipelines.engines.session import (
-    configure,
-    describe,
-    is_connect,
-    spark_session,
-)
+from kip_replay.pipelines.engines.session import configure, describe, is_connect, spark_session
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.engines.translation import spark_sql
 from kip_replay.pipelines.errors import UserError
@@ -54,8 +49,6 @@ DUCKDB_BYTES_MAX = 64 << 20
 #: A result comes in rows of at most this many bytes: Spark Connect has no message above 128 MB.
 _RESULT_BYTES = 16 << 20
 _RESULT = pa.schema([("task", pa.int32()), ("result", pa.binary())])
-#: Recordings that a job's description names.
-_NAMED_MAX = 3
 _PARTS = pa.schema(
     [("uri", pa.string()), ("name", pa.string()), ("part", pa.int32()), ("parts", pa.int32())]
 )
@@ -142,13 +135,10 @@ class Spark:
         tasks = max(
             self.cores, ceil(bytes_of(self.warehouse, text, recordings, inputs) / _TASK_BYTES)
         )
-        is_adaptive = tasks > _TASKS_PER_CORE_MAX * self.cores
-        configure(
-            self.session,
-            {"spark.sql.shuffle.partitions": tasks, "spark.sql.adaptive.enabled": is_adaptive},
-        )
-        names = ", ".join(sorted(recordings)[:_NAMED_MAX]) + " ..." * (len(recordings) > _NAMED_MAX)
-        describe(self.session, f"{progress.at()}: {names}")
+        many = tasks > _TASKS_PER_CORE_MAX * self.cores
+        settings = {"spark.sql.shuffle.partitions": tasks, "spark.sql.adaptive.enabled": many}
+        configure(self.session, settings)
+        describe(self.session, f"{progress.at()}: {', '.join(sorted(recordings))}"[:200])
         for table in tables_of(text, inputs):
             self.read(table, recordings).createOrReplaceTempView(table.name)
         for name, given in inputs.items():

@@ -66,7 +66,7 @@ def test_results_of_any_size_come_back_in_order(remote: str) -> None:
 
 
 def test_without_a_client_the_reason_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "grpc.py").write_text("raise ImportError('none')\n")
+    (tmp_path / "grpc.py").write_text("raise ModuleNotFoundError('none')\n")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     program = "from kip_replay.pipelines.engines.session import spark_session as s; s('none')"
     done = ran(sys.executable, "-c", program, SPARK_REMOTE="sc://127.0.0.1:1", PYTHONPATH=path)
