@@ -11,6 +11,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 STAMP := .venv/.setup-done
 WITH_EXTRAS := .[spark,quality,test]
+WITH_SPARK := .[spark,test]
 WAREHOUSE ?= warehouse
 SAMPLES := $(wildcard data/samples/*)
 
@@ -22,7 +23,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test test-hard test-live test-live-short oracle upgrade lint docs picture bench wheel try-wheel cluster-run clean
+.PHONY: help setup run test test-hard test-oldest test-live test-live-short oracle upgrade lint docs picture bench wheel try-wheel cluster-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +56,11 @@ test: setup ## run the tests, but for those that take long
 
 test-hard: setup ## run the tests that take long
 	@$(TESTS) -m '(slow or property) and not live' --hypothesis-profile=hard
+
+test-oldest: ## run the tests of the Spark engine with the oldest packages that setup.cfg takes
+	@[ -x .venv-oldest/bin/python ] || $(PYTHON) -m venv .venv-oldest
+	$(call step,installing the oldest packages,.venv-oldest/bin/python -m pip --quiet install --editable '$(WITH_SPARK)' --constraint constraints-oldest.txt)
+	@PYTHONPATH=tests .venv-oldest/bin/python -m pytest -p no:cacheprovider tests/engines/test_engines.py tests/spark/test_session.py tests/spark/test_connect.py
 
 test-live: setup ## start real clusters of several versions and hold predictions against them (Maven)
 	@$(BIN)/python -m pytest -p no:cacheprovider -m 'live and not short' -s tests/live
@@ -106,6 +112,6 @@ cluster-run: setup ## the same as run, on a cluster of a master and two workers 
 	@$(BIN)/python -m tools.cluster run $(SAMPLES) --warehouse $(WAREHOUSE)
 
 clean: ## remove what setup, runs and tests have made
-	@rm -rf .venv build dist *.egg-info warehouse warehouse-accuracy upgrade spark-warehouse metastore_db derby.log
+	@rm -rf .venv .venv-oldest build dist *.egg-info warehouse warehouse-accuracy upgrade spark-warehouse metastore_db derby.log
 	@rm -rf .golden .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

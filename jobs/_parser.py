@@ -151,6 +151,14 @@ class JobParser(argparse.ArgumentParser):
             "names, or for large logs, else local",
         )
 
+    def with_catalog(self) -> None:
+        self.add_argument(
+            "--catalog",
+            metavar="NAME.SCHEMA",
+            help="schema of Spark's catalog, or SCHEMA of its default one, in which tables and "
+            "views are named for SQL of others; as a setting: spark.catalog",
+        )
+
     def with_fail_on(self) -> None:
         self.add_argument(
             "--fail-on",

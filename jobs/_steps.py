@@ -1,6 +1,7 @@
 """Runs steps for more than one job: the engine, their settings, and how long each took."""
 
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
@@ -19,8 +20,10 @@ from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.find_incidents import STEP as HAPPENED
+from kip_replay.pipelines.analysis.metastore import Metastore
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.analysis.usage import STEP as USED
+from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
@@ -45,6 +48,9 @@ from kip_replay.pipelines.warehouse.recordings import delete_derived, ingested_r
 from kip_replay.pipelines.warehouse.steps import Step
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
+
+if TYPE_CHECKING:
+    from kip_replay.pipelines.engines.spark import Spark
 
 #: Files that a report follows from, in the report's folder and the rules'.
 _READ = frozenset({".py", ".j2", ".js", ".css", ".sql", ".toml"})
@@ -264,11 +270,37 @@ def engine_of(job: Job, log_bytes: int | None = None) -> Engine:
         if log_bytes is not None:
             job.tell(f"processes: {local.processes}, within {local.memory_mb:,} MB of memory")
         return local
+    return _spark(job, warehouse)
+
+
+def _spark(job: Job, warehouse: Warehouse) -> "Spark":
+    """The engine with its settings. Raises UserError without PySpark."""
     if find_spec("pyspark") is None:
         raise UserError("Spark needs pip install 'kip-replay[spark]': or give --engine local")
     from kip_replay.pipelines.engines.spark import Spark  # pyspark is only there for this engine
 
-    return Spark(warehouse, job.config["spark"]["duckdb_bytes_max"])
+    cores = checked(job.config, "spark.cores", Annotated[int, Meta(ge=0)])
+    duckdb_bytes_max = job.config["spark"]["duckdb_bytes_max"]
+    return Spark(warehouse, duckdb_bytes_max, cores, bool(schema_of(job)))
+
+
+def schema_of(job: Job) -> str:
+    """The schema that ``--catalog`` names, or the configuration; empty: none. Raises UserError."""
+    name = str(getattr(job.arguments, "catalog", None) or job.config["spark"]["catalog"])
+    if name and not re.fullmatch(r"(\w+\.)?\w+", name):
+        raise UserError(f"the catalog {name!r} is no name: write SCHEMA or NAME.SCHEMA")
+    return name
+
+
+def metastore_of(job: Job, warehouse: Warehouse) -> Metastore:
+    return Metastore(_spark(job, warehouse).session, schema_of(job), warehouse)
+
+
+def registered(job: Job, warehouse: Warehouse) -> None:
+    """Registers the tables and views in the catalog, and says so. Raises UserError."""
+    store = metastore_of(job, warehouse)
+    tables, views = store.register(read_views(job.config["findings"]))
+    job.tell(f"catalog: {tables} tables and {views} views in {store.schema}")
 
 
 def _local(job: Job, warehouse: Warehouse) -> Local:
@@ -287,6 +319,8 @@ def _chosen(log_bytes: int) -> tuple[str, str]:
         return "spark", "under spark-submit"
     if "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "") or "MASTER" in os.environ:
         return "spark", "a master is configured"
+    if "SPARK_REMOTE" in os.environ:
+        return "spark", "SPARK_REMOTE names a server of Spark Connect"
     border = f"{SPARK_BYTES_MIN / 1e6:,.0f} MB"
     if log_bytes < SPARK_BYTES_MIN:
         return "local", f"{log_bytes / 1e6:,.0f} MB of logs, Spark from {border} on"

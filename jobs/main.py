@@ -22,6 +22,7 @@ JOBS = {
     "replay": "one step of run: replay what is read under every rule",
     "summarize": "one step of run: sum up, and judge predictions",
     "check": "one step of run: check the tables",
+    "catalog": "name the tables in a catalog of Spark, for SQL of others",
     "maintain": "keep a warehouse small: compact, drop old recordings, vacuum",
 }
 _HELP = """usage: kip-replay COMMAND ...

@@ -14,8 +14,10 @@ from kip_replay.jobs._steps import (
     profile,
     quality_settings,
     read_logs,
+    registered,
     replay_as_configured,
     replay_options,
+    schema_of,
     seconds_of,
     state_versions,
     too_many_rejected,
@@ -58,6 +60,7 @@ PARSER = JobParser(
     JobParser.with_recordings,
     JobParser.with_increments,
     JobParser.with_engine,
+    JobParser.with_catalog,
     JobParser.with_progress,
     JobParser.with_fail_on,
 )
@@ -128,6 +131,9 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     if growing and quality:  # or checks have not seen all files yet
         progress.phase("maintain")
         keep_bounded(warehouse, TABLES_OF_STEPS)
+    if schema_of(job):
+        progress.phase("catalog")
+        registered(job, warehouse)
     say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(held)}")
     say(*summary(quality) if quality else (), f"report: {path}")
     parts = progress.parts()

@@ -105,6 +105,11 @@ def running(names: str) -> None:
         _bar.set_postfix_str(names)
 
 
+def at() -> str:
+    """Names the phase, and what of it runs, whether that is shown or not."""
+    return " ".join(filter(None, _begun[-1][:2])) if _begun else ""
+
+
 def aside() -> AbstractContextManager[None]:
     """Where there is a bar, what is printed is beside it."""
     return nullcontext() if _bar is None else _bar.external_write_mode()

@@ -28,7 +28,7 @@ from .table import (
 )
 
 #: Of the package, changed with any table: tables of a warehouse have that which made them.
-VERSION = "0.3.0"
+VERSION = "0.4.0"
 
 
 class Group(Record):
@@ -329,7 +329,11 @@ class Lineage(Record, name="lineage", shares=(Recording,)):
 
     step: RequiredText = key("a rule, summaries, accuracy/<recording>, quality, ...")
     follows_from: Text = column("fingerprint of its code, its settings and what it read")
+    began_at: At = column("when its last run began, before the first write")
     committed_at: At = column("after the step's last write")
+    files_written: Long = column("files that its last run added to its tables")
+    rows_written: Long = column("rows in them")
+    bytes_written: Long = column("bytes of them")
 
 
 class ClockBounds(Record, name="clock_bounds", shares=(Recording,)):

@@ -60,6 +60,15 @@ def test_constraints_are_what_is_installed_and_lie_in_the_ranges_of_the_wheel() 
             assert version(requirement.name) == pinned
 
 
+def test_the_oldest_that_is_tested_is_the_oldest_that_is_taken() -> None:
+    extras = SETUP["options.extras_require"]
+    wanted = f"{SETUP['options']['install_requires']}\n{extras['spark']}"
+    lines = (REPOSITORY / "constraints-oldest.txt").read_text().splitlines()
+    oldest = [line.replace("==", " >= ") for line in lines if not line.startswith("#")]
+    assert all(f"{floor}, <" in wanted for floor in oldest)
+    assert len(oldest) == 4
+
+
 def test_links_of_the_long_description_work_outside_of_the_clone() -> None:
     setup: dict[str, Any] = runpy.run_path(str(REPOSITORY / "setup.py"))
     page = setup["with_absolute_links"]((REPOSITORY / "README.md").read_text())

@@ -4,6 +4,8 @@ Spark's ``local[*]`` runs everything in one JVM, which hides what a cluster need
 shipped, closures that pickle, files that all machines see.
 
     python -m tools.cluster run ...    kip-replay run ... on a cluster that then ends
+
+``connect_server`` is a server of Spark Connect, to which the jobs are clients without Java.
 """
 
 import os
@@ -24,6 +26,8 @@ _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _MASTER_UP = re.compile(r"Starting Spark master at (spark://\S+)")
 _WORKER_UP = re.compile(r"Successfully registered with (master) ")
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_SERVER_UP = re.compile(r"Spark Connect server started at: \S*?(\d+)\s")
 _START_S_MAX = 60.0
 _STOP_S_MAX = 10.0
 
@@ -52,6 +56,22 @@ def standalone(folder: Path, *as_user: str) -> Iterator[str]:
                 _daemon(log, _WORKER_UP, *java, _WORKER, *address, *offer, *place, url)
             )
         yield url
+
+
+@contextmanager
+def connect_server(folder: Path, *options: str) -> Iterator[str]:
+    """A server of Spark Connect on a free port, of two cores; gives what SPARK_REMOTE is to name.
+
+    ``options``: of spark-submit. Raises ClusterError.
+    """
+    # It runs the tasks itself.
+    submit = ["env", "SPARK_DAEMON_MEMORY=2g", f"PYSPARK_PYTHON={sys.executable}"]
+    submit += [str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]"]
+    submit += ["--conf", "spark.connect.grpc.binding.port=0", "--conf", "spark.ui.enabled=false"]
+    submit += ["--conf", f"spark.sql.warehouse.dir={folder / 'spark-warehouse'}", *options]
+    log = folder / "connect.log"
+    with _daemon(log, _SERVER_UP, *submit, "--class", _SERVER, "spark-internal") as port:
+        yield f"sc://{HOST}:{port}"
 
 
 def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from kip_replay.pipelines.analysis.views import (
     View,
     as_configured,
+    comments_of,
     create_views,
     in_order,
     named_in,
@@ -88,12 +89,9 @@ class Catalog:
         self._views = [view for view in self._views if view not in named]
         create_views(self._session, named)
         for view in named:
-            known: dict[str, str] = {}
-            for source in sorted(view.sources, reverse=True):
-                known |= self._column_comments.get(source, {})
-            known |= view.columns
             names = self._session.view(view.name).columns
-            self._column_comments[view.name] = {name: known.get(name, "") for name in names}
+            comments = comments_of(view, names, self._column_comments)
+            self._column_comments[view.name] = comments
 
     def query(self, statement: str) -> Rows:
         """Runs a statement that only reads. Raises UserError, also while rows are read."""

@@ -115,6 +115,17 @@ def _without_sweeps(table: Table) -> View:
     return View(as_configured(table.name), comment, {}, query)
 
 
+def comments_of(
+    view: View, names: Iterable[str], of_sources: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
+    """What each column of a view says, by those of the tables and views that it reads."""
+    known: dict[str, str] = {}
+    for source in sorted(view.sources, reverse=True):
+        known |= of_sources.get(source, {})
+    known |= view.columns
+    return {name: known.get(name, "") for name in names}
+
+
 def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:
     """The views whose tables are there, each after the views that it reads."""
     left = {view.name: view for view in views}

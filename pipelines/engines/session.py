@@ -1,8 +1,9 @@
-"""The one place that starts Spark: with Delta Lake, in UTC, and silent.
+"""The one place that starts Spark: with Delta Lake, in UTC, and silent; or connects to a server.
 
 Settings are in conf/spark-defaults.conf, each with its reason; what the command line of
-spark-submit set stays. Executors on a cluster get this project's code from here. Only whoever reads
-``format("delta")`` needs Delta's jars (``make setup`` puts them beside Spark's, or ``--packages``).
+spark-submit set stays. A server of Spark Connect (SPARK_REMOTE) takes those that it lets be set.
+Executors on a cluster get this project's code from here. Only whoever reads ``format("delta")``
+needs Delta's jars (``make setup`` puts them beside Spark's, or ``--packages``).
 """
 
 import logging
@@ -12,16 +13,18 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
-from pyspark.accumulators import AccumulatorTCPServer
-from pyspark.errors import PySparkRuntimeError
+from pyspark import SparkConf, SparkContext, accumulators
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from kip_replay.pipelines.errors import SparkStartError
 from kip_replay.pipelines.printable import visible
@@ -39,19 +42,87 @@ def spark_session(
     *,
     warehouse: str | Path | None = None,
     conf_overrides: Mapping[str, str] | None = None,
+    has_metastore: bool = False,
 ) -> SparkSession:
-    """The session to use: the active one if there is one, else a new one.
+    """The session to use: of a server, the active one if there is one, else a new one.
 
     `conf_overrides` wins over the command line of spark-submit, which wins over
-    conf/spark-defaults.conf. An active session keeps its settings.
+    conf/spark-defaults.conf. An active session keeps its settings. What is named in a session that
+    ``has_metastore`` stays, unless spark-submit says otherwise.
     """
+    if is_connect():
+        return _connected()
     if (active := SparkSession.getActiveSession()) is not None:
         return active
-    overrides = {**(conf_overrides or {})}
-    if warehouse is not None and not is_uri(str(warehouse)):
-        overrides["spark.sql.warehouse.dir"] = str(Path(warehouse).absolute())
-    overrides["spark.app.name"] = app_name
+    overrides = {**(conf_overrides or {}), "spark.app.name": app_name}
     settings = read_settings()
+    if has_metastore:  # Hive's, or names would end with the session
+        settings["spark.sql.catalogImplementation"] = "hive"
+    elif warehouse is not None and not is_uri(str(warehouse)):
+        overrides["spark.sql.warehouse.dir"] = str(Path(warehouse).absolute())
+    settings = _with_jvm(settings, overrides)
+    if not settings["spark.master"].startswith("local") and warehouse is not None:
+        settings = _event_log(str(warehouse)) | settings
+    builder = SparkSession.Builder()
+    for key, value in settings.items():
+        builder.config(key, value)
+    session = builder.getOrCreate()
+    if not settings["spark.master"].startswith("local"):
+        _send_code(session)
+    return session
+
+
+@cache
+def _connected() -> SparkSession:
+    """A session of a server, or a platform's own: memory, jars and Python are what they are."""
+    try:
+        session = SparkSession.Builder().getOrCreate()
+        assert session.version, "a server says so"
+    except (PySparkException, ImportError) as error:
+        raise SparkStartError(
+            f"Spark Connect cannot be used ({error}): SPARK_REMOTE names a server that runs, as "
+            "sc://HOST:15002, and pip install 'kip-replay[connect]' brings what its clients need"
+        ) from error
+    settings = {k: v for k, v in read_settings().items() if k.startswith("spark.sql.")}
+    del settings[_CATALOG]  # a server has its own
+    configure(session, settings)
+    _send_code(session)
+    return session
+
+
+def _event_log(warehouse: str) -> dict[str, str]:
+    """Settings of a log for Spark's history server, beside the tables if Spark can write there."""
+    folder = Path(warehouse, "_logs", "spark").absolute()
+    with suppress(OSError):
+        if not is_uri(warehouse):  # Spark has no client of stores
+            folder.mkdir(parents=True, exist_ok=True)
+            return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri()}
+    return {}
+
+
+def describe(session: SparkSession, text: str) -> None:
+    """Says what the next jobs are of: in Spark's web page and event log, of a server as a tag."""
+    if not is_connect():
+        session.sparkContext.setJobDescription(text)
+    elif text:
+        session.clearTags()
+        session.addTag(text.replace(",", ";"))
+
+
+def is_connect() -> bool:
+    """Returns whether sessions are those of a Spark Connect server, as SPARK_REMOTE names one."""
+    return "SPARK_REMOTE" in os.environ or is_remote()
+
+
+def configure(session: SparkSession, settings: Mapping[str, Any]) -> None:
+    """Sets what a platform lets be set: a serverless one has its own shuffles."""
+    for key, value in settings.items():
+        with suppress(PySparkException):
+            session.conf.set(key, value)
+
+
+def _with_jvm(settings: dict[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
+    """Starts the JVM, unless it runs; the settings of a session in it."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and waits there
         SparkContext._ensure_initialized()
         del settings["spark.driver.memory"]  # too late for it
@@ -76,13 +147,7 @@ def spark_session(
     # Spark passes over an extension that it does not find, but not over a catalog.
     if not jvm.org.apache.spark.util.Utils.classIsLoadable(settings[_CATALOG]):
         settings[_CATALOG] = "builtin"
-    builder = SparkSession.Builder()
-    for key, value in settings.items():
-        builder.config(key, value)
-    session = builder.getOrCreate()
-    if not is_local:
-        _send_code(session.sparkContext)
-    return session
+    return settings
 
 
 def read_settings(path: Path | None = None) -> dict[str, str]:
@@ -93,17 +158,18 @@ def read_settings(path: Path | None = None) -> dict[str, str]:
     return dict(pairs)
 
 
-def _send_code(context: SparkContext) -> None:
-    """Sends executors the packages as a zip, also those that start later."""
+def _send_code(session: SparkSession) -> None:
+    """Sends executors the packages with their files (``sent_code``), also those that come later."""
     path = run_folder() / "kip_replay.zip"
-    with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
-        archive.mkdir("kip_replay")  # or Python 3.11 sees no namespace package
-        for package in ("jobs", "pipelines", "replay"):
-            for module in (ROOT / package).rglob("*.py"):
-                archive.write(module, f"kip_replay/{module.relative_to(ROOT)}")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+        archive.write(Path(__file__).with_name("sent_code.py"), "kip_replay.py")
+        for part in ("__init__.py", "jobs", "pipelines", "replay", "conf"):
+            for file in (ROOT / part, *(ROOT / part).rglob("*.*")):
+                if file.is_file() and file.suffix != ".pyc":
+                    archive.write(file, f"code/kip_replay/{file.relative_to(ROOT)}")
     own_path = sys.path[:]
-    context.addPyFile(str(path))
-    sys.path[:] = own_path  # the driver goes on with its own files: templates are not in the zip
+    session.addArtifacts(str(path), pyfile=True)
+    sys.path[:] = own_path  # the driver goes on with its own files
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> None:
@@ -120,7 +186,9 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     # Where the JVM was killed, these print tracebacks beside the job's sentence.
-    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    of_40 = getattr(accumulators, "AccumulatorServer", None)
+    server: Any = getattr(accumulators, "AccumulatorTCPServer", of_40)
+    server.handle_error = lambda *_: None
     logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
 
     read_end, write_end = os.pipe()

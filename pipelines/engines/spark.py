@@ -1,6 +1,7 @@
 """The engine for logs of any size: tasks and texts on Spark."""
 
 import pickle
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
@@ -9,11 +10,13 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark import TaskContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import (
     NO_INPUTS,
     Feed,
@@ -28,7 +31,7 @@ from kip_replay.pipelines.engines import (
     tables_of,
 )
 from kip_replay.pipelines.engines.local import BATCH_ROWS, Local
-from kip_replay.pipelines.engines.session import spark_session
+from kip_replay.pipelines.engines.session import configure, describe, is_connect, spark_session
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.engines.translation import spark_sql
 from kip_replay.pipelines.errors import UserError
@@ -43,7 +46,9 @@ _TASKS_PER_CORE_MAX = 16
 #: The result of a text on tables of less than this (compressed) is small: DuckDB on the driver has
 #: it before Spark has planned its jobs.
 DUCKDB_BYTES_MAX = 64 << 20
-_RESULT = pa.schema([("result", pa.binary())])
+#: A result comes in rows of at most this many bytes: Spark Connect has no message above 128 MB.
+_RESULT_BYTES = 16 << 20
+_RESULT = pa.schema([("task", pa.int32()), ("result", pa.binary())])
 _PARTS = pa.schema(
     [("uri", pa.string()), ("name", pa.string()), ("part", pa.int32()), ("parts", pa.int32())]
 )
@@ -55,6 +60,9 @@ class Spark:
 
     warehouse: Warehouse
     duckdb_bytes_max: int = DUCKDB_BYTES_MAX
+    #: How many tasks run at once; 0: what Spark says.
+    cores_given: int = 0
+    has_metastore: bool = False
 
     def of(self, warehouse: Warehouse) -> Self:
         return replace(self, warehouse=warehouse)
@@ -67,23 +75,26 @@ class Spark:
     @cached_property
     def session(self) -> SparkSession:
         """The Spark session: starts in seconds, so only used where there is work for it."""
-        return spark_session("kafka protocol replay", warehouse=self.warehouse.path)
+        name, path = "kafka protocol replay", self.warehouse.path
+        return spark_session(name, warehouse=path, has_metastore=self.has_metastore)
 
     @property
     def cores(self) -> int:
-        return int(self.session.sparkContext.defaultParallelism)
+        """Counts by what Spark cuts rows of no size in, which Connect too can say: as a plan."""
+        if self.cores_given or not is_connect():
+            return self.cores_given or int(self.session.sparkContext.defaultParallelism)
+        plan = str(self.session.sql("EXPLAIN SELECT * FROM range(1)").collect())
+        if match := re.search(r"splits=(\d+)", plan):
+            return int(match[1])
+        raise UserError("Spark does not say how many tasks run at once: add --set spark.cores=8")
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
         # For a single part, a Python worker would take longer to start than to work.
         if len(parts) <= 1:
             return [work(part) for part in parts]
-        tasks = self.session.sparkContext.parallelize(parts, len(parts))
-        found = []
-        for each in tasks.map(partial(_tried, work)).collect():
-            if isinstance(each, UserError):
-                raise each
-            found.append(each)
-        return found
+        describe(self.session, progress.at())
+        numbers = self.session.range(0, len(parts), 1, len(parts))
+        return self._called(partial(_on_part, work, [*map(pickle.dumps, parts)]), numbers)
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         if bytes_of(self.warehouse, text, recordings, inputs) < self.duckdb_bytes_max:
@@ -101,13 +112,19 @@ class Spark:
         frame = self._frame(*read)
         frame = frame.repartition(*feed.key) if feed.key else frame.repartition(1)
         frame = frame.sortWithinPartitions(*map(F.expr, (*feed.key, *feed.order)))
+        return self._called(work, frame)
 
-        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            result = pickle.dumps(work(iter(batches)))
-            yield pa.RecordBatch.from_pylist([{"result": result}], schema=_RESULT)
-
-        found = frame.mapInArrow(run, from_arrow_schema(_RESULT)).collect()
-        return [pickle.loads(row["result"]) for row in found]
+    def _called(self, work: Callable[[Iterator[pa.RecordBatch]], Out], on: DataFrame) -> list[Out]:
+        """Calls work on the rows of each partition; results in the order of partitions."""
+        rows = on.mapInArrow(partial(_results, work), from_arrow_schema(_RESULT)).collect()
+        pickled: dict[int, list[bytes]] = {}
+        for row in rows:
+            pickled.setdefault(row["task"], []).append(row["result"])
+        results = [pickle.loads(b"".join(pickled[task])) for task in sorted(pickled)]
+        for each in results:
+            if isinstance(each, UserError):
+                raise each
+        return results
 
     def beside(self, steps: Steps) -> dict[str, Any]:
         """One after the other: a job's tasks are beside each other."""
@@ -118,9 +135,10 @@ class Spark:
         tasks = max(
             self.cores, ceil(bytes_of(self.warehouse, text, recordings, inputs) / _TASK_BYTES)
         )
-        conf = self.session.conf
-        conf.set("spark.sql.shuffle.partitions", tasks)
-        conf.set("spark.sql.adaptive.enabled", tasks > _TASKS_PER_CORE_MAX * self.cores)
+        many = tasks > _TASKS_PER_CORE_MAX * self.cores
+        settings = {"spark.sql.shuffle.partitions": tasks, "spark.sql.adaptive.enabled": many}
+        configure(self.session, settings)
+        describe(self.session, f"{progress.at()}: {', '.join(sorted(recordings))}"[:200])
         for table in tables_of(text, inputs):
             self.read(table, recordings).createOrReplaceTempView(table.name)
         for name, given in inputs.items():
@@ -223,9 +241,23 @@ def _scanned(
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _tried(work: Callable[[In], Out], part: In) -> Out | UserError:
-    """An exception would come as a trace of the JVM."""
+def _on_part(work: Callable[[In], Out], parts: Sequence[bytes], rows: Iterator[Any]) -> Out:
+    """Calls work on the part of this task, whose number is its only row."""
+    [number] = (number for batch in rows for number in batch.column("id").to_pylist())
+    part: In = pickle.loads(parts[number])
+    return work(part)
+
+
+def _results(
+    work: Callable[[Iterator[pa.RecordBatch]], Out], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    result: Out | UserError
     try:
-        return work(part)
-    except UserError as error:
-        return error
+        result = work(iter(batches))
+    except UserError as error:  # it would come as a trace of the JVM
+        result = error
+    pickled, context = pickle.dumps(result), TaskContext.get()
+    assert context is not None, "tasks alone call this"
+    for begin in range(0, len(pickled), _RESULT_BYTES):
+        row = {"task": context.partitionId(), "result": pickled[begin : begin + _RESULT_BYTES]}
+        yield pa.RecordBatch.from_pylist([row], schema=_RESULT)

@@ -248,6 +248,7 @@ class _Ingest:
         writing = warehouse.writing(STEP.name, done, LOG_TABLES)
         tasks = self._tasks([survey for survey in surveys if not survey.is_known], writing.files())
         progress.stage("read logs")
+        progress.running(", ".join(done))
         parsed = self.engine.run(parse_task, tasks)
         undecided = {file_of(s.file) for s in surveys if not s.fold_is_known}
         stepping = {file for file, of in _times(parsed).items() if of.is_stepping} - undecided

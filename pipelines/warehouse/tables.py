@@ -6,12 +6,13 @@ engine. All is written through ``Writing``, which is what ``commits`` does to th
 
 import os
 import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -42,6 +43,7 @@ _SMALL_BYTES = 1 << 20
 _PROBE_BYTES = 1 << 12
 #: Tables of what was logged or replayed, by arrival.
 _ARRIVALS = ("received_at", "recorded_received_at")
+_NOTHING_ADDED = {"files_written": 0, "rows_written": 0, "bytes_written": 0}
 #: What a request led to is seen from so much later on than requests, or its own would be missing.
 EDGE = timedelta(seconds=10)
 
@@ -65,6 +67,8 @@ class Warehouse:
         self.written: dict[tuple[str, str], int] = {}
         self._ended: dict[tuple[str, str], dict[str, Any]] = {}
         self._ends_wait = False
+        #: What was added by steps that have not ended, by column of lineage.
+        self._added: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         #: When the recent part of recordings begins, where no more than that is seen.
         self.recent: Mapping[str, datetime] = {}
         self._whole: Collection[Table] = ()
@@ -314,6 +318,7 @@ class Writing:
     warehouse: Warehouse
     step: str
     epochs: Mapping[str, int]
+    began_at: datetime = field(default_factory=partial(datetime.now, UTC))
 
     def files(self) -> TableFiles:
         """Returns the files to write rows to, on the driver or in a task: a plain value."""
@@ -377,7 +382,10 @@ class Writing:
                 "recording": name,
                 "step": self.step,
                 "follows_from": text,
+                "began_at": self.began_at,
                 "committed_at": datetime.now(UTC),
+                **_NOTHING_ADDED,
+                **to._added.pop((self.step, name), {}),
             }
         if not to._ends_wait:
             to._commit_lineage({})
@@ -402,6 +410,10 @@ class Writing:
         delta = self.warehouse._opened.get(table.name) or self.warehouse.made(table)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
         progress.wrote(sum(file.rows for file in change.added))
+        for file in change.added:
+            self.warehouse._added[self.step, file.recording].update(
+                files_written=1, rows_written=file.rows, bytes_written=file.size_bytes
+            )
 
 
 # --- paths ----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from object_store import SECRET, assert_no_secret, job, served, uploaded
 from put_rows import assert_same
+from ran import ran
 from small_logs import folder_of
 
 from tools import cluster
@@ -140,3 +141,30 @@ def test_tables_of_a_cluster_in_a_bucket_are_those_of_one_process_on_a_disk(
     assert not _runs_as_nobody("ls", folder / "private")
     assert_same(on_disk, warehouse)
     assert_no_secret(folder)
+
+
+def test_a_cluster_has_texts_of_ours_and_leaves_a_log_to_look_at(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from kip_replay.pipelines import progress\n"
+        "from kip_replay.pipelines.engines.session import spark_session\n"
+        "from kip_replay.pipelines.engines.spark import Spark\n"
+        "from kip_replay.pipelines.replaying.rule_texts import texts_of\n"
+        "from kip_replay.pipelines.rules import RULES\n"
+        "from kip_replay.pipelines.warehouse.tables import Warehouse\n"
+        "path, master = sys.argv[1:]\n"
+        "progress.stage('read texts')\n"
+        "at = {'spark.master': master, 'spark.executor.memory': '512m'}\n"
+        "at['spark.eventLog.compress'] = 'false'\n"
+        "session = spark_session('logged', warehouse=path, conf_overrides=at)\n"
+        "names = [rule.name for rule in RULES]\n"
+        "assert Spark(Warehouse(path)).run(texts_of, names) == [*map(texts_of, names)]\n"
+        "session.stop()\n"
+    )
+    with cluster.standalone(tmp_path) as url:
+        done = ran(sys.executable, "-c", program, tmp_path, url, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    # A folder of files that begin with events_, or one file.
+    logs = [log for log in (tmp_path / "_logs" / "spark").rglob("*") if log.is_file()]
+    events = b"".join(log.read_bytes() for log in logs)
+    assert b'"spark.job.description":"read texts"' in events

@@ -140,7 +140,7 @@ def test_the_version_changes_with_the_tables(warehouse: Warehouse) -> None:
         for name, table in sorted(TABLES.items())
         for field in table.arrow_schema
     ]
-    assert (VERSION, fingerprint(fields)) == ("0.3.0", "5698ee1c1f1daa7f1a4cd827a7384ef1")
+    assert (VERSION, fingerprint(fields)) == ("0.4.0", "32f2566f16330f3ab1ca836b2bfa0160")
     made_by = commits.create(warehouse.uri_of(Lineage), Lineage).metadata().configuration
     assert made_by[commits.MADE_BY] == VERSION
 
@@ -252,14 +252,21 @@ def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> Non
 
 
 def test_rows_that_stay_are_not_written(warehouse: Warehouse) -> None:
+    written: list[tuple[int, int]] = []
+
     def replace(text: str, names: str) -> int:
         rows = pa.Table.from_batches([files_of("r", names)])
         Warehouse(warehouse.path).replace("ingest", {"r": text}, {IngestedFiles: rows})
         assert warehouse.lineage(["r"]) == {("r", "ingest"): text}
+        [ended] = warehouse.rows(Lineage, ["r"]).to_pylist()
+        written.append((ended["files_written"], ended["rows_written"]))
+        assert ended["began_at"] <= ended["committed_at"]
+        assert (ended["bytes_written"] > 0) == bool(ended["rows_written"])
         return len(log_of(warehouse, IngestedFiles)) - 1
 
     commits_of = [replace("1", "ab"), replace("2", "ba"), replace("3", "bc")]
     assert commits_of == [1, 1, 2]
+    assert written == [(1, 2), (0, 0), (1, 2)]
     begun(warehouse, "r")  # and killed: rows may not be all there
     assert replace("4", "bc") == 3
     stops(lambda: replace("5", "bc"), lambda: begun(warehouse, "r"))
