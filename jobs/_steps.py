@@ -247,7 +247,11 @@ def seconds_of(parts: Iterable[progress.Part]) -> str:
 def profile(parts: Sequence[progress.Part]) -> list[str]:
     """Lines of a table of what each part of a run took and wrote."""
     rows = [("", "wall s", "CPU s", "rows")]
-    rows += [(f"{a} {b}", f"{wall:.2f}", f"{cpu:.2f}", f"{n:,}") for a, b, wall, cpu, n in parts]
+    rows += [
+        (f"{phase} {name}", f"{wall_s:.2f}", f"{cpu_s:.2f}", f"{written:,}")
+        for phase, name, wall_s, cpu_s, written in parts
+        if wall_s >= 0.005 or written
+    ]
     return in_columns(rows, right=(1, 2, 3))
 
 

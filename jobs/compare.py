@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -54,6 +54,8 @@ SELECT kind, name, figure, b.value AS before, a.value AS after,
 FROM (FROM recording_figures WHERE recording = {}) AS b
 FULL JOIN (FROM recording_figures WHERE recording = {}) AS a USING (kind, name, figure)
 ORDER BY ALL"""
+#: Kinds of what may be new or gone.
+_WHO = ("client", "topic")
 #: Changes that a line names, at most.
 _NAMED = 4
 #: Figures of a rule without ``--all``: five rules and three other lines make thirteen.
@@ -142,14 +144,9 @@ def _lines(rows: _Rows) -> Iterator[tuple[str, str]]:
         most = [_most(rows, kind, unit) for kind in ("all", "client", "topic")]
         yield f"{unit}/s", "all: {}; clients: {}; topics: {}".format(*most)
     for title, end in (("new", "before"), ("gone", "after")):
-        names = {
-            kind: [row["name"] for row in rows if row["kind"] == kind and row[end] is None]
-            for kind in ("client", "topic")
-        }
-        yield (
-            title,
-            "; ".join(f"{kind}s: {_listed(dict.fromkeys(of))}" for kind, of in names.items()),
-        )
+        lacking = [r for r in rows if r["figure"] == "requests_per_second" and r[end] is None]
+        names = {kind: [r["name"] for r in lacking if r["kind"] == kind] for kind in _WHO}
+        yield title, "; ".join(f"{kind}s: {_listed(lacked)}" for kind, lacked in names.items())
     # What a recording does not have did not happen.
     counted = [{**row, "before": row["before"] or 0, "after": row["after"] or 0} for row in rows]
     yield "errors an hour", _most(counted, "error")
@@ -171,9 +168,9 @@ def _most(rows: _Rows, kind: str, figure: str = "") -> str:
     return "; ".join(named).removeprefix("all ") or "the same"
 
 
-def _listed(names: Collection[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(map(words.visible, [*names][:_NAMED])) + more or "none"
+    return ", ".join(map(words.visible, names[:_NAMED])) + more or "none"
 
 
 def _page(rows: _Rows) -> Iterator[str]:

@@ -1,17 +1,17 @@
 -- The ten clients with most bytes, those with most requests and those with most dollars, a row for each setting of theirs that would save, where a rule or a finding says so.
 -- rank: by bytes both ways, 1 has most
--- bytes: both ways
+-- bytes: both ways; null: of none of its requests they are known
 -- setting: what to set or do; null: nothing is known that saves
 -- saved: how much that would save, of findings what they are about, of the whole log
 -- unit: dollars a month, bytes, FETCHes or batches
 WITH loads AS (
   SELECT recording, principal, client_id, sum(requests) AS requests, sum(handler_ms) AS handler_ms,
-    coalesce(sum(request_bytes), 0) + coalesce(sum(response_bytes), 0) AS bytes, sum(cross_zone_dollars) AS cross_zone_dollars,
+    coalesce(sum(request_bytes) + sum(response_bytes), sum(request_bytes), sum(response_bytes)) AS bytes, sum(cross_zone_dollars) AS cross_zone_dollars,
     sum(CASE WHEN api_name = 'FETCH' THEN cross_zone_dollars END) AS read_dollars
   FROM usage WHERE is_client GROUP BY recording, principal, client_id
 ),
 ranked AS (
-  SELECT *, row_number() OVER (PARTITION BY recording ORDER BY bytes DESC, requests DESC, client_id, principal) AS rank,
+  SELECT *, row_number() OVER (PARTITION BY recording ORDER BY bytes DESC NULLS LAST, requests DESC, client_id, principal) AS rank,
     row_number() OVER (PARTITION BY recording ORDER BY requests DESC, client_id, principal) AS by_requests,
     row_number() OVER (PARTITION BY recording ORDER BY cross_zone_dollars DESC NULLS LAST, client_id, principal) AS by_dollars
   FROM loads

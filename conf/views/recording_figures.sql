@@ -10,10 +10,10 @@ WITH owned AS (
   FROM requests
 ),
 loads AS (
-  SELECT recording, kind, name, requests, coalesce(request_bytes, 0) + coalesce(response_bytes, 0) AS bytes
+  SELECT recording, kind, name, requests, coalesce(request_bytes + response_bytes, request_bytes, response_bytes) AS bytes
   FROM load_by WHERE kind IN ('client', 'topic') AND name <> '-'
   UNION ALL SELECT recording, 'all', 'all', sum(requests),
-    coalesce(sum(request_bytes), 0) + coalesce(sum(response_bytes), 0)
+    coalesce(sum(request_bytes) + sum(response_bytes), sum(request_bytes), sum(response_bytes))
   FROM usage GROUP BY recording
 ),
 errors AS (

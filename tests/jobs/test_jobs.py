@@ -1,6 +1,7 @@
 """The commands: what they print, how they end, and that a second run changes nothing."""
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -142,6 +143,8 @@ def test_compare_says_in_ten_lines_what_is_different(finished: Warehouse, capsys
     for name in ("failover-4.0", "freeze-4.1"):
         [rate] = opened.sql(f"{rates} WHERE recording = '{name}'", "arrow").column(0).to_pylist()
         assert f"{rate:.1f}" in said["requests/s"].partition("; clients: ")[0]
+    new, gone = ({*re.split("[:,;] ", said[end])} for end in ("new", "gone"))
+    assert new & gone <= {"clients", "topics", "none"}
     conditions = {"requests_per_second fell > 1 %": 4, "requests_per_second grew > 1 %": 0}
     for condition, status in {**conditions, "p99_nothing_ms grew > 1 %": 4}.items():
         assert compare.main([*names, "--format", "json", "--fail-on", condition]) == status
