@@ -81,12 +81,12 @@ def _by_place(union: exp.Union) -> None:
         own = {each.alias_or_name: each for each in branch.selects}
         missing = {name: exp.alias_(exp.null(), name) for name in names if name not in own}
         branch.set("expressions", [(own | missing)[name] for name in names])
-    for each in (union, *union.find_all(exp.Union)):
-        each.set("by_name", False)
 
 
 def _branches(query: Any) -> Iterator[Any]:
+    """Yields what a UNION is of, which is by place from then on."""
     if isinstance(query, exp.Union):
+        query.set("by_name", False)
         yield from _branches(query.left)
         yield from _branches(query.right)
     else:

@@ -89,6 +89,12 @@ def test_a_file_has_one_text_or_several_by_name(tmp_path: Path) -> None:
             "SELECT 1 AS a, 2 AS b UNION ALL BY NAME SELECT 3 AS c, 4 AS a",
             "SELECT 1 AS a, 2 AS b, NULL AS c UNION ALL SELECT 4 AS a, NULL AS b, 3 AS c",
         ),
+        (
+            "WITH w AS (SELECT 1 AS a UNION ALL BY NAME SELECT 2 AS b) "
+            "SELECT a FROM w UNION ALL BY NAME SELECT 3 AS c",
+            "WITH w AS (SELECT 1 AS a, NULL AS b UNION ALL SELECT NULL AS a, 2 AS b) "
+            "SELECT a, NULL AS c FROM w UNION ALL SELECT NULL AS a, 3 AS c",
+        ),
         ("SELECT a FROM t ORDER BY a", "SELECT a FROM t ORDER BY a NULLS LAST"),
         ("SELECT a // 2 AS b FROM t", "SELECT a DIV 2 AS b FROM t"),
         ("SELECT 'a\\d''' AS b", "SELECT 'a\\\\d\\'' AS b"),

@@ -25,26 +25,29 @@ followed AS (
             lambda r: r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0) AS refused
     FROM fetched WHERE replica_id >= 0
 ),
-progress AS (
-    SELECT f.recording, f.node_id, f.request_id, f.replica_id, f.p, dequeued_us
-            + least((handled_us - dequeued_us) // 2, $progress_us_max) AS at_us
-    FROM (SELECT *, unnest(request_partitions) AS p FROM followed
-        WHERE completed_at > $since_at) AS f
-    WHERE f.p.fetch_offset >= 0 AND size(list_filter(refused, lambda r: is_same(f.p, r))) = 0
-),
-learned AS (
-    SELECT f.* FROM (SELECT *, unnest(response_partitions) AS p FROM followed
-        WHERE completed_at > $since_at) AS f
-    WHERE f.p.error_code = 0 AND f.p.high_watermark >= 0
-),
 consumed AS (
     SELECT *, CASE WHEN session_id > 0 THEN session_id ELSE response_session_id END AS session
     FROM fetched WHERE replica_id = -1 AND completed_at > $since_at
 ),
-listed AS (
-    SELECT recording, node_id, request_id, dequeued_us, session,
-        unnest(request_partitions) AS p
-    FROM consumed WHERE session > 0
+-- What followers have and learn, and what sessions list, of each partition.
+stated AS (
+    SELECT recording, node_id AS leader_id, request_id, 'progress' AS kind, replica_id AS broker_id,
+        p.topic AS topic, p.topic_id AS topic_id, p.partition AS partition,
+        p.fetch_offset AS fetch_offset,
+        dequeued_us + least((handled_us - dequeued_us) // 2, $progress_us_max) AS at_us
+    FROM (SELECT *, unnest(request_partitions) AS p FROM followed WHERE completed_at > $since_at)
+    WHERE p.fetch_offset >= 0 AND size(list_filter(refused, lambda r: is_same(p, r))) = 0
+    UNION ALL BY NAME
+    SELECT recording, node_id AS leader_id, request_id, 'returned' AS kind, replica_id AS broker_id,
+        p.topic AS topic, p.topic_id AS topic_id, p.partition AS partition,
+        p.high_watermark AS high_watermark, received_us, previous_us, built_us AS at_us
+    FROM (SELECT *, unnest(response_partitions) AS p FROM followed WHERE completed_at > $since_at)
+    WHERE p.error_code = 0 AND p.high_watermark >= 0
+    UNION ALL BY NAME
+    SELECT recording, request_id, 'listed' AS kind, node_id AS broker_id,
+        p.topic AS topic, p.topic_id AS topic_id, p.partition AS partition,
+        p.fetch_offset AS fetch_offset, session AS session_id, dequeued_us AS at_us
+    FROM (SELECT *, unnest(request_partitions) AS p FROM consumed WHERE session > 0)
 ),
 returned AS (
     SELECT *, unnest(list_filter(response_partitions, lambda r:
@@ -95,29 +98,13 @@ ON r.recording = i.recording AND r.topic = coalesce(n.name, i.topic) AND r.parti
     AND r.node_id = i.leader_id
 WHERE i.state IS DISTINCT FROM i.before OR unix_micros(i.built_at) - i.before_us >= 60000000
 UNION ALL BY NAME
-SELECT r.recording, r.node_id, f.at_us, kind_order('progress') AS kind_order, f.request_id,
-    'progress' AS kind, r.topic, r.partition, f.replica_id AS broker_id,
-    f.p.fetch_offset AS fetch_offset
-FROM progress AS f
-LEFT JOIN topic_names AS n ON n.recording = f.recording AND n.topic_id = f.p.topic_id
-JOIN routes AS r ON r.recording = f.recording AND r.node_id = f.node_id
-    AND r.topic = coalesce(n.name, f.p.topic, f.p.topic_id) AND r.partition = f.p.partition
-UNION ALL BY NAME
-SELECT r.recording, r.node_id, f.built_us AS at_us, kind_order('returned') AS kind_order,
-    f.request_id, 'returned' AS kind, r.topic, r.partition, f.replica_id AS broker_id,
-    f.p.high_watermark AS high_watermark, f.received_us, f.previous_us
-FROM learned AS f
-LEFT JOIN topic_names AS n ON n.recording = f.recording AND n.topic_id = f.p.topic_id
-JOIN routes AS r ON r.recording = f.recording AND r.node_id = f.node_id
-    AND r.topic = coalesce(n.name, f.p.topic, f.p.topic_id) AND r.partition = f.p.partition
-UNION ALL BY NAME
-SELECT r.recording, r.node_id, l.dequeued_us AS at_us, kind_order('listed') AS kind_order,
-    l.request_id, 'listed' AS kind, r.topic, r.partition, l.node_id AS broker_id,
-    l.p.fetch_offset AS fetch_offset, l.session AS session_id
-FROM listed AS l
-LEFT JOIN topic_names AS n ON n.recording = l.recording AND n.topic_id = l.p.topic_id
-JOIN routes AS r ON r.recording = l.recording
-    AND r.topic = coalesce(n.name, l.p.topic, l.p.topic_id) AND r.partition = l.p.partition
+SELECT r.recording, r.node_id, s.at_us, kind_order(s.kind) AS kind_order, s.request_id, s.kind,
+    r.topic, r.partition, s.broker_id, s.fetch_offset, s.high_watermark, s.received_us,
+    s.previous_us, s.session_id
+FROM stated AS s
+LEFT JOIN topic_names AS n ON n.recording = s.recording AND n.topic_id = s.topic_id
+JOIN routes AS r ON r.recording = s.recording AND r.partition = s.partition
+    AND r.topic = coalesce(n.name, s.topic, s.topic_id) AND r.node_id = coalesce(s.leader_id, r.node_id)
 UNION ALL BY NAME
 SELECT e.recording, coalesce(r.node_id, e.node_id) AS node_id, e.built_us AS at_us,
     kind_order('read') AS kind_order, e.request_id, 'read' AS kind, e.topic, e.partition,
