@@ -215,7 +215,9 @@ class Load(Record):
         "of record_bytes, those of the time below to or from another zone than the node's; null: "
         "one of the two is not known"
     )
-    cross_zone_dollars: Ms = column("30 days at this rate, at prices as closest_replica takes")
+    cross_zone_dollars: Ms = column(
+        "30 days at this rate, at the prices that are set for a GB across zones"
+    )
     cross_zone_from_at: At = column("from then on, less gaps in the node's log: the steady phase")
     cross_zone_until_at: At = column("until then")
 
