@@ -198,7 +198,10 @@ class Load(Record):
     is_client: RequiredBool = key("false of brokers, controllers and kip-replay record")
     node_id: RequiredInt = key("node that got the requests")
     api_name: RequiredText = key("API")
-    requests: Long = column("requests; of a topic those that list it, one of several at each")
+    requests: Long = column(
+        "requests; of a topic those that list it: one of several counts at each, and so do its "
+        "errors"
+    )
     request_bytes: Long = column(
         "on the wire; null of APIs whose sizes are not known: all but FETCH, PRODUCE and "
         "BROKER_HEARTBEAT"
