@@ -44,14 +44,14 @@ class Gaps:
 
     def last_begun(self, node_id: int, at_us: int) -> LogGap | None:
         """Returns the last gap in the log of a node that begins before a time."""
+        if node_id not in self._of_node:
+            return None
         gaps = self.of(node_id)
         begun = bisect_left(gaps, at_us, key=lambda gap: gap.after_us)
         return gaps[begun - 1] if begun else None
 
     def touch(self, node_id: int, since_us: int, until_us: int) -> bool:
         """Says whether a line of a node that was written between two times may be missing."""
-        if node_id not in self._of_node:
-            return False
         gap = self.last_begun(node_id, until_us)
         return gap is not None and gap.before_us > since_us
 

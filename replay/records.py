@@ -6,13 +6,13 @@ records of one and emits them as Arrow batches.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress, pairwise
-from operator import attrgetter
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from .log_gaps import LOG_GAP, Gaps
@@ -139,9 +139,12 @@ class Records(Generic[Row]):
 
     def _columns(self, records: Sequence[Record], places: NDArray[np.int64]) -> dict[str, pa.Array]:
         """Returns the columns of the table that records have, of a row for each place."""
-        names = [name for name in records[0].__struct_fields__ if name in self._names]
-        by_name = zip(names, zip(*map(attrgetter(*names), records), strict=True), strict=True)
-        arrays = {name: pa.array(values, self._schema.field(name).type) for name, values in by_name}
+        by_field = zip(*map(astuple, records), strict=True)
+        arrays = {
+            name: pa.array(values, self._schema.field(name).type)
+            for name, values in zip(records[0].__struct_fields__, by_field, strict=True)
+            if name in self._names
+        }
         if len(places) == len(records):
             return arrays
         return {name: array.take(pa.array(places)) for name, array in arrays.items()}

@@ -34,7 +34,6 @@ class OfFetch(Record):
     received_at: At = column("arrival")
     dequeued_at: At = column("the handler takes it")
     built_at: At = column("the response was built")
-    equals_recorded: Bool = column("same lists and bytes, both ways; null: not comparable")
 
 
 class Sent(Record, name="fetch_session_outcomes", rule=NAME, shares=(WhatIf, OfFetch), eq=False):
@@ -43,6 +42,7 @@ class Sent(Record, name="fetch_session_outcomes", rule=NAME, shares=(WhatIf, OfF
     Null is what is not known, or not sent. Variants under which it comes out the same share one.
     """
 
+    equals_recorded: Bool = column("same lists and bytes, both ways; null: not comparable")
     verdict: Decided = VERDICT
     reason: Text = REASON
     api_version: Int = column("version that is counted")
@@ -99,11 +99,9 @@ class Replayed(NamedTuple):
     """A FETCH as recorded and under every protocol.
 
     ``incremental``: for each cache what is sent in each attempt, two where the first is refused.
-    ``equals_recorded``: whether the first cache's is as recorded; None: not comparable.
     """
 
     recorded: Sent
     full: Sent
     draft: Sent
     incremental: Sequence[Sequence[Sent]]
-    equals_recorded: bool | None = None

@@ -1,7 +1,7 @@
 """The whole replay of incremental_fetch: one broker's FETCHes in, outcomes out."""
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from ..model.fetch_session import (
     Reason,
     next_epoch,
 )
-from ..outcomes import Variant, Verdict
+from ..outcomes import Verdict
 from ..records import Records
 from . import released
 from .draft import Draft, with_draft_uuid
@@ -158,23 +158,15 @@ class IncrementalFetch:
 
     def _emit(self, of_fetch: OfFetch, replayed: Replayed) -> None:
         """Adds the rows of a FETCH; caches under which a client sends the same share them."""
-        of_caches = self._variants[_FIRST_CACHE:]
         without_cache = replayed.recorded, replayed.full, replayed.draft
         for variant, sent in zip(self._variants, without_cache, strict=False):
             self._rows.add(sent, [variant], of_fetch)
-        first, *others = zip(replayed.incremental, of_caches, strict=True)
-        for attempts, caches in groupby(others, itemgetter(0)):
-            self._add_attempts(attempts, [variant for _, variant in caches], of_fetch)
-        if replayed.equals_recorded is not None:
-            of_fetch = replace(of_fetch, equals_recorded=replayed.equals_recorded)
-        self._add_attempts(first[0], [first[1]], of_fetch)
-
-    def _add_attempts(
-        self, attempts: Sequence[Sent], under: Sequence[Variant], of_fetch: OfFetch
-    ) -> None:
-        for attempt, sent in enumerate(attempts):
-            shared = replace(of_fetch, attempt=attempt) if attempt else of_fetch
-            self._rows.add(sent, under, shared)
+        of_caches = zip(replayed.incremental, self._variants[_FIRST_CACHE:], strict=True)
+        for attempts, caches in groupby(of_caches, itemgetter(0)):
+            under = [variant for _, variant in caches]
+            for attempt, sent in enumerate(attempts):
+                shared = replace(of_fetch, attempt=attempt) if attempt else of_fetch
+                self._rows.add(sent, under, shared)
 
     def _not_replayed(
         self, row: RecordedFetch, stream: Stream | None, verdict: Verdict, reason: str
@@ -254,8 +246,9 @@ class IncrementalFetch:
         has_records = fetch.returned.has_records
         for sent in incremental.values():
             sent.session.rotate(Slots(sent.returned.slots[has_records[sent.returned.at]]))
-        by_cache: Sequence[Sequence[Sent]]
         by_cache = released.attempts(fetch, self._caches, full, incremental)
+        if equals is not None:
+            by_cache[0] = [replace(sent, equals_recorded=equals) for sent in by_cache[0]]
         if row.is_follower:
             returned = fetch.response.entries if current is None else current.returned
             stream.followed.move_returned(returned.slots, has_records[returned.at])
@@ -269,13 +262,13 @@ class IncrementalFetch:
         self._add_events(row.dequeued_us, row.request_id, events + fetch.events)
         if unknown is not None:
             draft = nothing_sent(fetch.version, Verdict.UNKNOWN, unknown)
-            by_cache, equals = [[draft]] * len(by_cache), None
+            by_cache = [[draft]] * len(by_cache)
         elif self._gaps.has_begun(self._node_id, row.dequeued_us):
             # Which sessions hold the slots is not known any more.
             nothing = nothing_sent(fetch.version, Verdict.UNKNOWN, Unknown.GAP)
             by_cache = [by_cache[0], *[[nothing]] * (len(by_cache) - 1)]
         recorded = _recorded(row, stream.followed.size, fetch.added)
-        return Replayed(recorded, full, draft, by_cache, equals)
+        return Replayed(recorded, full, draft, by_cache)
 
     def _start_anew(self, stream: Stream, row: RecordedFetch) -> Events:
         """Gives up a client's session; the broker closes it unless the client has forgotten it."""
