@@ -23,8 +23,9 @@ PARSER.add_argument("action", choices=("register", "drop"), help="name them, or 
 def work(job: Job) -> Exit:
     if not schema_of(job):
         raise UserError("name a schema: --catalog kafka_replay")
-    warehouse = job.warehouse(writes=False, is_there=True)
-    if job.arguments.action == "register":
+    is_registered = job.arguments.action == "register"
+    warehouse = job.warehouse(writes=is_registered, is_there=True)
+    if is_registered:
         registered(job, warehouse)
         return Exit.DONE
     store = metastore_of(job, warehouse)

@@ -24,6 +24,7 @@ class Part(NamedTuple):
 #: What the clocks showed when each part began, and how many rows were written before.
 _begun: list[Part] = []
 _rows = 0
+_stage = ""
 _stream: TextIO | None = None
 _bar: Any = None
 
@@ -68,8 +69,9 @@ def _begin(phase: str, name: str) -> None:
 
 def stage(name: str, total: int | None = None, unit: str = " tasks") -> None:
     """A stage begins, and the one before is over; ``total``: how much there is to do, if known."""
-    global _bar
+    global _bar, _stage
     _end()
+    _stage = name
     if _stream is not None and _stream.isatty():
         from tqdm import tqdm  # takes longer to import than some commands last
 
@@ -106,8 +108,8 @@ def running(names: str) -> None:
 
 
 def at() -> str:
-    """Names the phase, and what of it runs, whether that is shown or not."""
-    return " ".join(filter(None, _begun[-1][:2])) if _begun else ""
+    """Names the stage, and what of it runs, whether that is shown or not."""
+    return " ".join(filter(None, (_stage, _begun[-1].name if _begun else "")))
 
 
 def aside() -> AbstractContextManager[None]:

@@ -26,7 +26,7 @@ class Metastore:
     warehouse: Warehouse
 
     def register(self, views: Sequence[View]) -> tuple[int, int]:
-        """Registers what is there; how many tables and views. Raises UserError.
+        """Registers all, also what has no rows; how many tables and views. Raises UserError.
 
         Nothing is registered over a table of another place.
         """
@@ -38,8 +38,9 @@ class Metastore:
                     f"the schema {self.schema} has a table {other[0]} of another place than the "
                     f"warehouse {self.warehouse.path}: drop it, or name another schema"
                 )
-            tables = [table for table in TABLES.values() if self.warehouse.exists(table)]
+            tables = [*TABLES.values()]
             for table in tables:
+                self.warehouse.made(table)  # empty, or a statement that names it would fail
                 if table.name not in own:
                     uri = _text(self.warehouse.uri_of(table))
                     self.session.sql(f"CREATE TABLE {table.name} USING delta LOCATION {uri}")
@@ -63,9 +64,10 @@ class Metastore:
     def _used(self) -> Iterator[None]:
         """Takes plain names for those of the schema, and not for what texts have read last."""
         [before] = self.session.sql("SELECT current_catalog(), current_schema()").collect()
-        for name in TABLES:
-            self.session.catalog.dropTempView(name)
         self.session.sql(f"USE {self.schema}")
+        for view in self.session.sql("SHOW VIEWS").collect():
+            if view["isTemporary"]:
+                self.session.catalog.dropTempView(view["viewName"])
         try:
             yield
         finally:

@@ -17,7 +17,7 @@ from small_logs import BROKER, CONTROLLER, folder_of, write_recording
 from kip_replay.jobs import anonymize, run
 from kip_replay.pipelines.ingest.anonymize import KEPT_WORDS, Names
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import TABLES, Lineage, QualityResult, ReplayState
+from kip_replay.replay.tables import TABLES, Lineage, QualityResult, ReplayState, TopicUsage
 
 KEY = "not to be guessed, ever"
 #: What stands in the small logs instead; nothing of it may be found.
@@ -189,7 +189,8 @@ def test_it_runs_as_the_log_itself_does(tmp_path: Path) -> None:
         warehouses.append(Warehouse(path))
     of_files = {"disk_bytes", "modified_at"}
     for table in TABLES.values():
-        if table in (Lineage, QualityResult, ReplayState) or not warehouses[0].exists(table):
+        # Which topic of a request has a byte that is left over hangs on their names.
+        if table in (Lineage, QualityResult, ReplayState, TopicUsage):
             continue
         before, after = (
             sorted(
