@@ -73,8 +73,6 @@ PARSER.add_argument(
 
 #: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
 _STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
-#: Steps on logs of less take seconds.
-_SMALL_BYTES = 40_000_000
 
 
 def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
@@ -90,8 +88,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     warehouse, read = engine.warehouse, list[LinesRead]()
     if "replay" in stages and job.arguments.rebuild:
         warehouse.delete_of_other_versions()
-    # Of large logs without states of replays, a crash would cost more than commits do.
-    with warehouse.ends_waiting(growing or log_bytes < _SMALL_BYTES):
+    with warehouse.ends_waiting():
         if "ingest" in stages:
             progress.phase("ingest", is_first=True)
             read = read_logs(job, recordings, engine, files)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kip_replay.pipelines.analysis.views import View, comments_of, in_order
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
@@ -40,7 +41,8 @@ class Metastore:
                 )
             tables = [*TABLES.values()]
             for table in tables:
-                self.warehouse.made(table)  # empty, or a statement that names it would fail
+                if not self.warehouse.exists(table):  # a statement that names it would fail
+                    commits.create(self.warehouse.uri_of(table), table)
                 if table.name not in own:
                     uri = _text(self.warehouse.uri_of(table))
                     self.session.sql(f"CREATE TABLE {table.name} USING delta LOCATION {uri}")

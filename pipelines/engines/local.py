@@ -33,7 +33,7 @@ from kip_replay.pipelines.engines import (
 from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import filesystem_of, is_uri
-from kip_replay.pipelines.warehouse.commits import CHECKED
+from kip_replay.pipelines.warehouse.data_files import CHECKED
 from kip_replay.pipelines.warehouse.tables import Warehouse, fetched, sql_text
 
 #: Rows of a batch that work is fed: a row may be a FETCH of 100,000 partitions.

@@ -12,9 +12,9 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
   same moment conflict in Delta, since both carry the same ``txn`` id. The one that was too late
   stops with one sentence; steps of other recordings never meet.
 * Its last write, to ``lineage`` too, says what its rows follow from. In a job that writes many
-  steps it goes in with the next step's first write: one commit ends the one and begins the other.
-  Killed in between, a job leaves a step whose tables are complete and that ``lineage`` does not
-  know; the next one completes or repeats it. A job that fails, or is interrupted, still ends it.
+  steps it goes in with a later step's first write: one commit ends some and begins another.
+  Killed in between, a job leaves steps whose tables are complete and that ``lineage`` does not
+  know; the next one completes or repeats them. A job that fails, or is interrupted, still ends it.
 * A step whose rows come out as they are in its tables commits only its last write, in the epoch
   that ``lineage`` has, which is refused where another attempt has begun meanwhile.
 * No later write of an attempt goes in once another has taken a later epoch, as no producer's does
@@ -22,8 +22,9 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
 * An attempt that was killed has committed some of its tables and not the last one. Its files are
   those whose epoch is beyond the last table's; the next attempt's commits remove them.
 
-``create`` makes a table. Tables use no feature beyond protocol versions (reader 1, writer 2), so
-that every Delta reader can read them: no deletion vectors, no column mapping.
+The first commit of a table makes it (``create``). Tables use no feature beyond protocol versions
+(reader 1, writer 2), so that every Delta reader can read them: no deletion vectors, no column
+mapping.
 """
 
 import re
@@ -32,20 +33,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.storage import filesystem_of, is_store, is_uri
-from kip_replay.pipelines.warehouse.data_files import DataFile, stats_columns
+from kip_replay.pipelines.warehouse.data_files import CHECKED, DataFile, stats_columns
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import VERSION
 
@@ -57,14 +58,12 @@ _PROPERTIES = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 7 days",
 }
-#: The property of a table that has the version of this program that made it.
-MADE_BY = "kipReplay.version"
+#: The name of a table begins with this, and ends with the version of this program that made it:
+#: with its first files, delta-rs takes no property that is not Delta's.
+MADE_BY = "kip-replay "
 
 #: Epochs by step and recording.
 Epochs: TypeAlias = Mapping[tuple[str, str], int]
-
-#: How Arrow reads data files: pages are held against their checksums.
-CHECKED = {"pre_buffer": True, "page_checksum_verification": True}
 
 #: The number of an epoch in a file's name (``file_name``).
 _NAME = re.compile(r"part-(\d{6})(?:-|$)", re.ASCII)
@@ -74,26 +73,30 @@ def exists(uri: str) -> bool:
     return bool(DeltaTable.is_deltatable(uri))
 
 
-def create(uri: str, table: Table) -> DeltaTable:
-    """Makes an empty table, unless it is there."""
+def create(
+    uri: str, table: Table, added: Sequence[DataFile] = (), epochs: Epochs = MappingProxyType({})
+) -> bool:
+    """Makes a table with its first files; returns False where another job was first."""
     filesystem, path = filesystem_of(uri)
     if not is_store(uri):
         filesystem.create_dir(path, recursive=True)
     statistics = {"delta.dataSkippingStatsColumns": ",".join(stats_columns(table))}
     try:
-        return DeltaTable.create(
+        create_table_with_add_actions(
             uri,
-            schema=table.arrow_schema,
-            mode="ignore",
+            schema=Schema.from_arrow(table.arrow_schema),
+            add_actions=_add_actions(added),
             partition_by=list(table.partitioned_by),
+            name=f"{MADE_BY}{VERSION}",
             description=table.comment,
-            configuration={**_PROPERTIES, **statistics, MADE_BY: VERSION},
-            raise_if_key_not_exists=False,
+            configuration=_PROPERTIES | statistics,
+            commit_properties=_carrying(epochs),
         )
     except DeltaError:
         if not exists(uri):
             raise
-        return DeltaTable(uri)  # another job was first
+        return False
+    return True
 
 
 def may_be_behind(delta: DeltaTable, uri: str) -> bool:
@@ -161,8 +164,15 @@ class Change:
     removed: Sequence[Mapping[str, Any]] = ()
 
 
+class Absent(NamedTuple):
+    """A table that is not there: its first commit makes it."""
+
+    uri: str
+    table: Table
+
+
 def commit(
-    delta: DeltaTable, change: Change, first: Epochs, again: Epochs = MappingProxyType({})
+    delta: DeltaTable | Absent, change: Change, first: Epochs, again: Epochs = MappingProxyType({})
 ) -> None:
     """Commits a change of steps, all of it or nothing, in the table's first commit of an epoch.
 
@@ -171,7 +181,12 @@ def commit(
     would overlook files that were put together meanwhile, whose rows would be there twice.
     ``again``: another commit of an epoch is meant. Raises WriteConflictError.
     """
-    made_of = {key: epoch_in(delta, *key) for key in (*first, *again)}
+    epochs = {**first, **again}
+    if isinstance(delta, Absent):
+        if create(*delta, change.added, epochs):
+            return
+        delta = DeltaTable(delta.uri)
+    made_of = {key: epoch_in(delta, *key) for key in epochs}
     late = [key for key, epoch in first.items() if made_of[key] >= epoch]
     late += [key for key, epoch in again.items() if made_of[key] > epoch]
     if late:
@@ -187,20 +202,7 @@ def commit(
         )
         for file in change.removed
     ]
-    actions += [
-        AddAction(
-            path=file.path,
-            size=file.size_bytes,
-            partition_values={"recording": file.recording},
-            modification_time=now_ms,
-            data_change=True,
-            stats=file.stats,
-        )
-        for file in change.added
-    ]
-    epochs = {**first, **again}
-    transactions = [Transaction(app_id(*key), epoch) for key, epoch in epochs.items()]
-    properties = CommitProperties(app_transactions=transactions, max_commit_retries=0)
+    actions += _add_actions(change.added)
     while True:
         try:
             delta.create_write_transaction(
@@ -208,7 +210,7 @@ def commit(
                 mode="append",
                 schema=delta.schema(),
                 partition_by=delta.metadata().partition_columns,
-                commit_properties=properties,
+                commit_properties=_carrying(epochs),
             )
         except CommitFailedError:
             version = delta.version()
@@ -218,6 +220,26 @@ def commit(
             _require_untouched(delta, change, made_of)
         else:
             return
+
+
+def _add_actions(added: Iterable[DataFile]) -> list[AddAction]:
+    now_ms = time.time_ns() // 1_000_000
+    return [
+        AddAction(
+            path=file.path,
+            size=file.size_bytes,
+            partition_values={"recording": file.recording},
+            modification_time=now_ms,
+            data_change=True,
+            stats=file.stats,
+        )
+        for file in added
+    ]
+
+
+def _carrying(epochs: Epochs) -> CommitProperties:
+    transactions = [Transaction(app_id(*key), epoch) for key, epoch in epochs.items()]
+    return CommitProperties(app_transactions=transactions, max_commit_retries=0)
 
 
 def _require_untouched(delta: DeltaTable, change: Change, made_of: Epochs) -> None:

@@ -10,7 +10,8 @@ column of another type without a word.
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,10 @@ from kip_replay.replay.table import Table
 _ROW_GROUP_ROWS = 1 << 17
 _ROW_GROUP_BYTES = 64 << 20
 FILE_BYTES_MAX = 256 << 20
+#: Of larger files, a recording may have any number.
+SMALL_FILE_BYTES = 8 << 20
+#: How Arrow reads data files: pages are held against their checksums.
+CHECKED = {"pre_buffer": True, "page_checksum_verification": True}
 _COMPRESSION = "zstd"
 #: Characters that Delta keeps of a text in statistics.
 _STATS_CHARACTERS = 32
@@ -108,6 +113,28 @@ class TableFiles:
         self._closed += [file.closed() for file in self._open.values()]
         self._open.clear()
         return self._closed
+
+
+def merged(files: TableFiles, table: Table, parts: Sequence[DataFile]) -> list[DataFile]:
+    """Puts files that no commit names together where those of a recording are small in all.
+
+    Tasks write a file each. No more than a row group is held.
+    """
+    of_recordings: dict[str, list[DataFile]] = defaultdict(list)
+    for part in parts:
+        of_recordings[part.recording].append(part)
+    stay: list[DataFile] = []
+    for recording, its in of_recordings.items():
+        if len(its) == 1 or sum(part.size_bytes for part in its) > SMALL_FILE_BYTES:
+            stay += its
+            continue
+        for part in its:
+            filesystem, path = filesystem_of(f"{files.root}/{table.name}/{part.path}")
+            with pq.ParquetFile(path, filesystem=filesystem, **CHECKED) as parquet:
+                for rows in parquet.iter_batches(use_threads=False):
+                    files.write(table, rows, recording)
+            filesystem.delete_file(path)
+    return [*stay, *files.closed()]
 
 
 def fitting(rows: pa.RecordBatch, table: str, schema: pa.Schema) -> pa.RecordBatch:

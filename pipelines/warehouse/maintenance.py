@@ -26,12 +26,11 @@ from pyarrow.fs import FileType
 
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import SMALL_FILE_BYTES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import Lineage, ReplayState
 
-#: Of larger files, a recording may have any number.
-SMALL_FILE_BYTES = 8 << 20
 #: A reader skips whole files: larger ones skip less, smaller ones cost a request each.
 TARGET_FILE_BYTES = 32 << 20
 #: Younger files may belong to a job that still runs.

@@ -29,7 +29,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import filesystem_of, place_of
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, merged
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
 from kip_replay.replay.tables import TABLES, VERSION, Lineage, ReplayState
@@ -41,6 +41,8 @@ _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]|[][{}*?]"
 _SMALL_BYTES = 1 << 20
 #: A disk that takes no more takes no file of this size: a block.
 _PROBE_BYTES = 1 << 12
+#: Ends of steps wait until the first began so long ago: what a killed job would repeat.
+_ENDS_WAIT_MAX = timedelta(minutes=5)
 #: Tables of what was logged or replayed, by arrival.
 _ARRIVALS = ("received_at", "recorded_received_at")
 _NOTHING_ADDED = {"files_written": 0, "rows_written": 0, "bytes_written": 0}
@@ -226,11 +228,9 @@ class Warehouse:
                 filesystem, path = filesystem_of(self.uri_of(table))
                 filesystem.delete_dir(path)
 
-    def made(self, table: Table) -> DeltaTable:
-        """The table's current version, made empty if it is not there."""
-        if not self.exists(table):
-            self._opened[table.name] = commits.create(self.uri_of(table), table)
-        return self._current(table)
+    def _target(self, table: Table) -> DeltaTable | commits.Absent:
+        is_there = self.exists(table)
+        return self._current(table) if is_there else commits.Absent(self.uri_of(table), table)
 
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
@@ -264,9 +264,12 @@ class Warehouse:
         return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
 
     @contextmanager
-    def ends_waiting(self, wait: bool = True) -> Iterator[None]:
-        """Commits the end of a step with the beginning of the next, and the last one at the end."""
-        self._ends_wait = wait
+    def ends_waiting(self) -> Iterator[None]:
+        """Commits ends of steps together: at the end, or with the beginning of a later step.
+
+        That is one that has rows in lineage, or that begins minutes after the first of these.
+        """
+        self._ends_wait = True
         try:
             yield
         finally:
@@ -292,19 +295,28 @@ class Warehouse:
     def _commit_lineage(self, begun: commits.Epochs) -> None:
         """Takes rows of steps that begin out of lineage, and puts those that have ended there."""
         ended = {key: row for key, row in self._ended.items() if key not in begun}
+        names = {recording for _, recording in (*begun, *ended)}
         if not self._ends_wait:  # a commit that fails is not tried again
-            self._ended.clear()
-        epochs = {**begun, **{key: self.written[key] for key in ended}}
-        if epochs:
-            delta, names = self.made(Lineage), {recording for _, recording in epochs}
-            there = self._rows(delta, Lineage, names).to_pylist()
-            rows = [row for row in there if (row["step"], row["recording"]) not in epochs]
-            rows += ended.values()
-            files = TableFiles(self.path, commits.file_name(max(epochs.values())))
+            self._ended = {}
+        if not names:
+            return
+        delta = self._target(Lineage)
+        there = self._files(delta, Lineage, names) if isinstance(delta, DeltaTable) else []
+        rows = self.rows_of(Lineage, there).to_pylist()
+        is_known = any((row["step"], row["recording"]) in begun for row in rows)
+        late = datetime.now(UTC) - _ENDS_WAIT_MAX
+        waits = begun and self._ends_wait and not is_known
+        waiting = ended if waits and all(r["began_at"] > late for r in ended.values()) else {}
+        epochs = {key: self.written[key] for key in ended if key not in waiting}
+        change = commits.Change()
+        if epochs or is_known:
+            rows = [r for r in rows if (r["step"], r["recording"]) not in {**begun, **epochs}]
+            rows += [ended[key] for key in epochs]
+            files = TableFiles(self.path, commits.file_name(max({**begun, **epochs}.values())))
             added = _written(files, {Lineage: pa.Table.from_pylist(rows, Lineage.arrow_schema)})
-            change = commits.Change(added, self._files(delta, Lineage, names))
-            commits.commit(delta, change, begun, {key: epochs[key] for key in ended})
-        self._ended.clear()
+            change = commits.Change(added, there)
+        commits.commit(delta, change, begun, epochs)
+        self._ended = dict(waiting)
 
 
 @dataclass(frozen=True)
@@ -401,13 +413,14 @@ class Writing:
         again: bool = False,
     ) -> None:
         """Where there is nothing to do, nothing is committed, and no table made."""
-        change = commits.Change([file for file in written if file.table == table.name], removed)
-        if not (change.added or change.removed):
+        parts = [file for file in written if file.table == table.name]
+        if not (parts or removed):
             return
         mine = self._keyed(self.epochs)
         commits.require_own(self.warehouse._current(Lineage), mine)
+        change = commits.Change(merged(self.files(), table, parts), removed)
         # The version that the change was made of.
-        delta = self.warehouse._opened.get(table.name) or self.warehouse.made(table)
+        delta = self.warehouse._opened.get(table.name) or self.warehouse._target(table)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
         progress.wrote(sum(file.rows for file in change.added))
         for file in change.added:
@@ -514,8 +527,8 @@ def _difference(delta: DeltaTable, table: Table) -> str | None:
 
 def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
     if difference := _difference(delta, table):
-        other = delta.metadata().configuration.get(commits.MADE_BY, "before 0.2.0")
+        made_by = delta.metadata().name or f"{commits.MADE_BY}before 0.4.0"
         raise UserError(
-            f"kip-replay {other} made the table {table.name}, and that of {VERSION} {difference}: "
+            f"{made_by} made the table {table.name}, and that of {VERSION} {difference}: "
             f"{made_anew(table, uri, is_sound=True)}"
         )

@@ -61,7 +61,7 @@ def flip_a_bit(file: Path) -> None:
 )
 def test_the_folder_is_named(happens: Damage, reason: str, name: str, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
-    for table in (Requests, LatencySummary):
+    for table in (Requests, LatencySummary) * 2:
         put(warehouse, table.name, {table: [row(table, ODD_NAME)]})
     folder = Path(warehouse.path, name)
     happens(folder)

@@ -12,7 +12,7 @@ import pytest
 from ran import at_commit
 
 from kip_replay.pipelines.errors import UserError, WriteConflictError
-from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse import commits, data_files, tables
 from kip_replay.pipelines.warehouse.data_files import SchemaError, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
@@ -73,9 +73,9 @@ def log_of(warehouse: Warehouse, table: Table) -> list[list[dict[str, Any]]]:
 
 
 def test_tables_on_disk_are_what_the_schema_says(warehouse: Warehouse) -> None:
-    for _ in range(2):
+    for is_first in (True, False):
         for table in TABLES.values():
-            warehouse.made(table)
+            assert commits.create(warehouse.uri_of(table), table) == is_first
     for table in TABLES.values():
         on_disk = deltalake.DeltaTable(warehouse.uri_of(table))
         assert on_disk.version() == 0
@@ -127,7 +127,7 @@ def test_what_rules_wrote_is_made_anew(warehouse: Warehouse) -> None:
     uri = warehouse.uri_of(LatencySummary)
     deltalake.DeltaTable.create(uri, schema=pa.schema([("recording", pa.string())]))
     replaced(warehouse, "r", "a")
-    with pytest.raises(UserError, match=r"kip-replay before 0.2.0 made .*: run .* --rebuild"):
+    with pytest.raises(UserError, match=r"kip-replay before 0.4.0 made .*: run .* --rebuild"):
         warehouse.open(LatencySummary)
     warehouse.delete_of_other_versions()
     assert (warehouse.exists(LatencySummary), warehouse.exists(IngestedFiles)) == (False, True)
@@ -141,8 +141,9 @@ def test_the_version_changes_with_the_tables(warehouse: Warehouse) -> None:
         for field in table.arrow_schema
     ]
     assert (VERSION, fingerprint(fields)) == ("0.4.0", "32f2566f16330f3ab1ca836b2bfa0160")
-    made_by = commits.create(warehouse.uri_of(Lineage), Lineage).metadata().configuration
-    assert made_by[commits.MADE_BY] == VERSION
+    commits.create(warehouse.uri_of(Lineage), Lineage)
+    name = deltalake.DeltaTable(warehouse.uri_of(Lineage)).metadata().name
+    assert name == commits.MADE_BY + VERSION
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ def test_every_commit_carries_the_epoch_of_its_step_and_recordings(warehouse: Wa
         attempt.append(IngestedFiles, write(attempt, str(epoch)), {"r": epoch, "s": epoch})
         attempt.end({"r": "1", "s": "2"})
     for table in (IngestedFiles, Lineage):
-        commits_of = log_of(warehouse, table)[1:]
+        commits_of = log_of(warehouse, table)
         for number, actions in enumerate(commits_of):
             epoch = 1 + number * 2 // len(commits_of)
             carried = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
@@ -224,7 +225,9 @@ def test_every_commit_carries_the_epoch_of_its_step_and_recordings(warehouse: Wa
     assert names_in(warehouse, "r", "s") == "1122"
 
 
-def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> None:
+def test_one_commit_ends_a_step_and_begins_the_next(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def committed() -> dict[str, str]:
         """By step, as who comes after a kill finds it."""
         lineage = Warehouse(warehouse.path).lineage(["r"])
@@ -241,14 +244,40 @@ def test_one_commit_ends_a_step_and_begins_the_next(warehouse: Warehouse) -> Non
             assert (committed(), len(warehouse.lineage(["r"]))) == ({"one": "b"}, 2)
             fails()
 
+    with warehouse.ends_waiting():
+        replaced(warehouse, "r", "a", step="zero")
+        replaced(warehouse, "r", "a", step="one")
+        assert committed() == {}
+        replaced(warehouse, "r", "b", step="zero")
+        assert committed() == {}
+    assert committed() == {"zero": "b", "one": "a"}
+    assert sum("add" in action for commit in log_of(warehouse, Lineage) for action in commit) == 1
+    warehouse = Warehouse(f"{warehouse.path}-of-long-steps")
+    monkeypatch.setattr(tables, "_ENDS_WAIT_MAX", timedelta(0))
     with pytest.raises(KeyError):
         work({}.popitem)
     assert committed() == {"one": "b", "two": "c"}
-    assert len(log_of(warehouse, Lineage)) == 1 + 5
+    assert len(log_of(warehouse, Lineage)) == 5
     other = Warehouse(warehouse.path)
     with pytest.raises(WriteConflictError, match="has written two of recording 'r'"):
         work(lambda: begun(other, "r", step="two") and begun(warehouse, "r", step="three"))
     assert committed() == {"one": "b"}
+
+
+def test_small_files_of_tasks_are_one_file(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for small_bytes, count in ((1 << 20, 1), (1 << 10, 2)):
+        monkeypatch.setattr(data_files, "SMALL_FILE_BYTES", small_bytes)
+        attempt = begun(warehouse, "r", "s")
+        attempt.replace(IngestedFiles, [*write(attempt, "ab"), *write(attempt, "c")])
+        attempt.end({"r": "", "s": ""})
+        assert len(warehouse.files(IngestedFiles, ["r"])) == count
+        assert names_in(warehouse, "r", "s") == "aabbcc"
+        on_disk = [*Path(warehouse.uri_of(IngestedFiles)).glob(f"*=r/part-{count:06}-*")]
+        assert len(on_disk) == count
+        [row, _] = warehouse.rows(Lineage, ["r", "s"]).to_pylist()
+        assert (row["files_written"], row["rows_written"]) == (count, 3)
 
 
 def test_rows_that_stay_are_not_written(warehouse: Warehouse) -> None:
@@ -262,7 +291,7 @@ def test_rows_that_stay_are_not_written(warehouse: Warehouse) -> None:
         written.append((ended["files_written"], ended["rows_written"]))
         assert ended["began_at"] <= ended["committed_at"]
         assert (ended["bytes_written"] > 0) == bool(ended["rows_written"])
-        return len(log_of(warehouse, IngestedFiles)) - 1
+        return len(log_of(warehouse, IngestedFiles))
 
     commits_of = [replace("1", "ab"), replace("2", "ba"), replace("3", "bc")]
     assert commits_of == [1, 1, 2]
