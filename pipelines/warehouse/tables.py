@@ -527,8 +527,8 @@ def _difference(delta: DeltaTable, table: Table) -> str | None:
 
 def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
     if difference := _difference(delta, table):
-        made_by = delta.metadata().name or f"{commits.MADE_BY}before 0.4.0"
+        made_by = (delta.metadata().name or "").removeprefix(commits.MADE_BY) or "before 0.4.0"
         raise UserError(
-            f"{made_by} made the table {table.name}, and that of {VERSION} {difference}: "
-            f"{made_anew(table, uri, is_sound=True)}"
+            f"kip-replay {made_by} made the table {table.name}, and that of {VERSION} {difference}"
+            f": {made_anew(table, uri, is_sound=True)}"
         )
