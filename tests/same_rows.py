@@ -24,7 +24,8 @@ from kip_replay.replay.tables import (
 )
 
 #: Columns that say when a file was written, and which engine's state they are.
-VOLATILE = {"committed_at", "state", "checksum", "fingerprint"}
+VOLATILE = {"began_at", "committed_at", "files_written", "bytes_written"}
+VOLATILE |= {"state", "checksum", "fingerprint"}
 _OF_OTHERS = {Decisions, Headlines, Lineage, PredictionAccuracy, QualityResult}
 
 

@@ -169,10 +169,17 @@ class Unconditional(BaseHTTPRequestHandler):
     """A store in front of the one that is served, which has no conditional writes."""
 
     store = ""
+    #: Files are sent after "100 Continue".
+    protocol_version = "HTTP/1.1"
 
     def forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         sent = {"Content-Type": "application/octet-stream", **self.headers}
+        if sent.pop("transfer-encoding", None):
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
         if "if-none-match" in map(str.lower, sent):
             self.send_error(501, "Not Implemented")
             return
@@ -192,7 +199,7 @@ class Unconditional(BaseHTTPRequestHandler):
 def test_a_store_without_conditional_writes_is_one_sentence(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By which two writers would both have committed a version: nothing is written."""
+    """By which two writers would both have committed a version: no table is made."""
     monkeypatch.setattr(Unconditional, "store", os.environ["AWS_ENDPOINT_URL"])
     with ThreadingHTTPServer(("127.0.0.1", 0), Unconditional) as server:
         Thread(target=server.serve_forever, daemon=True).start()
