@@ -4,12 +4,7 @@
 -- figure: requests_per_second, bytes_per_second (both ways), errors_per_hour, incidents, p99_..._ms of an API (of 100 requests or more, less waiting as in request_time_parts) or advice
 -- value: the figure; null of advice, and where it is not known
 -- says: the advice
-WITH owned AS (
-  SELECT recording, api_name, total_ms - CASE WHEN api_name IN ('FETCH', 'SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP')
-    THEN coalesce(remote_ms, 0) ELSE 0 END AS own_ms
-  FROM requests
-),
-loads AS (
+WITH loads AS (
   SELECT recording, kind, name, requests, coalesce(request_bytes + response_bytes, request_bytes, response_bytes) AS bytes
   FROM load_by WHERE kind IN ('client', 'topic') AND name <> '-'
   UNION ALL SELECT recording, 'all', 'all', sum(requests),
@@ -31,6 +26,6 @@ SELECT recording, kind, name, figure, of_s * requests / nullif(span_s, 0) AS val
 FROM counted JOIN time_buckets USING (recording)
 UNION ALL SELECT recording, 'api', api_name, 'p99_' || lower(api_name) || '_ms',
   get(sort_array(collect_list(own_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)), NULL
-FROM owned GROUP BY recording, api_name HAVING count(*) >= 100
+FROM own_times GROUP BY recording, api_name HAVING count(*) >= 100
 UNION ALL SELECT recording, 'incident', kind, 'incidents', count(*), NULL FROM incidents GROUP BY recording, kind
 UNION ALL SELECT recording, 'advice', rule, 'advice', NULL, advice FROM decisions

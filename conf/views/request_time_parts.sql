@@ -11,11 +11,6 @@
 -- p99_total_ms: the whole at rank floor(0.99 * (n - 1)), the unknown ranked last; null of fewer than 100
 -- p50_own_ms: likewise of rank floor(0.5 * (n - 1)), less remote_ms where the client wishes to wait: for data (FETCH, SHARE_FETCH), for other members (JOIN_GROUP, SYNC_GROUP)
 -- p99_own_ms: likewise of rank floor(0.99 * (n - 1)); null of fewer than 100
-WITH owned AS (
-  SELECT *, total_ms - CASE WHEN api_name IN ('FETCH', 'SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP')
-    THEN coalesce(remote_ms, 0) ELSE 0 END AS own_ms
-  FROM requests JOIN time_buckets USING (recording)
-)
 SELECT recording, node_id, api_name,
   count(*) AS requests,
   count(*) / nullif(max(span_s), 0) AS per_second,
@@ -29,4 +24,4 @@ SELECT recording, node_id, api_name,
   CASE WHEN count(*) >= 100 THEN get(sort_array(collect_list(total_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) END AS p99_total_ms,
   get(sort_array(collect_list(own_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_own_ms,
   CASE WHEN count(*) >= 100 THEN get(sort_array(collect_list(own_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) END AS p99_own_ms
-FROM owned GROUP BY recording, node_id, api_name
+FROM own_times JOIN time_buckets USING (recording) GROUP BY recording, node_id, api_name

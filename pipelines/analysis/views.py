@@ -13,9 +13,9 @@ Every table that also has rows for other values of a setting (``parameter``) has
 these, as :func:`as_configured` names it.
 
 A query may read ``each_rule`` too, the rows of the texts of its name of the rules,
-``unknown_outcomes``, those of every outcome table, ``client_connections``, ``stated_errors``, and
-``served_versions`` and ``error_names``, which are Kafka's. A ``$name`` is a limit of
-``[findings]`` in conf/decisions.toml.
+``unknown_outcomes``, those of every outcome table, ``client_connections``, ``stated_errors``,
+``own_times``, and ``served_versions`` and ``error_names``, which are Kafka's. A ``$name`` is a
+limit of ``[findings]`` in conf/decisions.toml.
 """
 
 import re
@@ -41,9 +41,11 @@ _SERVED_VERSIONS = Text(
     f"SELECT * FROM (VALUES {str(SERVED_VERSIONS)[1:-1].replace('None', 'NULL')}) "
     "AS t(api_name, lowest_served, not_served_from, served_again_from)"
 )
-CLIENT_CONNECTIONS, STATED_ERRORS = (
-    Path(__file__).with_name(f"{name}.sql") for name in ("client_connections", "stated_errors")
+_PARTS = tuple(
+    Path(__file__).with_name(f"{name}.sql")
+    for name in ("client_connections", "stated_errors", "own_times")
 )
+CLIENT_CONNECTIONS, STATED_ERRORS, _ = _PARTS
 NAMES_OF_ERRORS = Text(
     f"SELECT * FROM (VALUES {str([*ERROR_NAMES.items()])[1:-1]}) AS t(error_code, error_name)"
 )
@@ -90,7 +92,7 @@ def _parts(view: str) -> dict[str, Text]:
     each = {"each_rule": each_rule, "unknown_outcomes": unknown}
     parts = {name: Text(" UNION ALL ".join(texts)) for name, texts in each.items()}
     kafka = {"served_versions": _SERVED_VERSIONS, "error_names": NAMES_OF_ERRORS}
-    kafka |= {file.stem: Text.read(file) for file in (CLIENT_CONNECTIONS, STATED_ERRORS)}
+    kafka |= {file.stem: Text.read(file) for file in _PARTS}
     return parts | kafka | {"text_of_steady_phases": STEADY_PHASES}
 
 
