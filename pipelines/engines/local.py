@@ -1,6 +1,5 @@
 """The engine without Java: tasks in processes of this machine, texts in DuckDB."""
 
-import atexit
 import os
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -144,10 +143,6 @@ def _database(folder: str, memory_mb: int, threads: int) -> duckdb.DuckDBPyConne
     for macro in MACROS:
         database.execute(f"CREATE MACRO {macro}")
     return database
-
-
-# While Python is whole: drivers of spark-submit have ended with 139 when all was done, under load.
-atexit.register(_database.cache_clear)
 
 
 # --- tasks in processes --------------------------------------------------------------------------

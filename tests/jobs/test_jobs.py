@@ -219,6 +219,8 @@ def test_a_first_look_needs_neither_java_nor_spark_and_a_notebook_reads_it(
         "sys.exit(status or bool(heavy & {*sys.modules}))"
     )
     nowhere = {"PATH": "", "JAVA_HOME": str(tmp_path)}
+    # What libraries free twice ends it with 139.
+    nowhere["PYTHONMALLOC"] = "debug"
     done = ran(sys.executable, "-c", program, cwd=tmp_path, **nowhere)
     assert done.returncode == 0, done.stderr
     assert f"\nopened {(tmp_path / 'demo' / 'report.html').as_uri()}\n" in done.stdout

@@ -112,7 +112,9 @@ SETTINGS = (
 def submitted(*arguments: str) -> str:
     """What ``spark-submit jobs/run.py`` prints."""
     command = Path(sys.executable).with_name("spark-submit"), "jobs/run.py", *arguments
-    conf = {"SPARK_CONF_DIR": "conf", "PYSPARK_PYTHON": sys.executable}
+    # What libraries free twice ends the driver with 139.
+    python = {"PYSPARK_PYTHON": sys.executable, "PYTHONMALLOC": "debug"}
+    conf = python | {"SPARK_CONF_DIR": "conf"}
     done = ran(*command, cwd=REPOSITORY, **conf)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
