@@ -74,7 +74,7 @@ from .replay import LowestAckedOffset
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording = str(key["recording"])
-    of_cluster = state.Settings(
+    of_cluster = state.ClusterSettings(
         settings.voters[recording],
         settings.option(tables.NAME, tables.HEARTBEAT_INTERVAL),
         settings.facts_of(tables.NAME, recording).get(tables.HEARTBEAT_INTERVAL),

@@ -25,15 +25,8 @@ import msgspec
 from ..model import STAMP_US
 from ..model.raft import majority_offset
 from ..simulation import Rising
-from .events import NO_ANSWER, Event
+from .events import HORIZON_US, JOIN_SLACK_US, NO_ANSWER, VOTER_SILENCE_US, Event
 from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
-
-#: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
-VOTER_SILENCE_US = 1_000_000
-#: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this.
-JOIN_SLACK_US = 100_000
-#: A write is followed for this long after its response.
-HORIZON_US = 60_000_000
 
 
 class Offsets(NamedTuple):
@@ -99,7 +92,7 @@ class CommittedOffsets(msgspec.Struct):
     known_from_us: int | None = None
 
     def fetch(self, row: Event) -> None:
-        """Takes a FETCH, in order of dequeue."""
+        """Moves log ends and the high watermark on by a FETCH; they come in order of dequeue."""
         at, replica, leader, epoch = row.dequeued_us, row.broker_id, row.node_id, row.leader_epoch
         if replica in self.voters:
             self.first_offsets.setdefault(replica, row.offset)
@@ -193,10 +186,10 @@ _correlation = attrgetter("client_id", "correlation_id", "api_name")
 Key = tuple[str | None, int, str]
 
 
-class Sender(NamedTuple):
-    """The broker that forwarded a write, or None, and when it, or else the controller, received it.
+class Arrival(NamedTuple):
+    """Where a write came from a client: the broker that forwarded it, or None, and when.
 
-    That is None where the log does not have the broker's line of it.
+    The time is None where the log does not have that broker's line of it.
     """
 
     via: int | None
@@ -219,7 +212,7 @@ class Forwarding(msgspec.Struct):
     lines: dict[Key, list[Event]] = {}
 
     def heartbeat(self, row: Event) -> None:
-        """Takes from a heartbeat from which host its broker connects, and to which listener."""
+        """Learns by a heartbeat from which host its broker connects, and to which listener."""
         self.brokers.add(row.broker_id)
         port, host = _endpoints(row.connection)
         self.controller_ports.add((row.node_id, port))
@@ -233,12 +226,13 @@ class Forwarding(msgspec.Struct):
         return is_own and (row.node_id, port) not in self.controller_ports
 
     def line(self, row: Event) -> None:
-        """Takes a broker's own line of a write that it forwards."""
+        """Keeps a broker's own line of a write, to be joined with the controller's."""
         self.lines.setdefault(_correlation(row), []).append(row)
 
-    def via(self, row: Event) -> Sender:
+    def arrival(self, row: Event) -> Arrival:
+        """Joins a controller's line of a write with the one of the broker that forwarded it."""
         if not row.is_forwarded:
-            return Sender(None, row.received_us)
+            return Arrival(None, row.received_us)
         _, host = _endpoints(row.connection)
         brokers = set() if host is None else self.hosts.get(host, set())
         around = [
@@ -250,8 +244,8 @@ class Forwarding(msgspec.Struct):
         ]
         if around:
             _, received, broker = min(around)
-            return Sender(broker, min(received, row.received_us))
-        return Sender(next(iter(brokers)) if len(brokers) == 1 else None, None)
+            return Arrival(broker, min(received, row.received_us))
+        return Arrival(next(iter(brokers)) if len(brokers) == 1 else None, None)
 
     def forget(self, before: int) -> None:
         for key, lines in list(self.lines.items()):

@@ -26,7 +26,7 @@ import constructed
 from kip_replay.replay.lowest_acked_offset import events
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
 from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.state import Settings
+from kip_replay.replay.lowest_acked_offset.state import ClusterSettings
 from kip_replay.replay.model.brokers import (
     BrokerHeartbeatManager,
     Heartbeat,
@@ -252,7 +252,7 @@ def replayed(
 
     ``resumed``: after each increment the replay is saved, and another one resumes.
     """
-    start = partial(LowestAckedOffset, Settings(VOTERS, **settings))
+    start = partial(LowestAckedOffset, ClusterSettings(VOTERS, **settings))
     rows, places = Replayed([], [], [], [], []), [0, *sorted(cuts), len(events)]
     increments = (batch_of(events[begin:end]) for begin, end in pairwise(places))
     for of_increment in constructed.fed(start, increments, resumed=resumed):

@@ -27,7 +27,7 @@ from kip_replay.replay.lowest_acked_offset import reasons, simulation
 from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.state import Settings
+from kip_replay.replay.lowest_acked_offset.state import ClusterSettings
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
 from kip_replay.replay.model.brokers import Heartbeat
 
@@ -331,15 +331,15 @@ def test_forwarded_write_is_joined_with_its_brokers_line(
     lines: list[tuple[int, int, int]], via: tuple[int, int | None]
 ) -> None:
     broker, received = via
-    sender = written.Sender(broker, None if received is None else us(received))
-    assert forwarding(*lines).via(create_topic(5000, 5050)) == sender
+    sender = written.Arrival(broker, None if received is None else us(received))
+    assert forwarding(*lines).arrival(create_topic(5000, 5050)) == sender
 
 
 def test_host_of_no_broker_and_of_two_shows_nothing() -> None:
     unknown = create_topic(5000, 5050, connection="10.0.0.2:9093-10.0.5.5:1-1")
-    assert forwarding((11, 4995, 5061)).via(unknown) == written.Sender(None, None)
+    assert forwarding((11, 4995, 5061)).arrival(unknown) == written.Arrival(None, None)
     shared = forwarding(hosts=[beat(12, 0, 1, connection="10.0.0.2:9093-10.0.1.11:2-1")])
-    assert shared.via(create_topic(5000, 5050)) == written.Sender(None, None)
+    assert shared.arrival(create_topic(5000, 5050)) == written.Arrival(None, None)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> Non
     for ms, offset in ((3000, 20), (5000, 30)):
         handled = Heartbeat(CONTROLLER, 12, 5, us(ms), us(ms + 2), offset, False, False)
         beats.heartbeat(us(ms), handled, want_fence=False)
-    broker = beats.of(12)
+    broker = beats.broker(12)
     assert [broker.applied("recorded", us(ms)) for ms in (2999, 3999, 4000)] == [20, 20, 30]
     assert beats.delay.seen == []
 
@@ -384,9 +384,16 @@ def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> Non
 
 
 def test_events_out_of_order_are_refused() -> None:
-    replay = LowestAckedOffset(Settings(VOTERS))
+    replay = LowestAckedOffset(ClusterSettings(VOTERS))
     with pytest.raises(ValueError, match="order of at_us, kind, request_id"):
         replay.feed(batch_of(list(reversed(cluster(*REPORTS)))))
+
+
+def test_event_of_no_kind_is_refused() -> None:
+    replay = LowestAckedOffset(ClusterSettings(VOTERS))
+    replay.feed(batch_of([LONG[0]._replace(kind="vote")]))
+    with pytest.raises(ValueError, match="no such kind of event: vote"):
+        replay.finish()
 
 
 def test_what_a_kind_does_not_have_may_be_null() -> None:
@@ -399,7 +406,7 @@ def test_what_a_kind_does_not_have_may_be_null() -> None:
 
 
 def test_rows_are_emitted_once_nothing_can_change_them() -> None:
-    replay = LowestAckedOffset(Settings(VOTERS, step_rows=20))
+    replay = LowestAckedOffset(ClusterSettings(VOTERS, step_rows=20))
     found, writes, *_ = replay.feed(batch_of(cluster(*beats(11, 5006, 70), *beats(12, 5007, 70))))
     # One of each variant.
     assert writes.num_rows == 2
@@ -419,7 +426,7 @@ def test_sizes_of_responses_change_no_offset_and_no_time() -> None:
 
 def test_saved_state_does_not_grow_with_the_log() -> None:
     def size(rounds: int) -> int:
-        replay = LowestAckedOffset(Settings(VOTERS, (500,), 2000, step_rows=100))
+        replay = LowestAckedOffset(ClusterSettings(VOTERS, (500,), 2000, step_rows=100))
         replay.feed(batch_of(cluster(*beats(11, 5017, rounds), *beats(12, 5018, rounds))))
         return len(replay.saved())
 
