@@ -33,7 +33,7 @@ import msgspec
 from ..model import STAMP_US
 from ..model.brokers import BrokerHeartbeatManager
 from ..simulation import forget
-from .events import HEARTBEAT, NOT_SENT, SLOW_US, Event
+from .events import HEARTBEAT, NOT_SENT, SLOW_US, ClusterEvent
 from .evidence import BrokerEvidence, Replicas
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
 from .writes import Front
@@ -86,7 +86,7 @@ class Estimate(NamedTuple):
 
 
 class Backlog(StrEnum):
-    """What a broker may still have to apply of lines that are missing from the log."""
+    """How much a broker may still have to apply of lines that are missing from the log."""
 
     #: Nothing: the log has all that it learned.
     NONE = "none"
@@ -112,7 +112,7 @@ class Broker(msgspec.Struct):
     #: Where the backlog is ``BOUNDED``, the offset that bounds it.
     backlog_offset: int = -1
     #: The last FETCH, whose response the broker handles before it sends the next.
-    last: Event | None = None
+    last: ClusterEvent | None = None
     #: What it has learned and is not estimated yet; the last offset that is.
     waiting: list[Learned] = []
     estimated: int = -1
@@ -122,13 +122,13 @@ class Broker(msgspec.Struct):
     #: In order of offsets.
     estimates: list[Estimate] = []
 
-    def heartbeat(self, row: Event) -> None:
+    def heartbeat(self, row: ClusterEvent) -> None:
         """Learns by a heartbeat without error whether it runs, and has applied its backlog."""
         self.is_running = self.is_running or not row.is_fenced
         if self.backlog is Backlog.BOUNDED and row.offset >= self.backlog_offset:
             self.backlog = Backlog.NONE
 
-    def fetch(self, row: Event) -> None:
+    def fetch(self, row: ClusterEvent) -> None:
         """Learns by a Raft FETCH, also an error's, that the response before it was handled."""
         last = self.last
         if last is not None and row.correlation_id < last.correlation_id:
@@ -201,17 +201,17 @@ class Broker(msgspec.Struct):
                 self.unknown_work = UnknownWork(learned.offset, max(busy_us, handled_us) + work_us)
             return learned.unknown(reason)
         image = self.evidence.image
-        shown = max(handled_us, self.free_us)
-        first, _ = image.applied.reached(self.estimated + 1) or (shown, -1)
-        shown = max(learned.learned_us, min(shown, first))
-        shown = max(shown, image.not_applied.until_us(learned.offset))
-        applied = shown + work_us
+        shows_us = max(handled_us, self.free_us)
+        first, _ = image.applied.reached(self.estimated + 1) or (shows_us, -1)
+        shows_us = max(learned.learned_us, min(shows_us, first))
+        shows_us = max(shows_us, image.not_applied.until_us(learned.offset))
+        applied = shows_us + work_us
         not_applied_us = self.evidence.reported.until_us(learned.offset)
         if not_applied_us > applied + SLOW_US:
             if has_us is None:
                 return learned.unknown(SLOW)
             applied = not_applied_us
-        estimate = Estimate(*learned[:2], shown, applied, hwm_aware=learned.hwm_aware)
+        estimate = Estimate(*learned[:2], shows_us, applied, hwm_aware=learned.hwm_aware)
         if unknown_offset is not None:
             # It shows the deletion before it works on it.
             self.unknown_work = UnknownWork(unknown_offset, max(applied, not_applied_us))

@@ -59,7 +59,7 @@ SLOW_US = 100_000
 JOIN_SLACK_US = 100_000
 
 
-class Event(NamedTuple):
+class ClusterEvent(NamedTuple):
     """A row of the input. What a kind does not have is at its default; no other nulls.
 
     ``broker_id`` is the node that the row is about: the sender of a heartbeat or FETCH, the server
@@ -106,6 +106,6 @@ class Event(NamedTuple):
 
 
 #: Input of the replay.
-INPUT_SCHEMA = event_schema(Event)
+INPUT_SCHEMA = event_schema(ClusterEvent)
 #: In this order.
 ORDER = ("at_us", "kind", "request_id")

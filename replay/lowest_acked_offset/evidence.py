@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..simulation import EventQueue, Rising
-from .events import API_VERSIONS, HEARTBEAT, HEARTBEAT_WAIT_US, NOT_SENT, Event
+from .events import API_VERSIONS, HEARTBEAT, HEARTBEAT_WAIT_US, NOT_SENT, ClusterEvent
 
 FETCH_HIGH_WATERMARK = "fetch_high_watermark"
 EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)
@@ -53,12 +53,12 @@ class Replicas(msgspec.Struct):
     works: list[Work] = []
     is_partial: bool = False
 
-    def hold(self, row: Event) -> None:
+    def hold(self, row: ClusterEvent) -> None:
         """Adds topics that there are, with their replicas where the row has them."""
         self.by_topic |= {t: n for t, n in zip(row.topics, row.replicas, strict=True) if n}
         self.most = max(self.most, *row.replicas, 0)
 
-    def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
+    def write(self, row: ClusterEvent, offset: int | None, replica_us: int, brokers: int) -> None:
         """Adds the work of a write whose last record has this offset, shared by all brokers.
 
         No line shows on which brokers the replicas are, so each has an equal share.
@@ -100,7 +100,7 @@ class Replicas(msgspec.Struct):
 GONE, THERE = (0, 0), (1, 2**31)
 
 
-class Change(NamedTuple):
+class TopicChange(NamedTuple):
     """A topic's partitions behind a write that ends at an offset; -1: unknown, or before all."""
 
     requested_us: int
@@ -115,10 +115,10 @@ class WrittenTopics(msgspec.Struct):
     shows the first of these, and denies what follows the last.
     """
 
-    changes: dict[str, list[Change]] = {}
-    waiting: EventQueue[Event] = msgspec.field(default_factory=EventQueue)
+    changes: dict[str, list[TopicChange]] = {}
+    waiting: EventQueue[ClusterEvent] = msgspec.field(default_factory=EventQueue)
 
-    def write(self, row: Event, offset: int) -> None:
+    def write(self, row: ClusterEvent, offset: int) -> None:
         for topic, size in zip(row.topics, row.sizes, strict=True):
             sizes = (size, size) if size else THERE
             before, after = {
@@ -127,10 +127,10 @@ class WrittenTopics(msgspec.Struct):
                 "DELETE_TOPICS": (THERE, GONE),
             }.get(row.api_name, (None, GONE))
             if before is not None:
-                changes = self.changes.setdefault(topic, [Change(0, -1, before)])
-                changes.append(Change(row.received_us, offset, after))
+                changes = self.changes.setdefault(topic, [TopicChange(0, -1, before)])
+                changes.append(TopicChange(row.received_us, offset, after))
 
-    def bound(self, row: Event, image: "Bounds") -> None:
+    def bound(self, row: ClusterEvent, image: "Bounds") -> None:
         """Bounds by a row from when on its broker's image has what was written."""
         changes, known = self.changes.get(row.topics[0], []), image.applied.values[-1:] or [-1]
         fitting = [
@@ -202,7 +202,7 @@ class BrokerEvidence(msgspec.Struct):
     last_seen_us: int = 0
     last_response_us: int = 0
 
-    def heartbeat(self, row: Event) -> None:
+    def heartbeat(self, row: ClusterEvent) -> None:
         at, offset = row.received_us, row.offset
         self._see(at)
         bounds = self.bounds[HEARTBEAT]
@@ -211,12 +211,12 @@ class BrokerEvidence(msgspec.Struct):
         self.reported.add(offset + 1, at)
         self.last_response_us = row.at_us
 
-    def api_versions(self, row: Event) -> None:
+    def api_versions(self, row: ClusterEvent) -> None:
         bounds = self.bounds[API_VERSIONS]
         bounds.applied.add(row.at_us, row.offset)
         bounds.not_applied.add(row.offset + 1, row.dequeued_us)
 
-    def fetch(self, row: Event) -> None:
+    def fetch(self, row: ClusterEvent) -> None:
         """Bounds what was applied by a Raft FETCH without error; they come in order of dequeue."""
         self._see(row.received_us)
         known = row.offset if row.high_watermark == NOT_SENT else row.high_watermark

@@ -13,7 +13,7 @@ import msgspec
 
 from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, Gaps, LogGap
 from ..model.brokers import FENCED_AFTER_US
-from .events import API_VERSIONS, FETCH, HEARTBEAT, VOTER_SILENCE_US, WRITE, Event
+from .events import API_VERSIONS, FETCH, HEARTBEAT, VOTER_SILENCE_US, WRITE, ClusterEvent
 from .reasons import LOG_GAP, NOT_HEARD_YET
 
 LineKey = tuple[str, int, int]
@@ -25,13 +25,15 @@ _offsets = attrgetter("offset", "high_watermark", "response_high_watermark")
 
 
 def wrong_lines(
-    last: Mapping[LineKey, Event], lines: Iterable[Event], later: Iterable[Event]
+    last: Mapping[LineKey, ClusterEvent],
+    lines: Iterable[ClusterEvent],
+    later: Iterable[ClusterEvent],
 ) -> set[str]:
     """Returns request ids of lines that those before and after of the same sender contradict.
 
     ``last``: the last line of each sender before these; ``later``: the lines behind these.
     """
-    by_sender: dict[LineKey, list[Event]] = {}
+    by_sender: dict[LineKey, list[ClusterEvent]] = {}
     for row in filter(_is_judged, lines):
         if (sender := line_key(row)) not in by_sender:
             before = last.get(sender)
@@ -57,7 +59,7 @@ def wrong_lines(
     return wrong
 
 
-def _is_judged(row: Event) -> bool:
+def _is_judged(row: ClusterEvent) -> bool:
     return row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS)
 
 
@@ -68,7 +70,7 @@ def _falls(before: Offsets, own: Offsets, after: Offsets) -> bool:
 
 
 class Contact(StrEnum):
-    """What is known of a broker behind the place where the log begins."""
+    """How far lines show the state of a broker, behind the place where the log begins."""
 
     #: It may be active or fenced.
     UNHEARD = "unheard"
@@ -87,7 +89,7 @@ BEHIND_HEARTBEAT = {
 }
 
 
-class WarmUp(msgspec.Struct, kw_only=True, tag=True):
+class Beginning(msgspec.Struct, kw_only=True, tag=True):
     """How it becomes certain which brokers are active, where a log begins in the middle.
 
     It is once every broker that may be active is ``CERTAIN``, at the latest when the session of one
@@ -97,7 +99,7 @@ class WarmUp(msgspec.Struct, kw_only=True, tag=True):
     uncertain: ClassVar[str]
     contacts: dict[int, Contact] = {}
 
-    def add_broker(self, row: Event) -> None:
+    def add_broker(self, row: ClusterEvent) -> None:
         """Adds a broker of METADATA's; one that is in no ISR may have been fenced."""
         self.contacts[row.broker_id] = Contact.UNHEARD if row.is_fenced else Contact.HEARD
 
@@ -110,7 +112,7 @@ class WarmUp(msgspec.Struct, kw_only=True, tag=True):
         return all(contact is Contact.CERTAIN for contact in self.contacts.values())
 
 
-class LogStart(WarmUp):
+class LogStart(Beginning):
     """Warms up from the first line: METADATA names the brokers that there were, if a line has it.
 
     Where none has, an active broker may send nothing, and the first session timeout decides.
@@ -137,7 +139,7 @@ class LogStart(WarmUp):
         return len({*active, *heard})
 
 
-class BehindGap(WarmUp):
+class BehindGap(Beginning):
     """Warms up behind a gap: certain are those that were ``active`` before it, and all who send."""
 
     uncertain = LOG_GAP
@@ -180,7 +182,7 @@ class ClusterGaps:
             if gap.after_us < until_us and since_us < gap.before_us
         ]
 
-    def is_lost(self, row: Event) -> bool:
+    def is_lost(self, row: ClusterEvent) -> bool:
         """Says whether a controller's line lies in a gap: lines beside it are missing."""
         if row.kind not in (HEARTBEAT, FETCH, WRITE) or row.error_code != 0:
             return False
@@ -193,7 +195,7 @@ class ClusterGaps:
 
 
 class Leadership(StrEnum):
-    """What the lines so far show of the active controller.
+    """How sure it is which controller is active, as far as lines show.
 
     ``ActiveController`` moves on by a line, by the first of these that it is:
 
@@ -226,7 +228,7 @@ class ActiveController(msgspec.Struct):
     since_us: int = ALWAYS_SINCE_US
     last_us: int = ALWAYS_SINCE_US
 
-    def follow(self, row: Event, at: int, gaps: ClusterGaps) -> LogGap | None:
+    def follow(self, row: ClusterEvent, at: int, gaps: ClusterGaps) -> LogGap | None:
         """Moves on by a line that happened at a time; returns the gap that the replay runs into."""
         responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
         own, gap = gaps.last_begun(self.node_id, at), None
@@ -241,7 +243,7 @@ class ActiveController(msgspec.Struct):
             self.leadership, self.last_us = Leadership.ACTIVE, max(self.last_us, at)
         return gap
 
-    def _change(self, row: Event, at: int, gaps: ClusterGaps) -> LogGap | None:
+    def _change(self, row: ClusterEvent, at: int, gaps: ClusterGaps) -> LogGap | None:
         # Nobody was active before, if a replica begins with nothing.
         is_first = self.leadership is Leadership.UNSEEN and row.kind == FETCH and row.offset == 0
         hidden = gaps.hidden([row.node_id] if is_first else gaps.voters, self.last_us, at)

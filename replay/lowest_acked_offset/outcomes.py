@@ -9,11 +9,11 @@ from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAckno
 from ..outcomes import Variant, Verdict
 from . import reasons
 from .applying import Broker, Estimate
-from .events import API_VERSIONS, HEARTBEAT, HORIZON_US, NO_ANSWER, Event
+from .events import API_VERSIONS, HEARTBEAT, HORIZON_US, NO_ANSWER, ClusterEvent
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
 from .gaps import ClusterGaps
 from .simulation import DEFAULT_INTERVAL_US
-from .state import State
+from .state import ClusterState
 from .tables import (
     AS_RECORDED,
     ESTIMATED,
@@ -32,7 +32,7 @@ SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
 
 
 def heartbeat_outcome(
-    row: Event, response: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
+    row: ClusterEvent, response: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
 ) -> HeartbeatOutcome:
     """Makes the outcome of a heartbeat; without ``response`` it is an error, or ``uncertain``."""
     size = row.response_bytes
@@ -69,7 +69,7 @@ class FollowedWrite(NamedTuple):
     """A write whose outcomes are final."""
 
     write: Write
-    state: State
+    state: ClusterState
     gaps: ClusterGaps
     front: Front
 
@@ -236,7 +236,7 @@ def applied_offset(broker_id: int, estimate: Estimate) -> AppliedOffset:
     return outcome
 
 
-def shown_everywhere(state: State) -> Iterator[ShownEverywhere]:
+def shown_everywhere(state: ClusterState) -> Iterator[ShownEverywhere]:
     """Makes the outcomes of what all brokers that count show, step by step since the last one."""
     steps = state.estimated.manager.applied.everywhere
     begin = bisect_right(steps.values, state.shown_everywhere.offset)

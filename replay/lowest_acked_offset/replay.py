@@ -25,18 +25,18 @@ from .events import (
     METADATA,
     METADATA_WAIT_US,
     WRITE,
-    Event,
+    ClusterEvent,
 )
 from .gaps import ClusterGaps, line_key, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .reasons import LOG_GAP
-from .state import ClusterSettings, State
+from .state import ClusterSettings, ClusterState
 from .tables import OUTCOMES
 from .writes import Front, Write, is_write
 
 
 class LowestAckedOffset:
-    """The replay of one cluster: feed it ``Event`` rows of all its nodes.
+    """The replay of one cluster: feed it ``ClusterEvent`` rows of all its nodes.
 
     Batches of ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else ``ValueError``.
     ``saved`` is the saved state of a replay with the same settings, to resume from.
@@ -45,9 +45,9 @@ class LowestAckedOffset:
     def __init__(self, settings: ClusterSettings, saved: bytes | None = None) -> None:
         self._settings = settings
         self._gaps = ClusterGaps(settings.gaps, [*settings.voters])
-        self._state = State.new(settings)
+        self._state = ClusterState.new(settings)
         if saved is not None:
-            self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=State)
+            self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=ClusterState)
         self._records = {table: Records(table) for table in OUTCOMES}
 
     def saved(self) -> bytes:
@@ -55,7 +55,7 @@ class LowestAckedOffset:
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Replays the next rows; returns the outcomes that nothing still to come can change."""
-        for row in events_of(batch, Event):
+        for row in events_of(batch, ClusterEvent):
             place = (row.at_us, row.kind, row.request_id)
             if place < self._state.front:
                 raise ValueError("events must come in order of at_us, kind, request_id")
@@ -85,7 +85,7 @@ class LowestAckedOffset:
         for outcome in outcomes:
             self._records[type(outcome)].add(outcome)
 
-    def _queue(self, row: Event) -> None:
+    def _queue(self, row: ClusterEvent) -> None:
         """Queues a line until its turn: when the request was worked off, before its response.
 
         What lines of other kinds are read beside (METADATA, what held before the log, a broker's
@@ -146,14 +146,14 @@ class LowestAckedOffset:
             else:
                 self._happen(row)
 
-    def _lose(self, row: Event) -> None:
+    def _lose(self, row: ClusterEvent) -> None:
         """Emits what a line that does not count is the subject of: unknown, beside a gap."""
         if row.kind == HEARTBEAT:
             self._emit([heartbeat_outcome(row, None)])
         elif row.kind == WRITE and is_write(row):
             self._state.writes.append(Write(row, LOG_GAP))
 
-    def _happen(self, row: Event) -> None:
+    def _happen(self, row: ClusterEvent) -> None:
         state = self._state
         if row.kind == HEARTBEAT:
             self._heartbeat(row)
@@ -170,7 +170,7 @@ class LowestAckedOffset:
         else:
             raise ValueError(f"no such kind of event: {row.kind}")
 
-    def _heartbeat(self, row: Event) -> None:
+    def _heartbeat(self, row: ClusterEvent) -> None:
         state = self._state
         if row.error_code != 0:
             self._emit([heartbeat_outcome(row, None)])

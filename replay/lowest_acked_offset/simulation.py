@@ -24,7 +24,7 @@ from ..hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP
 from ..model.brokers import RESET_OFFSET, SESSION_TIMEOUT_US, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import RECORDED
 from ..simulation import EventQueue, Rising, Samples, Timeline, forget
-from .events import AWAY_SLACK_US, HEARTBEAT_WAIT_US, SLOW_US, Event
+from .events import AWAY_SLACK_US, HEARTBEAT_WAIT_US, SLOW_US, ClusterEvent
 from .tables import LOWEST_ACKED
 
 #: By simulated variant, when brokers learned of commits in it (``variant`` of high_watermark_lag).
@@ -46,7 +46,7 @@ class InformedBy(IntEnum):
     HEARTBEAT = 1
 
 
-class Sent(IntEnum):
+class HeartbeatTiming(IntEnum):
     """Kinds of heartbeats of a ``Simulation``, in their order at one time."""
 
     AS_RECORDED = 0
@@ -199,7 +199,7 @@ class Recorded(msgspec.Struct):
             self.steps.push(caught_up, heartbeat.broker_id, tuple(LEARNED_OF.values()))
         return is_steady
 
-    def learn(self, row: Event) -> None:
+    def learn(self, row: ClusterEvent) -> None:
         """Notes that a broker learned a high watermark: a delay later it will have applied it."""
         broker, offset = self.broker(row.broker_id), row.high_watermark - 1
         due_us = row.at_us + self.delay.us
@@ -282,7 +282,7 @@ class SimulatedBroker(msgspec.Struct):
 class Simulation(msgspec.Struct):
     """Heartbeats at one interval, to a controller for each variant of when brokers learned.
 
-    ``events``: (when, ``Sent``, (number, broker, the heartbeat if it is as recorded)).
+    ``events``: (when, ``HeartbeatTiming``, (number, broker, the heartbeat if it is as recorded)).
     """
 
     interval_us: int
@@ -319,7 +319,7 @@ class Simulation(msgspec.Struct):
 
     def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
         self.count += 1
-        sent = Sent.AT_INTERVAL if kept is None else Sent.AS_RECORDED
+        sent = HeartbeatTiming.AT_INTERVAL if kept is None else HeartbeatTiming.AS_RECORDED
         self.events.push(at, sent, (self.count, broker_id, kept))
         return self.count
 

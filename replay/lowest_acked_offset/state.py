@@ -10,7 +10,7 @@ from ..model import STAMP_US
 from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import NOT_SWEPT, Variant
 from .applying import REPLICA_APPLY_MS, Broker, Estimate
-from .events import HEARTBEAT, VOTER_SILENCE_US, Event
+from .events import HEARTBEAT, VOTER_SILENCE_US, ClusterEvent
 from .evidence import Replicas, WrittenTopics
 from .gaps import ActiveController, BehindGap, Contact, LogStart
 from .reasons import (
@@ -50,7 +50,7 @@ class ClusterSettings(NamedTuple):
     replica_apply_ms: int = REPLICA_APPLY_MS
 
 
-class State(msgspec.Struct):
+class ClusterState(msgspec.Struct):
     """One cluster between two lines of its log; behind a gap another one begins (``after_gap``)."""
 
     committed: CommittedOffsets
@@ -61,9 +61,9 @@ class State(msgspec.Struct):
     simulations: list[Simulation]
     forwarding: Forwarding = msgspec.field(default_factory=Forwarding)
     #: Lines that wait for their turn, and when the rule has each happen.
-    pending: list[tuple[int, Event]] = []
+    pending: list[tuple[int, ClusterEvent]] = []
     #: The last line of each sender.
-    last_lines: dict[tuple[str, int, int], Event] = {}
+    last_lines: dict[tuple[str, int, int], ClusterEvent] = {}
     #: Brokers and voters, and what they have to do to apply writes.
     brokers: dict[int, Broker] = {}
     replicas: Replicas = msgspec.field(default_factory=Replicas)
@@ -81,7 +81,7 @@ class State(msgspec.Struct):
     front: tuple[int, str, str] = (0, "", "")
 
     @classmethod
-    def new(cls, settings: ClusterSettings) -> "State":
+    def new(cls, settings: ClusterSettings) -> "ClusterState":
         def manager(*, counts_fetches: bool = False) -> BrokerHeartbeatManager:
             return BrokerHeartbeatManager(counts_fetches, settings.counts_stopping)
 
@@ -97,9 +97,9 @@ class State(msgspec.Struct):
             ],
         )
 
-    def after_gap(self, settings: ClusterSettings, ends_us: int) -> "State":
+    def after_gap(self, settings: ClusterSettings, ends_us: int) -> "ClusterState":
         """Begins anew behind a gap in the log of the active controller."""
-        new = State.new(settings)
+        new = ClusterState.new(settings)
         new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
         before = self.warm_up.active if isinstance(self.warm_up, BehindGap) else ()
         active = sorted({*self.recorded.active.offsets, *before})
@@ -121,7 +121,7 @@ class State(msgspec.Struct):
                 variant = Variant(name, HEARTBEAT_INTERVAL, simulation.interval_us // 1000)
                 yield variant, simulation.managers[learned]
 
-    def in_order(self, row: Event) -> Event:
+    def in_order(self, row: ClusterEvent) -> ClusterEvent:
         """Puts a heartbeat behind the one whose response was built before, if both came at once.
 
         The queue is first in, first out. Of two orders that disagree by no more than stamps leave
@@ -134,7 +134,7 @@ class State(msgspec.Struct):
             self.last_handled[row.node_id] = row.handled_us, row.at_us
         return row
 
-    def in_turn(self, row: Event) -> Event:
+    def in_turn(self, row: ClusterEvent) -> ClusterEvent:
         """Puts a Raft FETCH behind one of a lower id, where stamps leave the order open."""
         sender = row.node_id, row.broker_id
         last_id, last_us = self.last_dequeued.get(sender, (row.correlation_id, 0))
@@ -169,7 +169,7 @@ class State(msgspec.Struct):
         """Says why it is not certain which brokers are active."""
         return self.warm_up.uncertain
 
-    def fetch(self, row: Event) -> None:
+    def fetch(self, row: ClusterEvent) -> None:
         """Moves the metadata log and its replicas on by a Raft FETCH, in order of dequeue."""
         self.committed.fetch(row)
         is_broker, is_error = self.is_broker(row.broker_id), row.error_code != 0
@@ -183,7 +183,7 @@ class State(msgspec.Struct):
             if is_broker and isinstance(self.warm_up, BehindGap):
                 self.warm_up.fetch(row.broker_id)
 
-    def learn(self, row: Event) -> None:
+    def learn(self, row: ClusterEvent) -> None:
         """Notes for the simulations that a replica learned a high watermark."""
         if self.is_broker(row.broker_id):
             self.heartbeats.learn(row)
@@ -191,7 +191,7 @@ class State(msgspec.Struct):
             # The leader knew before all others: by the first of them, those wait for no more.
             self.heartbeats.learn(row._replace(broker_id=row.node_id))
 
-    def write(self, row: Event, replica_us: int) -> None:
+    def write(self, row: ClusterEvent, replica_us: int) -> None:
         """Follows a metadata write from now on; ``replica_us``: what one replica takes."""
         offsets = self.committed.offsets(row) if row.error_code == 0 else RESPONSE_MISSING
         if offsets == NO_HIGH_WATERMARK and self.is_behind_gap:

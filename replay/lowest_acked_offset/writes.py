@@ -25,7 +25,7 @@ import msgspec
 from ..model import STAMP_US
 from ..model.raft import majority_offset
 from ..simulation import Rising
-from .events import HORIZON_US, JOIN_SLACK_US, NO_ANSWER, VOTER_SILENCE_US, Event
+from .events import HORIZON_US, JOIN_SLACK_US, NO_ANSWER, VOTER_SILENCE_US, ClusterEvent
 from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 
 
@@ -40,7 +40,7 @@ class Offsets(NamedTuple):
 class Write(NamedTuple):
     """A metadata write, and where its last record lies, or why the log leaves that open."""
 
-    row: Event
+    row: ClusterEvent
     offsets: Offsets | str
 
     @property
@@ -91,7 +91,7 @@ class CommittedOffsets(msgspec.Struct):
     voter_offsets: dict[int, int] = {}
     known_from_us: int | None = None
 
-    def fetch(self, row: Event) -> None:
+    def fetch(self, row: ClusterEvent) -> None:
         """Moves log ends and the high watermark on by a FETCH; they come in order of dequeue."""
         at, replica, leader, epoch = row.dequeued_us, row.broker_id, row.node_id, row.leader_epoch
         if replica in self.voters:
@@ -125,7 +125,7 @@ class CommittedOffsets(msgspec.Struct):
         empty = sum(first == 0 for first in self.first_offsets.values())
         return empty >= len(self.voters) - len(self.voters) // 2
 
-    def offsets(self, row: Event) -> Offsets | str:
+    def offsets(self, row: ClusterEvent) -> Offsets | str:
         """Returns where a write's last record lies, or why the log leaves it open."""
         taken, built = row.dequeued_us - STAMP_US, row.at_us + STAMP_US
         if len(self.voters) == 1:
@@ -150,14 +150,14 @@ class CommittedOffsets(msgspec.Struct):
         return (self.high_watermark.value(self.known_from_us) or 0) - 1
 
 
-def is_write(row: Event) -> bool:
+def is_write(row: ClusterEvent) -> bool:
     """Says whether a request wrote, or may have: no rehearsal, and not all of it refused."""
     if row.validate_only or row.error_code not in (0, NO_ANSWER):
         return False
     return row.error_code != 0 or row.written > 0
 
 
-def least_records(row: Event) -> int:
+def least_records(row: ClusterEvent) -> int:
     """Returns the fewest records that a write can be (``ReplicationControlManager``).
 
     A topic is one record and one for each partition and config; a deletion one a topic. What may
@@ -209,9 +209,9 @@ class Forwarding(msgspec.Struct):
     brokers: set[int] = set()
     controller_ports: set[tuple[int, str | None]] = set()
     #: By (client id, correlation id, API).
-    lines: dict[Key, list[Event]] = {}
+    lines: dict[Key, list[ClusterEvent]] = {}
 
-    def heartbeat(self, row: Event) -> None:
+    def heartbeat(self, row: ClusterEvent) -> None:
         """Learns by a heartbeat from which host its broker connects, and to which listener."""
         self.brokers.add(row.broker_id)
         port, host = _endpoints(row.connection)
@@ -219,17 +219,17 @@ class Forwarding(msgspec.Struct):
         if host is not None:
             self.hosts.setdefault(host, set()).add(row.broker_id)
 
-    def is_of_broker(self, row: Event) -> bool:
+    def is_of_broker(self, row: ClusterEvent) -> bool:
         """Says whether a write to a combined node came to its broker's listener."""
         port, _ = _endpoints(row.connection)
         is_own = not row.is_forwarded and row.node_id in self.brokers
         return is_own and (row.node_id, port) not in self.controller_ports
 
-    def line(self, row: Event) -> None:
+    def line(self, row: ClusterEvent) -> None:
         """Keeps a broker's own line of a write, to be joined with the controller's."""
         self.lines.setdefault(_correlation(row), []).append(row)
 
-    def arrival(self, row: Event) -> Arrival:
+    def arrival(self, row: ClusterEvent) -> Arrival:
         """Joins a controller's line of a write with the one of the broker that forwarded it."""
         if not row.is_forwarded:
             return Arrival(None, row.received_us)

@@ -105,7 +105,8 @@ def _left(request: Any, response: Any, _: Envelope) -> TypedRows:
         return _rows(
             GroupRequest(request.group_id, request.member_id, "leave", error_code=error_code)
         )
-    errors = {} if error_code else {of.member_id: of.error_code for of in response.members or ()}
+    returned = () if error_code else response.members or ()
+    errors = {member.member_id: member.error_code for member in returned}
     # A static member may be named by its instance alone: then its id is empty.
     members = {member.member_id: member.reason for member in request.members}
     return _rows(
@@ -198,7 +199,7 @@ def _synced(request: Any, response: Any, envelope: Envelope) -> TypedRows:
     assigned = [*_assigned(response.assignment)] if is_assigned and is_consumer else []
     count = len(assigned[0]) if assigned else None
     return {
-        "group_assignments": [_of_sender(envelope, request, of) for of in assigned],
+        "group_assignments": [_of_sender(envelope, request, partitions) for partitions in assigned],
         **_rows(in_generation("sync", request, response, count)),
     }
 

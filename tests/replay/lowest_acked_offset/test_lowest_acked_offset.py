@@ -25,7 +25,7 @@ from notation.heartbeats import (
 
 from kip_replay.replay.lowest_acked_offset import reasons, simulation
 from kip_replay.replay.lowest_acked_offset import writes as written
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
 from kip_replay.replay.lowest_acked_offset.state import ClusterSettings
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
@@ -44,7 +44,7 @@ def only(rows: Sequence[Row]) -> Row:
 
 #: Of a log: when the write is applied everywhere, known to its broker and everywhere (ms), which
 #: broker is the last to apply it, and the reason.
-FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
+FATES: dict[str, tuple[list[ClusterEvent], tuple[Any, ...]]] = {
     # The last to report it is 12, at 5.106 s, worked off a millisecond later. 12's own response
     # carries it at once, 11 receives it with its next heartbeat.
     "from request to known": (cluster(*REPORTS), (5107, 7012, 7012, 12, None)),
@@ -104,7 +104,7 @@ FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize(("events", "expected"), FATES.values(), ids=FATES)
-def test_fate_of_a_write(events: list[Event], expected: tuple[Any, ...]) -> None:
+def test_fate_of_a_write(events: list[ClusterEvent], expected: tuple[Any, ...]) -> None:
     row = only(replayed(events).writes_of("lowest_acked_offset"))
     at = [row[name] for name in ("applied_everywhere_at", "known_at", "known_everywhere_at")]
     times = (None if time is None else time / 1000 for time in at)
@@ -133,7 +133,7 @@ def test_update_features_has_when_each_broker_can_renegotiate() -> None:
 # --- kinds of evidence ---------------------------------------------------------------------------
 
 
-def sign(events: Sequence[Event], kind: str) -> tuple[int, int | None, str | None]:
+def sign(events: Sequence[ClusterEvent], kind: str) -> tuple[int, int | None, str | None]:
     """(earliest, latest, reason) of broker 12."""
     rows = replayed(events).visibility
     row = only([r for r in rows if (r["broker_id"], r["evidence"]) == (12, kind)])
@@ -233,7 +233,7 @@ def test_heartbeats_are_worked_off_in_the_order_of_the_controllers_queue() -> No
 # --- which offsets a write has -------------------------------------------------------------------
 
 
-def committed(*events: Event, voters: Sequence[int] = VOTERS) -> written.CommittedOffsets:
+def committed(*events: ClusterEvent, voters: Sequence[int] = VOTERS) -> written.CommittedOffsets:
     log = written.CommittedOffsets(frozenset(voters))
     for event in sorted(events, key=lambda e: e.dequeued_us):
         log.fetch(event)
@@ -271,7 +271,7 @@ def committed(*events: Event, voters: Sequence[int] = VOTERS) -> written.Committ
     ],
 )
 def test_offsets_are_between_log_end_before_and_high_watermark_after(
-    fetches: list[Event], offsets: Offsets
+    fetches: list[ClusterEvent], offsets: Offsets
 ) -> None:
     assert committed(*BEFORE, *fetches).offsets(create_topic(5000, 5050)) == offsets
 
@@ -316,7 +316,9 @@ JOINS: dict[str, tuple[list[tuple[int, int, int]], tuple[int, int | None]]] = {
 }
 
 
-def forwarding(*lines: tuple[int, int, int], hosts: Sequence[Event] = ()) -> written.Forwarding:
+def forwarding(
+    *lines: tuple[int, int, int], hosts: Sequence[ClusterEvent] = ()
+) -> written.Forwarding:
     """Lines are (broker, received, built)."""
     known = written.Forwarding()
     for event in (beat(11, 0, 1), beat(12, 0, 1), *hosts):
@@ -364,7 +366,7 @@ SWEEP = {"intervals_ms": (100, 500, 1000, 2000), "recorded_interval_ms": 2000}
 LONG = [e for b in (11, 12) for e in beats(b, 5106 + 100 * (b - 11), 6)]
 
 
-def news(*more: tuple[int, int], variant: str = "recorded") -> list[Event]:
+def news(*more: tuple[int, int], variant: str = "recorded") -> list[ClusterEvent]:
     """Both brokers learn 20 at the beginning, and more at (ms, high watermark)."""
     return [learned(b, ms, hw, variant) for b in (11, 12) for ms, hw in ((20, 20), *more)]
 
@@ -398,9 +400,10 @@ def test_event_of_no_kind_is_refused() -> None:
 
 def test_what_a_kind_does_not_have_may_be_null() -> None:
     """As the text has it; the state that is saved has none of them."""
-    events, none = cluster(*REPORTS, *news((5067, 22))), Event._field_defaults
+    events, none = cluster(*REPORTS, *news((5067, 22))), ClusterEvent._field_defaults
     nulls = [
-        Event(*(None if v == none.get(n) else v for n, v in e._asdict().items())) for e in events
+        ClusterEvent(*(None if v == none.get(n) else v for n, v in e._asdict().items()))
+        for e in events
     ]
     assert replayed(nulls, [20], resumed=True, **SWEEP) == replayed(events, **SWEEP)
 
