@@ -67,8 +67,7 @@ from ..hwm_parking.metadata_log import NO_RESPONSE
 from ..model.raft import NOT_SENT
 from ..rule import Comparison, Replay, Rule, Settings
 from . import state, tables
-from .applying import REPLICA_APPLY_MS
-from .events import INPUT_SCHEMA, ORDER
+from .events import INPUT_SCHEMA, ORDER, REPLICA_APPLY_MS
 from .replay import LowestAckedOffset
 
 

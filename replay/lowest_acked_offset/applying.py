@@ -38,10 +38,6 @@ from .evidence import BrokerEvidence, Replicas
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
 from .writes import Front
 
-#: lowest_acked_offset.replica_apply_ms unless configured: what it takes to create or delete one
-#: replica, measured on brokers of Kafka 4.0 that share a disk.
-REPLICA_APPLY_MS = 20
-
 
 class Learned(NamedTuple):
     """A broker learned, from a response built at ``learned_us``, what is committed up to an offset.

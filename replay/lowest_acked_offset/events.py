@@ -54,9 +54,28 @@ AWAY_SLACK_US = 1_000_000
 #: A broker that has not applied what it knew for longer than this is slow, not just on its way:
 #: above 99 % of the estimates of ``applying``, whose brokers create up to five replicas a write.
 SLOW_US = 100_000
+#: broker.heartbeat.interval.ms, Kafka's default; for a log that has no steady heartbeat.
+DEFAULT_INTERVAL_US = 2_000_000
+#: A simulated heartbeat is timed by recorded ones up to two intervals away.
+SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
 #: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this. It is
 #: an assumption: NTP keeps hosts within tens of milliseconds.
 JOIN_SLACK_US = 100_000
+
+# --- What brokers take ---------------------------------------------------------------------------
+
+#: lowest_acked_offset.replica_apply_ms unless configured: what it takes to create or delete one
+#: replica, measured on brokers of Kafka 4.0 that share a disk.
+REPLICA_APPLY_MS = 20
+#: The delay from learning to applying is measured by as many of the last heartbeats that came soon
+#: after their broker learned: some minutes of three brokers, so that it follows the load.
+DELAY_SAMPLES = 128
+#: Samples that are there from the start, (age in microseconds, was it applied): brokers apply
+#: within 10 ms. Four late heartbeats outvote them, so that one alone is no measure.
+ASSUMED_DELAY = ((10_000, True),) * 4
+#: How often the replay moves on, in rows of the log: a step looks at every broker, so that smaller
+#: ones take longer, and larger ones more memory.
+STEP_ROWS = 32_768
 
 
 class ClusterEvent(NamedTuple):

@@ -4,16 +4,16 @@ A gap in the log of the controller that is active, or may have become so in it, 
 the end of the log does. Behind it another one begins, as where a log begins in the middle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from operator import attrgetter
 from typing import ClassVar
 
 import msgspec
 
-from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, Gaps, LogGap
+from ..log_gaps import ALWAYS_SINCE_US, Gaps, LogGap
 from ..model.brokers import FENCED_AFTER_US
-from .events import API_VERSIONS, FETCH, HEARTBEAT, VOTER_SILENCE_US, WRITE, ClusterEvent
+from .events import API_VERSIONS, FETCH, HEARTBEAT, VOTER_SILENCE_US, ClusterEvent
 from .reasons import LOG_GAP, NOT_HEARD_YET
 
 LineKey = tuple[str, int, int]
@@ -33,30 +33,35 @@ def wrong_lines(
 
     ``last``: the last line of each sender before these; ``later``: the lines behind these.
     """
-    by_sender: dict[LineKey, list[ClusterEvent]] = {}
+    #: By sender a line and the one before it, until the one behind them comes.
+    waiting: dict[LineKey, tuple[ClusterEvent, ClusterEvent]] = {}
+    wrong: set[str] = set()
     for row in filter(_is_judged, lines):
-        if (sender := line_key(row)) not in by_sender:
-            before = last.get(sender)
-            if before is None or not _is_judged(before):
-                # Nothing is below what is before the first.
-                before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
-            by_sender[sender] = [before]
-        by_sender[sender].append(row)
-    wrong, open_ended = set(), dict(by_sender)
+        sender = line_key(row)
+        before = last.get(sender)
+        if sender in waiting:
+            pair = waiting[sender]
+            before = pair[1]
+            wrong |= _contradicted(*pair, row)
+        elif before is None or not _is_judged(before):
+            # Nothing is below what is before the first.
+            before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
+        waiting[sender] = before, row
     for row in filter(_is_judged, later):
-        if not open_ended:
+        if not waiting:
             break
-        open_ended.pop(line_key(row), []).append(row)
-    for rows in by_sender.values():
-        for before, row, after in zip(rows, rows[1:], rows[2:], strict=False):
-            # Another process begins with what it has on disk.
-            is_restarted = row.correlation_id < before.correlation_id
-            low = (-1, -1, -1) if is_restarted else _offsets(before)
-            if _epochs(before) == _epochs(after) and (
-                _epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after))
-            ):
-                wrong.add(row.request_id)
+        if (sender := line_key(row)) in waiting:
+            wrong |= _contradicted(*waiting.pop(sender), row)
     return wrong
+
+
+def _contradicted(before: ClusterEvent, row: ClusterEvent, after: ClusterEvent) -> set[str]:
+    """Returns the id of a line if those before and after agree, and it with neither."""
+    # Another process begins with what it has on disk.
+    is_restarted = row.correlation_id < before.correlation_id
+    low = (-1, -1, -1) if is_restarted else _offsets(before)
+    is_off = _epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after))
+    return {row.request_id} if is_off and _epochs(before) == _epochs(after) else set()
 
 
 def _is_judged(row: ClusterEvent) -> bool:
@@ -140,7 +145,7 @@ class LogStart(Beginning):
 
 
 class BehindGap(Beginning):
-    """Warms up behind a gap: certain are those that were ``active`` before it, and all who send."""
+    """Warms up behind a gap: awaits brokers that were ``active`` before it, and all that send."""
 
     uncertain = LOG_GAP
     ends_us: int
@@ -164,53 +169,8 @@ class BehindGap(Beginning):
         return max(len([*active]), len(self.active))
 
 
-class ClusterGaps:
-    """The gaps in the logs of a cluster; ``voters`` may be active controllers."""
-
-    def __init__(self, gaps: Gaps, voters: Sequence[int]) -> None:
-        self._gaps, self.voters = gaps, voters
-
-    def last_begun(self, node_id: int, at_us: int) -> LogGap | None:
-        return self._gaps.last_begun(node_id, at_us)
-
-    def hidden(self, voters: Iterable[int], since_us: int, until_us: int) -> list[LogGap]:
-        """Returns the gaps in a span in which one of these may have been active unseen."""
-        return [
-            gap
-            for voter in voters
-            for gap in self._gaps.in_log(voter)
-            if gap.after_us < until_us and since_us < gap.before_us
-        ]
-
-    def is_lost(self, row: ClusterEvent) -> bool:
-        """Says whether a controller's line lies in a gap: lines beside it are missing."""
-        if row.kind not in (HEARTBEAT, FETCH, WRITE) or row.error_code != 0:
-            return False
-        return self._gaps.touch(row.node_id, row.at_us, row.at_us)
-
-    def overlap(self, node_id: int, since_us: int, until_us: int | None) -> bool:
-        """Says whether lines of a node may be missing in a span."""
-        until = ALWAYS_UNTIL_US if until_us is None else until_us
-        return self._gaps.touch(node_id, since_us, until)
-
-
 class Leadership(StrEnum):
-    """How sure it is which controller is active, as far as lines show.
-
-    ``ActiveController`` moves on by a line, by the first of these that it is:
-
-    ===================================  ================  =======================================
-    line                                 from              to
-    ===================================  ================  =======================================
-    behind a gap in the log of the       ACTIVE, SILENT    as before; the replay runs into that gap
-    active controller
-    response of another one              any               ACTIVE; a gap if a third one may have
-                                                           been active between them unseen
-    of any node, ``VOTER_SILENCE_US``    ACTIVE            SILENT, into a gap, if a voter's log has
-    after the last response                                one there; else as before
-    response of the active controller    any               ACTIVE
-    ===================================  ================  =======================================
-    """
+    """How sure it is which controller is active (changes: ``ActiveController.follow``)."""
 
     #: No controller has responded yet.
     UNSEEN = "unseen"
@@ -228,32 +188,43 @@ class ActiveController(msgspec.Struct):
     since_us: int = ALWAYS_SINCE_US
     last_us: int = ALWAYS_SINCE_US
 
-    def follow(self, row: ClusterEvent, at: int, gaps: ClusterGaps) -> LogGap | None:
-        """Moves on by a line that happened at a time; returns the gap that the replay runs into."""
+    def follow(
+        self, row: ClusterEvent, at: int, gaps: Gaps, voters: Iterable[int]
+    ) -> LogGap | None:
+        """Moves on by a line that happened at a time; returns the gap that the replay runs into.
+
+        A gap in its own log is one, and so is a time in which a voter whose log has a gap may have
+        been active: before another controller responds, or while all are silent.
+        """
         responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
         own, gap = gaps.last_begun(self.node_id, at), None
         if own is not None and own.before_us > self.since_us:
             gap = own._replace(after_us=max(own.after_us, self.last_us))
             self.since_us = own.before_us
         elif responds and row.node_id != self.node_id:
-            gap = self._change(row, at, gaps)
+            # Nobody was active before, if a replica begins with nothing.
+            is_unseen = self.leadership is Leadership.UNSEEN
+            is_first = is_unseen and row.kind == FETCH and row.offset == 0
+            hidden = _gaps_between(gaps, [row.node_id] if is_first else voters, self.last_us, at)
+            own_ends = (hiding.before_us for hiding in hidden if hiding.node_id == row.node_id)
+            self.node_id, self.since_us = row.node_id, max((at, *own_ends))
+            gap = LogGap(row.node_id, self.last_us, self.since_us) if hidden else None
         elif self.leadership is Leadership.ACTIVE:
-            gap = self._fall_silent(at, gaps)
+            heard_us = max(self.last_us, self.since_us)
+            is_silent = at > heard_us + VOTER_SILENCE_US
+            if is_silent and _gaps_between(gaps, voters, heard_us, at):
+                self.leadership = Leadership.SILENT
+                gap = LogGap(self.node_id, self.last_us, at)
         if responds:
             self.leadership, self.last_us = Leadership.ACTIVE, max(self.last_us, at)
         return gap
 
-    def _change(self, row: ClusterEvent, at: int, gaps: ClusterGaps) -> LogGap | None:
-        # Nobody was active before, if a replica begins with nothing.
-        is_first = self.leadership is Leadership.UNSEEN and row.kind == FETCH and row.offset == 0
-        hidden = gaps.hidden([row.node_id] if is_first else gaps.voters, self.last_us, at)
-        own = (gap.before_us for gap in hidden if gap.node_id == row.node_id)
-        self.node_id, self.since_us = row.node_id, max((at, *own))
-        return LogGap(row.node_id, self.last_us, self.since_us) if hidden else None
 
-    def _fall_silent(self, at: int, gaps: ClusterGaps) -> LogGap | None:
-        heard_us = max(self.last_us, self.since_us)
-        if at <= heard_us + VOTER_SILENCE_US or not gaps.hidden(gaps.voters, heard_us, at):
-            return None
-        self.leadership = Leadership.SILENT
-        return LogGap(self.node_id, self.last_us, at)
+def _gaps_between(gaps: Gaps, voters: Iterable[int], since_us: int, until_us: int) -> list[LogGap]:
+    """Returns the gaps in a span in which one of these may have been active unseen."""
+    return [
+        gap
+        for voter in voters
+        for gap in gaps.in_log(voter)
+        if gap.after_us < until_us and since_us < gap.before_us
+    ]

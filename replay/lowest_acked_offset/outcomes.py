@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+from ..log_gaps import ALWAYS_UNTIL_US, Gaps
 from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
 from ..outcomes import Variant, Verdict
 from . import reasons
 from .applying import Broker, Estimate
-from .events import API_VERSIONS, HEARTBEAT, HORIZON_US, NO_ANSWER, ClusterEvent
+from .events import API_VERSIONS, HEARTBEAT, HORIZON_US, NO_ANSWER, SIMULATED_ON_US, ClusterEvent
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
-from .gaps import ClusterGaps
-from .simulation import DEFAULT_INTERVAL_US
 from .state import ClusterState
 from .tables import (
     AS_RECORDED,
@@ -26,9 +25,6 @@ from .tables import (
     WriteOutcome,
 )
 from .writes import Arrival, Front, Offsets, Write
-
-#: A simulated heartbeat is timed by recorded ones up to two intervals away.
-SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
 
 
 def heartbeat_outcome(
@@ -70,7 +66,7 @@ class FollowedWrite(NamedTuple):
 
     write: Write
     state: ClusterState
-    gaps: ClusterGaps
+    gaps: Gaps
     front: Front
 
     def outcomes(self) -> Iterator[WriteOutcome]:
@@ -206,9 +202,9 @@ class FollowedWrite(NamedTuple):
             hidden = self.state.uncertain
         elif self.front.is_gap and None in (latest, applied, outcome.known_at):
             hidden = reasons.LOG_GAP
-        if kind == API_VERSIONS and self.gaps.overlap(
-            outcome.broker_id, outcome.applied_at_earliest or 0, latest
-        ):
+        since_us = outcome.applied_at_earliest or 0
+        until_us = ALWAYS_UNTIL_US if latest is None else latest
+        if kind == API_VERSIONS and self.gaps.touch(outcome.broker_id, since_us, until_us):
             hidden = reasons.LOG_GAP
         if hidden is not None and (
             outcome.verdict is not Verdict.UNKNOWN or outcome.shown_at is not None

@@ -27,7 +27,7 @@ from .events import (
     WRITE,
     ClusterEvent,
 )
-from .gaps import ClusterGaps, line_key, wrong_lines
+from .gaps import line_key, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .reasons import LOG_GAP
 from .state import ClusterSettings, ClusterState
@@ -44,7 +44,6 @@ class LowestAckedOffset:
 
     def __init__(self, settings: ClusterSettings, saved: bytes | None = None) -> None:
         self._settings = settings
-        self._gaps = ClusterGaps(settings.gaps, [*settings.voters])
         self._state = ClusterState.new(settings)
         if saved is not None:
             self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=ClusterState)
@@ -128,11 +127,12 @@ class LowestAckedOffset:
         lines, later = (map(itemgetter(1), part) for part in (ready, state.pending))
         wrong = wrong_lines(state.last_lines, lines, later)
         state.last_lines.update({line_key(row): row for _, row in ready})
+        gaps, voters = self._settings.gaps, self._settings.voters
         for happened, row in ready:
             if row.kind == WRITE and self._state.forwarding.is_of_broker(row):
                 self._state.forwarding.line(row)
                 continue
-            gap = self._state.active.follow(row, happened, self._gaps)
+            gap = self._state.active.follow(row, happened, gaps, voters)
             is_wrong = row.request_id in wrong
             if is_wrong and row.kind != API_VERSIONS:
                 gap = LogGap(row.node_id, happened, happened)
@@ -141,7 +141,9 @@ class LowestAckedOffset:
                 self._state.hide_writes(gap.after_us)
                 self._advance(Front(gap.after_us, gap.after_us, is_over=True, is_gap=True))
                 self._state = self._state.after_gap(self._settings, gap.before_us)
-            if is_wrong or self._gaps.is_lost(row):
+            # Beside a line in a gap lines are missing.
+            is_sound = row.kind in (HEARTBEAT, FETCH, WRITE) and row.error_code == 0
+            if is_wrong or (is_sound and gaps.touch(row.node_id, row.at_us, row.at_us)):
                 self._lose(row)
             else:
                 self._happen(row)
@@ -214,7 +216,7 @@ class LowestAckedOffset:
             if not front.is_over and write.until_us > final_us:
                 state.writes.append(write)
                 continue
-            followed = FollowedWrite(write, state, self._gaps, front)
+            followed = FollowedWrite(write, state, self._settings.gaps, front)
             self._emit(followed.outcomes())
             self._emit(followed.visibility())
 

@@ -15,7 +15,7 @@ applied what it knew half-way to the heartbeat that first shows it.
 """
 
 from bisect import bisect_left, bisect_right
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -24,33 +24,22 @@ from ..hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP
 from ..model.brokers import RESET_OFFSET, SESSION_TIMEOUT_US, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import RECORDED
 from ..simulation import EventQueue, Rising, Samples, Timeline, forget
-from .events import AWAY_SLACK_US, HEARTBEAT_WAIT_US, SLOW_US, ClusterEvent
+from .events import (
+    ASSUMED_DELAY,
+    AWAY_SLACK_US,
+    DEFAULT_INTERVAL_US,
+    DELAY_SAMPLES,
+    HEARTBEAT_WAIT_US,
+    SLOW_US,
+    ClusterEvent,
+)
 from .tables import LOWEST_ACKED
 
 #: By simulated variant, when brokers learned of commits in it (``variant`` of high_watermark_lag).
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
-#: broker.heartbeat.interval.ms, Kafka's default; for a log that has no steady heartbeat.
-DEFAULT_INTERVAL_US = 2_000_000
-#: The delay is measured by as many of the last heartbeats that came soon after their broker
-#: learned: some minutes of three brokers, so that it follows the load.
-DELAY_SAMPLES = 128
-#: Samples that are there from the start: brokers apply within 10 ms. Four late heartbeats outvote
-#: them, so that one alone is no measure.
-ASSUMED_DELAY = ((10_000, True),) * 4
-
-
-class InformedBy(IntEnum):
-    """Kinds of events of ``Informed``, in their order at one time."""
-
-    APPLIED = 0
-    HEARTBEAT = 1
-
-
-class HeartbeatTiming(IntEnum):
-    """Kinds of heartbeats of a ``Simulation``, in their order at one time."""
-
-    AS_RECORDED = 0
-    AT_INTERVAL = 1
+#: Kinds of events, in this order at one time: of ``Informed``, and of ``Simulation``.
+APPLIED, REPORTED = 0, 1
+AS_RECORDED, AT_INTERVAL = 0, 1
 
 
 class Pace(StrEnum):
@@ -224,7 +213,7 @@ class Recorded(msgspec.Struct):
 class Informed(msgspec.Struct):
     """A controller that counts what evidence or estimates show, too.
 
-    They are known late, so ``events`` wait: (when, ``InformedBy``, (broker, its offset,
+    They are known late, so ``events`` wait: (when, APPLIED or REPORTED, (broker, its offset,
     heartbeat)). ``last``: by broker its last heartbeat.
     """
 
@@ -254,10 +243,10 @@ class Informed(msgspec.Struct):
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         informed = heartbeat.broker_id, heartbeat.offset, heartbeat
-        self.events.push(heartbeat.handled_us, InformedBy.HEARTBEAT, informed)
+        self.events.push(heartbeat.handled_us, REPORTED, informed)
 
     def apply(self, at: int, broker_id: int, offset: int) -> None:
-        self.events.push(at, InformedBy.APPLIED, (broker_id, offset, None))
+        self.events.push(at, APPLIED, (broker_id, offset, None))
 
     def advance(self, until: int) -> None:
         for at, _, (broker_id, offset, heartbeat) in self.events.until(until):
@@ -282,7 +271,7 @@ class SimulatedBroker(msgspec.Struct):
 class Simulation(msgspec.Struct):
     """Heartbeats at one interval, to a controller for each variant of when brokers learned.
 
-    ``events``: (when, ``HeartbeatTiming``, (number, broker, the heartbeat if it is as recorded)).
+    ``events``: (when, AS_RECORDED or AT_INTERVAL, (number, broker, the heartbeat as recorded)).
     """
 
     interval_us: int
@@ -319,7 +308,7 @@ class Simulation(msgspec.Struct):
 
     def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
         self.count += 1
-        sent = HeartbeatTiming.AT_INTERVAL if kept is None else HeartbeatTiming.AS_RECORDED
+        sent = AT_INTERVAL if kept is None else AS_RECORDED
         self.events.push(at, sent, (self.count, broker_id, kept))
         return self.count
 

@@ -9,8 +9,8 @@ from ..log_gaps import NO_GAPS, Gaps
 from ..model import STAMP_US
 from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import NOT_SWEPT, Variant
-from .applying import REPLICA_APPLY_MS, Broker, Estimate
-from .events import HEARTBEAT, VOTER_SILENCE_US, ClusterEvent
+from .applying import Broker, Estimate
+from .events import HEARTBEAT, REPLICA_APPLY_MS, STEP_ROWS, VOTER_SILENCE_US, ClusterEvent
 from .evidence import Replicas, WrittenTopics
 from .gaps import ActiveController, BehindGap, Contact, LogStart
 from .reasons import (
@@ -25,9 +25,6 @@ from .simulation import LEARNED_OF, Informed, Recorded, Simulation
 from .tables import ESTIMATED, HEARTBEAT_INTERVAL, LOWEST_ACKED
 from .writes import CommittedOffsets, Forwarding, Offsets, Write
 
-#: How often the replay moves on, in rows of the log: a step looks at every broker, so that smaller
-#: ones take longer, and larger ones more memory.
-STEP_ROWS = 32_768
 #: ``warm_from_us`` where the metadata log began empty: no broker can have been active before.
 ALWAYS_WARM_US = 0
 
