@@ -39,7 +39,7 @@ from .tables import LOWEST_ACKED
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
 #: Kinds of events, in this order at one time: of ``Informed``, and of ``Simulation``.
 APPLIED, REPORTED = 0, 1
-AS_RECORDED, AT_INTERVAL = 0, 1
+KEPT, DUE = 0, 1
 
 
 class Pace(StrEnum):
@@ -271,7 +271,7 @@ class SimulatedBroker(msgspec.Struct):
 class Simulation(msgspec.Struct):
     """Heartbeats at one interval, to a controller for each variant of when brokers learned.
 
-    ``events``: (when, AS_RECORDED or AT_INTERVAL, (number, broker, the heartbeat as recorded)).
+    ``events``: (when, KEPT or DUE, (number, broker, the heartbeat that is kept)).
     """
 
     interval_us: int
@@ -308,7 +308,7 @@ class Simulation(msgspec.Struct):
 
     def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
         self.count += 1
-        sent = AT_INTERVAL if kept is None else AS_RECORDED
+        sent = DUE if kept is None else KEPT
         self.events.push(at, sent, (self.count, broker_id, kept))
         return self.count
 

@@ -111,6 +111,7 @@ class ClusterState(msgspec.Struct):
         return new
 
     def managers(self) -> Iterator[tuple[Variant, BrokerHeartbeatManager]]:
+        """Yields the controller of each variant of a write's outcome."""
         yield Variant(LOWEST_ACKED), self.recorded
         yield Variant(ESTIMATED), self.estimated.manager
         for simulation in self.simulations:
@@ -207,13 +208,12 @@ class ClusterState(msgspec.Struct):
         warm_us = self.warm_up.heartbeat(at, heartbeat.broker_id)
         if warm_us is None:
             return
-        if not is_behind_gap:
-            if self.committed.began_empty and at < warm_us:
-                warm_us = ALWAYS_WARM_US
-            self.replicas.is_partial = warm_us != ALWAYS_WARM_US
-        may_be_cut = warm_us != ALWAYS_WARM_US
+        is_partial = is_behind_gap or at >= warm_us or not self.committed.began_empty
+        if not is_partial:
+            warm_us = ALWAYS_WARM_US
+        self.replicas.is_partial = is_partial
         for variant, manager in self.managers():
-            manager.floor = self.committed.first_offset if may_be_cut else RESET_OFFSET
+            manager.floor = self.committed.first_offset if is_partial else RESET_OFFSET
             # When simulated heartbeats come follows from all those before: none behind a gap.
             if not is_behind_gap or variant.parameter_value == NOT_SWEPT:
                 manager.warm_from_us = warm_us

@@ -87,8 +87,10 @@ class CommittedOffsets(msgspec.Struct):
     led: dict[int, int] = {}
     log_ends: dict[int, Rising] = {}
     first_offsets: dict[int, int] = {}
+    #: Of the last epoch, the offsets of voters that have a record of it.
     epoch: int = -1
     voter_offsets: dict[int, int] = {}
+    #: From then on no voter can be further than ``voter_offsets`` show; None: none has fetched yet.
     known_from_us: int | None = None
 
     def fetch(self, row: ClusterEvent) -> None:
