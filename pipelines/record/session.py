@@ -87,7 +87,7 @@ class RecordingSession:
             )
 
     def record(self) -> bool:
-        """Records until the time is over or it is stopped: whether all is off again."""
+        """Records until its time is over or it is stopped; returns whether all is off again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._began = time.time()
         collected = {stream.node for stream in self.streams}
@@ -157,7 +157,10 @@ class RecordingSession:
                 self._write_manifest(polls)
 
     def _look_at_rates(self, read: dict[int, tuple[int, int]], passed_s: float) -> None:
-        """``read``: lines and bytes of each stream at the last look, and from here on at this."""
+        """Prints rates, and stops where one is above its limit.
+
+        ``read``: lines and bytes of each stream at the last look, which become those at this one.
+        """
         lines, rates = 0.0, []
         for at, stream in enumerate(self.streams):
             mb = (stream.bytes_read - read[at][1]) / _RATE_S / 1e6
@@ -228,7 +231,7 @@ class RecordingSession:
 
 
 def levels_of(cluster: Cluster) -> tuple[dict[ClusterNode, str], list[str]]:
-    """The level of each node that can be reached, and a sentence for each other."""
+    """Returns the level of each node that can be reached, and a sentence for each other."""
     levels, unreachable = {}, []
     for node in cluster.nodes():
         try:
@@ -258,7 +261,7 @@ def set_levels(cluster: Cluster, levels: Mapping[ClusterNode, str], undo: str) -
 
 
 def _settings(configs: Sequence[Mapping[str, str]]) -> dict[str, int]:
-    """Configs that all brokers have alike, as a manifest names them."""
+    """Returns the configs that all brokers have alike, as a manifest names them."""
     alike = set.intersection(*(set(of_broker.items()) for of_broker in configs or [{}]))
     return {BROKER_CONFIGS[name]: int(value) for name, value in sorted(alike)}
 
@@ -268,7 +271,7 @@ def _folder_of(node: ClusterNode) -> str:
 
 
 def _by_hand(nodes: Sequence[ClusterNode], option: str) -> str:
-    """Switching off by Kafka's own tool."""
+    """Returns the command that switches off by Kafka's own tool."""
     return (
         f"for id in {' '.join(str(node.node_id) for node in nodes)}; do kafka-configs.sh "
         f"--bootstrap-{option} {nodes[0].address} --alter --entity-type broker-loggers "
