@@ -131,18 +131,18 @@ class BrokerRecord(msgspec.Struct):
     def measure(self, at: int, offset: int, delay: ApplyDelay) -> int | None:
         """Measures delay and slowness by a heartbeat; returns when a slow broker caught up."""
         caught_up = None
-        open_slow = next((slow for slow in self.slow if slow.until_us is None), None)
-        if open_slow is not None and offset >= open_slow.known:
-            caught_up = open_slow.until_us = (open_slow.at[-1] + at) // 2
-            open_slow = None
-        elif open_slow is not None:
-            open_slow.at.append(at)
-            open_slow.offsets.append(max(open_slow.offsets[-1], offset))
+        slow = next((slow for slow in self.slow if slow.until_us is None), None)
+        if slow is not None and offset >= slow.known:
+            caught_up = slow.until_us = (slow.at[-1] + at) // 2
+            slow = None
+        elif slow is not None:
+            slow.at.append(at)
+            slow.offsets.append(max(slow.offsets[-1], offset))
         learned, last = self.learned, bisect_right(self.learned.at, at) - 1
         missing = bisect_right(learned.values, offset, 0, last + 1)
         if missing <= last and at - learned.at[missing] > SLOW_US:
             overdue = learned.value(at - SLOW_US)
-            if overdue is not None and open_slow is None:
+            if overdue is not None and slow is None:
                 self.slow.append(Slow(overdue, [at], [offset]))
         elif last >= 0 and at - learned.at[last] <= SLOW_US:
             delay.add(at - learned.at[last], offset >= learned.values[last])
@@ -292,6 +292,7 @@ class Simulation(msgspec.Struct):
             self._schedule(broker_id, received)
 
     def run(self, until: int, recorded: Recorded) -> None:
+        """Sends the heartbeats that are due up to a time."""
         for at, _, (number, broker_id, kept) in self.events.until(until):
             broker = self.brokers[broker_id]
             if kept is not None:
@@ -308,8 +309,7 @@ class Simulation(msgspec.Struct):
 
     def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
         self.count += 1
-        sent = DUE if kept is None else KEPT
-        self.events.push(at, sent, (self.count, broker_id, kept))
+        self.events.push(at, DUE if kept is None else KEPT, (self.count, broker_id, kept))
         return self.count
 
     def _schedule_next(self, broker_id: int, built: int, recorded: Recorded) -> None:
@@ -320,15 +320,15 @@ class Simulation(msgspec.Struct):
         self._schedule(broker_id, max(built + 1, built + self.interval_us + late))
 
     def _send_due(self, at: int, broker_id: int, recorded: Recorded) -> None:
+        """Sends a steady heartbeat, unless the recorded broker was away then, or may have been."""
         record, log_end_us = recorded.broker(broker_id), recorded.log_end_us
         received = record.heartbeats.at
         index = bisect_right(received, at)
         last_built = record.built_us(index - 1) if index else at
         patience = recorded.fixed_interval_us() + AWAY_SLACK_US
         if index < len(received):
-            returns = received[index]
-            if returns - last_built > patience:
-                self._schedule(broker_id, returns)
+            if received[index] - last_built > patience:
+                self._schedule(broker_id, received[index])
                 return
         elif log_end_us is None or at > log_end_us or at - last_built > patience:
             self.brokers[broker_id].pace = Pace.AWAY
@@ -343,14 +343,10 @@ class Simulation(msgspec.Struct):
         self._schedule_next(broker_id, heartbeat.built_us, recorded)
 
     def _send(self, at: int, heartbeat: Heartbeat, recorded: Recorded) -> None:
-        record, sent = recorded.broker(heartbeat.broker_id), heartbeat
+        """Sends a heartbeat to each variant's controller, with the offset applied in that."""
+        record = recorded.broker(heartbeat.broker_id)
         for variant, manager in self.managers.items():
             applied = record.applied(variant, at)
             offset = heartbeat.offset if applied is None else applied
-            if offset != sent.offset:
-                sent = Heartbeat(*heartbeat[:5], offset, *heartbeat[6:])
-            if offset > manager.has_applied.get(sent.broker_id, RESET_OFFSET):
-                manager.apply(at, sent.broker_id, offset)
-            else:
-                manager.advance(at)
-            manager.heartbeat(sent)
+            manager.apply(at, heartbeat.broker_id, offset)
+            manager.heartbeat(heartbeat._replace(offset=offset))
