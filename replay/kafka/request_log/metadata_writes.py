@@ -23,7 +23,7 @@ _OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
 def _resource(
     resource_type: str, name: str | None, error_code: int | None, **of_type: int | None
 ) -> dict[str, Any]:
-    """An element of ``METADATA_WRITES.resources``: what a write is about, and its error."""
+    """An element of ``metadata_writes.resources``: what a write is about, and its error."""
     return {"resource_type": resource_type, "name": name, "error_code": error_code, **of_type}
 
 
