@@ -150,7 +150,7 @@ def read_logs(
     settings = IngestSettings(**values, final=not job.arguments.growing)
     one = partial(ingest, engine=engine, settings=settings, say=job.tell)
     try:
-        read = one(recordings, found=files)
+        read = one(recordings, listed=files)
     except UserError:
         if len(recordings) == 1:
             raise

@@ -9,7 +9,7 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.record.cluster import ON, Cluster
 from kip_replay.pipelines.record.properties import client_options
-from kip_replay.pipelines.record.session import OFF, Session, levels_of, set_levels
+from kip_replay.pipelines.record.session import OFF, RecordingSession, levels_of, set_levels
 
 PARSER = JobParser(
     "record",
@@ -70,7 +70,7 @@ def work(job: Job) -> Exit:
 
 def _record(cluster: Cluster, given: Any) -> Exit:
     limits = given.minutes * 60, given.mb_per_second_max, given.mb_max
-    session = Session(cluster, Path(given.output), given.logs, *limits, _undo(given), say)
+    session = RecordingSession(cluster, Path(given.output), given.logs, *limits, _undo(given), say)
     session.prepare()
     if given.dry_run:
         session.collect()

@@ -27,7 +27,7 @@ class LogGap(NamedTuple):
 
 
 class Gaps:
-    """The gaps in the logs of a recording's nodes: a replay asks it where lines may be missing."""
+    """The gaps in the logs of a recording's nodes, where lines may be missing."""
 
     def __init__(self, gaps: Iterable[LogGap] = ()) -> None:
         self._of_node: dict[int, list[LogGap]] = {}
@@ -38,7 +38,7 @@ class Gaps:
             else:
                 joined.append(gap)
 
-    def of(self, node_id: int) -> Sequence[LogGap]:
+    def in_log(self, node_id: int) -> Sequence[LogGap]:
         """Returns the gaps in the log of a node, in order; those that overlap are one."""
         return self._of_node.get(node_id, ())
 
@@ -46,7 +46,7 @@ class Gaps:
         """Returns the last gap in the log of a node that begins before a time."""
         if node_id not in self._of_node:
             return None
-        gaps = self.of(node_id)
+        gaps = self.in_log(node_id)
         begun = bisect_left(gaps, at_us, key=lambda gap: gap.after_us)
         return gaps[begun - 1] if begun else None
 

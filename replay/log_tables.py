@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from .records import Line, Record, Recording
+from .records import Line, Record, RecordingKey
 from .table import (
     At,
     Bool,
@@ -21,15 +21,15 @@ from .table import (
 )
 
 
-class Place(Record):
-    """Where a line is."""
+class LinePlace(Record):
+    """The file and the line that a row is of."""
 
     source_file: Text = column("file that held the copy read first")
     line_number: Long = column("line in it, from 1, uncompressed")
 
 
-class Clocks(Record):
-    """When things happened on the node that logged (kafka-request.log's clock model)."""
+class RequestTimes(Record):
+    """When a request went through the node that logged it (kafka-request.log's clock model)."""
 
     received_at: At = column("arrival: stamp - totalTimeMs")
     dequeued_at: At = column("arrival + requestQueueTimeMs: the handler takes the request")
@@ -39,14 +39,14 @@ class Clocks(Record):
 
 
 class Sender(Record):
-    """Who sent a request."""
+    """The sender of a request."""
 
     api_version: Int = column("request version")
     client_id: Text = column("clientId of the request header, null if the client sent none")
     connection: Text = column("local host:port-remote host:port-processor-index")
 
 
-class IngestedFiles(Record, name="ingested_files", shares=(Recording,)):
+class IngestedFiles(Record, name="ingested_files", shares=(RecordingKey,)):
     """Log files read, a row for each time that they had grown, and what became of their lines:
     lines_read = requests + other + rejected + repeated.
     """
@@ -75,7 +75,7 @@ class IngestedFiles(Record, name="ingested_files", shares=(Recording,)):
     damage: Text = column("why and where reading ended early, null if it did not")
 
 
-class Requests(Record, name="requests", shares=(Line, Place, Clocks)):
+class Requests(Record, name="requests", shares=(Line, LinePlace, RequestTimes)):
     """One row per logged request, of every API."""
 
     api_key: Int = column("requestApiKey")
@@ -103,7 +103,7 @@ class Requests(Record, name="requests", shares=(Line, Place, Clocks)):
     response_bytes: Long = column("on the wire: frame, header, body; null where not known")
 
 
-class RejectedLines(Record, name="rejected_lines", shares=(Recording,)):
+class RejectedLines(Record, name="rejected_lines", shares=(RecordingKey,)):
     """Lines that could not be read as a request, each with its reason."""
 
     line_id: RequiredText = key("32 hex digits of BLAKE2b")
@@ -116,7 +116,7 @@ class RejectedLines(Record, name="rejected_lines", shares=(Recording,)):
     line_bytes: Long = column("its whole length")
 
 
-class Fetches(Record, name="fetches", shares=(Line, Clocks, Sender)):
+class Fetches(Record, name="fetches", shares=(Line, RequestTimes, Sender)):
     """One row per FETCH, partitions nested (a row per partition would explode)."""
 
     correlation_id: Int = column("correlationId")
@@ -162,7 +162,7 @@ class Fetches(Record, name="fetches", shares=(Line, Clocks, Sender)):
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-class Produces(Record, name="produces", shares=(Line, Clocks, Sender)):
+class Produces(Record, name="produces", shares=(Line, RequestTimes, Sender)):
     """One row per PRODUCE, request and response of a partition side by side."""
 
     correlation_id: Int = column("correlationId")
@@ -187,7 +187,7 @@ class Produces(Record, name="produces", shares=(Line, Clocks, Sender)):
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-class BrokerHeartbeats(Record, name="broker_heartbeats", shares=(Line, Clocks, Sender)):
+class BrokerHeartbeats(Record, name="broker_heartbeats", shares=(Line, RequestTimes, Sender)):
     """One row per BROKER_HEARTBEAT that a controller responded to."""
 
     broker_id: Int = column("brokerId")
@@ -205,7 +205,7 @@ class BrokerHeartbeats(Record, name="broker_heartbeats", shares=(Line, Clocks, S
     response_bytes: Long = column("on the wire: frame, header, body")
 
 
-class MetadataWrites(Record, name="metadata_writes", shares=(Line, Clocks, Sender)):
+class MetadataWrites(Record, name="metadata_writes", shares=(Line, RequestTimes, Sender)):
     """One row per request that writes to the metadata log (topics, configs, features, ...).
 
     ``partitions``: how many the API speaks of. ``replicas``: of all these together (CREATE_TOPICS).
@@ -228,7 +228,7 @@ class MetadataWrites(Record, name="metadata_writes", shares=(Line, Clocks, Sende
 
 
 class IsrChanges(Record, name="isr_changes", shares=(Line,)):
-    """What ALTER_PARTITION and METADATA lines say of a partition's ISR and leader."""
+    """ISRs and leaders of partitions, as ALTER_PARTITION and METADATA lines have them."""
 
     built_at: At = column("when the response was built: it held on the node from then on")
     dequeued_at: At = column("when the request was taken up")
@@ -364,7 +364,7 @@ class ProducerIds(Record, name="producer_ids", shares=(Line,)):
     error_code: Int = column("errorCode; null without a response")
 
 
-class LogGaps(Record, name="log_gaps", shares=(Recording,)):
+class LogGaps(Record, name="log_gaps", shares=(RecordingKey,)):
     """Gaps in logs: spans of time in which lines of a node are missing."""
 
     node_id: RequiredInt = key("node whose log holds the line")
@@ -385,8 +385,8 @@ class LogGaps(Record, name="log_gaps", shares=(Recording,)):
     next_request_id: Text = column("the first request that shows it")
 
 
-class HeldPartitions(Record, name="held_partitions", shares=(Recording,)):
-    """What held of partitions, and of topics' min.insync.replicas, when the logs began, by evidence
+class HeldPartitions(Record, name="held_partitions", shares=(RecordingKey,)):
+    """The state of partitions, and of topics' min.insync.replicas, when the logs began, by evidence
     that came later.
     """
 
@@ -404,7 +404,7 @@ class HeldPartitions(Record, name="held_partitions", shares=(Recording,)):
     evidence_request_id: Text = column("METADATA or DESCRIBE_CONFIGS that has it")
 
 
-class HeldSessions(Record, name="held_sessions", shares=(Recording,)):
+class HeldSessions(Record, name="held_sessions", shares=(RecordingKey,)):
     """Fetch sessions that are older than the log, and what they had when their first FETCH came."""
 
     node_id: RequiredInt = key("node whose log holds the line")
@@ -425,8 +425,8 @@ class HeldSessions(Record, name="held_sessions", shares=(Recording,)):
     evidence_request_id: Text = column("METADATA that names the partitions")
 
 
-class Uncertainties(Record, name="uncertainties", shares=(Recording,)):
-    """What gaps in logs leave open to a leader of partitions."""
+class Uncertainties(Record, name="uncertainties", shares=(RecordingKey,)):
+    """States that gaps in logs leave open, by the leader of partitions that they concern."""
 
     node_id: RequiredInt = key("the leader")
     what: RequiredText = key(

@@ -24,8 +24,8 @@ class Record(msgspec.Struct, metaclass=Table):
     """Columns that several tables have in common, or all of one."""
 
 
-class Recording(Record):
-    """What each table begins with."""
+class RecordingKey(Record):
+    """The column that each table begins with, and that it is partitioned by."""
 
     recording: RequiredText = key("name of the recording (recording.json: name)")
 
@@ -34,15 +34,15 @@ REQUEST_ID = key("32 hex digits of BLAKE2b over node id and line: its content, o
 NODE_ID = column("node whose log holds the line")
 
 
-class Line(Record, shares=(Recording,)):
-    """What tables begin with whose rows are of one line."""
+class Line(Record, shares=(RecordingKey,)):
+    """The first columns of tables that have a row for a line, or for a part of one."""
 
     request_id: RequiredText = REQUEST_ID
     node_id: RequiredInt = NODE_ID
 
 
-class WhatIf(Record, shares=(Recording,)):
-    """What outcomes and sums begin with: which rule they are of, under which what-if."""
+class WhatIf(Record, shares=(RecordingKey,)):
+    """The first columns of outcomes and sums: the rule, and under which what-if it was replayed."""
 
     rule: RequiredText = key("name of the rule")
     variant: RequiredText = key("recorded, or the protocol that was replayed")
@@ -60,7 +60,7 @@ Decided = Annotated[Verdict, TEXT]
 
 
 class OfVariant(Record, shares=(WhatIf,)):
-    """What happens under one variant."""
+    """A row under one variant: the protocol as recorded, or as a rule replays it."""
 
     variant: Variant
 

@@ -59,7 +59,7 @@ class Replay(Protocol):
     """The replay of one key: at every call a batch for each of the rule's outcome tables."""
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """Takes the next rows of the log; raises ValueError if they are not in the rule's order."""
+        """Replays the next rows; raises ValueError if they are not in the rule's order."""
 
     def finish(self) -> Sequence[pa.RecordBatch]:
         """Emits what is left: the log is over."""

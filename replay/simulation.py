@@ -27,7 +27,7 @@ class EventQueue(msgspec.Struct, Generic[T], array_like=True):
         return not self.heap or at < self.heap[0][0]
 
     def until(self, until: int) -> Iterable[tuple[int, int, T]]:
-        """Takes out what is due up to a time, inclusive, and what that brings up to then."""
+        """Removes and yields what is due up to a time, inclusive, and what that pushes up to it."""
         # Most calls find nothing due.
         return self._due(until) if self.heap and self.heap[0][0] <= until else ()
 
@@ -75,8 +75,8 @@ class Timeline(Samples[T], Generic[T], array_like=True):
         index = bisect_right(self.at, at)
         return self.values[index - 1] if index else None
 
-    def held(self, at: int) -> tuple[T, int] | None:
-        """Returns the value at a time, and since when; the first held before, too."""
+    def valid(self, at: int) -> tuple[T, int] | None:
+        """Returns the value at a time, and since when; before all times the first one."""
         index = max(0, bisect_right(self.at, at) - 1)
         return (self.values[index], self.at[index]) if self.at else None
 

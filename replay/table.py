@@ -101,6 +101,27 @@ def struct(text: str, **more: pa.DataType) -> pa.StructType:
     return pa.struct([*(tuple(field.split()) for field in text.split(",")), *more.items()])
 
 
+def _columns_declared(namespace: dict[str, Any]) -> list[Column]:
+    """Returns the columns that a class declares; leaves their defaults, as msgspec has fields."""
+    columns = []
+    for field, declared in list(namespace.items()):
+        if isinstance(declared, Column):
+            kind, type_ = get_args(namespace["__annotations__"][field])
+            is_optional = type(None) in get_args(kind)
+            columns.append(
+                replace(
+                    declared,
+                    name=field,
+                    type=type_(declared.type) if declared.type else type_,
+                    nullable=is_optional or declared.nullable,
+                )
+            )
+            del namespace[field]
+            if is_optional or declared.default is not None:
+                namespace[field] = declared.default
+    return columns
+
+
 class Table(msgspec.StructMeta):
     """The type of record classes: makes columns of the fields that have a comment.
 
@@ -133,21 +154,7 @@ class Table(msgspec.StructMeta):
     ) -> "Table":
         assert namespace.keys().isdisjoint(Table.__annotations__), "names that each table has"
         columns = [c for base in (*bases, *shares) for c in getattr(base, "columns", ())]
-        for field, declared in list(namespace.items()):
-            if isinstance(declared, Column):
-                kind, type_ = get_args(namespace["__annotations__"][field])
-                is_optional = type(None) in get_args(kind)
-                columns.append(
-                    replace(
-                        declared,
-                        name=field,
-                        type=type_(declared.type) if declared.type else type_,
-                        nullable=is_optional or declared.nullable,
-                    )
-                )
-                del namespace[field]
-                if is_optional or declared.default is not None:
-                    namespace[field] = declared.default
+        columns += _columns_declared(namespace)
         options = {"kw_only": True, "gc": False, **options}
         table = super().__new__(cls, class_name, bases, namespace, **options)
         table._name, table._rule, table.holds_on = name, rule, holds_on

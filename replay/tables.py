@@ -1,7 +1,7 @@
 """Tables of summaries, checks and bookkeeping, and the list of all tables of the warehouse."""
 
 from .log_tables import HELD_TABLES, LOG_TABLES, LogGaps
-from .records import Record, Recording, WhatIf
+from .records import Record, RecordingKey, WhatIf
 from .rules import RULES
 from .table import (
     At,
@@ -32,7 +32,7 @@ VERSION = "0.4.0"
 
 
 class Group(Record):
-    """Of what a figure is."""
+    """The metric of a figure, and the group of rows that it is computed from."""
 
     metric: RequiredText = key("what is measured")
     group_kind: RequiredText = key("what the group is: replica_kind, replica_id, ...")
@@ -101,9 +101,9 @@ class BandwidthSummary(Record, name="bandwidth_summary", shares=(WhatIf,)):
     seconds_per_block: ManyMs = column("of span_s in each block")
 
 
-class PairedDifferences(Record, name="paired_differences", shares=(Recording,)):
-    """What becomes of a figure from one variant to another, in the same blocks of time; a
-    percentile has a row with three values or more beyond it.
+class PairedDifferences(Record, name="paired_differences", shares=(RecordingKey,)):
+    """Differences of a figure between two variants, in the same blocks of time; a percentile has a
+    row with three values or more beyond it.
     """
 
     rule: RequiredText = key("name of the rule")
@@ -146,9 +146,9 @@ class PredictionAccuracy(Record, name="prediction_accuracy", shares=(WhatIf, Pai
     is_enough: Bool = column("30 values or more, of recordings with 10 s or more")
 
 
-class Incidents(Record, name="incidents", shares=(Recording,)):
-    """What happened to the cluster and its clients, a span each: what was offline, silent,
-    restarted, rebalanced, refused or slow, and who was hit.
+class Incidents(Record, name="incidents", shares=(RecordingKey,)):
+    """Incidents of the cluster and its clients, a span each: partitions, nodes, groups and requests
+    that were offline, silent, restarted, rebalanced, refused or slow, and who was hit.
     """
 
     number: RequiredInt = key("from 1, by begin")
@@ -183,7 +183,7 @@ class Incidents(Record, name="incidents", shares=(Recording,)):
 
 
 class Load(Record):
-    """Who makes a load, at which node, by which API; and how much it is."""
+    """The load of one client at one node by one API, and how much it is."""
 
     principal: RequiredText = key("authenticated principal")
     client_id: RequiredText = key("clientId")
@@ -225,16 +225,16 @@ class Load(Record):
     cross_zone_until_at: At = column("until then")
 
 
-class Usage(Record, name="usage", shares=(Recording, Load)):
-    """Who makes the load: every request once, by who sent it, node and API; '-' stands for what no
-    line names.
+class Usage(Record, name="usage", shares=(RecordingKey, Load)):
+    """The load by client, node and API, every request once; '-' stands for names that are in no
+    line.
     """
 
     connections: Long = column("connections whose first request is one of them")
     fetch_sessions: Long = column("fetch sessions that were opened")
 
 
-class TopicUsage(Record, name="topic_usage", shares=(Recording, Load)):
+class TopicUsage(Record, name="topic_usage", shares=(RecordingKey, Load)):
     """The same by topic of FETCH and PRODUCE, '-' of other requests: what a request has besides
     records is shared out among its topics, by how many partitions of each it and its response
     list, so that sums are those of usage.
@@ -243,7 +243,7 @@ class TopicUsage(Record, name="topic_usage", shares=(Recording, Load)):
     topic: RequiredText = key("topic name, else topic id")
 
 
-class Headlines(Record, name="headlines", shares=(Recording,)):
+class Headlines(Record, name="headlines", shares=(RecordingKey,)):
     """The figures that decisions rest on: what each rule's change does to them in a recording."""
 
     rule: RequiredText = key("rule")
@@ -269,8 +269,8 @@ class Headlines(Record, name="headlines", shares=(Recording,)):
     self_check_error: Ms = column("largest relative error of the others; widens the interval")
 
 
-class Decisions(Record, name="decisions", shares=(Recording,)):
-    """What to do about each rule in a recording, and why; sentences are in the rule's page.toml."""
+class Decisions(Record, name="decisions", shares=(RecordingKey,)):
+    """The advice on each rule in a recording, and why; sentences are in the rule's page.toml."""
 
     rule: RequiredText = key("rule")
     advice: RequiredText = column(
@@ -290,8 +290,8 @@ class Decisions(Record, name="decisions", shares=(Recording,)):
     rests_on: Texts = column("limits with their settings, and self-checks")
 
 
-class QualityResult(Recording, name="quality_results"):
-    """What is expected of the tables, and whether it is so."""
+class QualityResult(RecordingKey, name="quality_results"):
+    """Expectations of the tables, and whether rows meet them."""
 
     suite: RequiredText = key("suite of the expectation: keys, log, outcomes, summaries, a rule")
     table_name: RequiredText = key("table that it is of")
@@ -305,7 +305,7 @@ class QualityResult(Recording, name="quality_results"):
     says: Text = column("what is expected, in words")
 
 
-class QualityFailures(Record, name="quality_failures", shares=(Recording,)):
+class QualityFailures(Record, name="quality_failures", shares=(RecordingKey,)):
     """The first rows that failed an expectation, to look at; quality_results says how many
     failed.
     """
@@ -317,8 +317,8 @@ class QualityFailures(Record, name="quality_failures", shares=(Recording,)):
     failing_row: Text = column("JSON: its key and what helps to see why, or the query's row")
 
 
-class ReplayState(Record, name="replay_state", shares=(Recording,)):
-    """What a rule carries from one increment of the log to the next."""
+class ReplayState(Record, name="replay_state", shares=(RecordingKey,)):
+    """The state of a rule's replays, from which they resume with the next increment of the log."""
 
     rule: RequiredText = key("rule")
     state_key: RequiredText = key("replay key, e.g. the leader's node id")
@@ -327,9 +327,9 @@ class ReplayState(Record, name="replay_state", shares=(Recording,)):
     fingerprint: Text = column("rule and configuration it belongs to")
 
 
-class Lineage(Record, name="lineage", shares=(Recording,)):
-    """What the rows of each step follow from; a step that is being written, or was killed, has
-    none.
+class Lineage(Record, name="lineage", shares=(RecordingKey,)):
+    """Fingerprints of the code, settings and inputs that each step's rows follow from; a step that
+    is being written, or was killed, has none.
     """
 
     step: RequiredText = key("a rule, summaries, accuracy/<recording>, quality, ...")
@@ -341,7 +341,7 @@ class Lineage(Record, name="lineage", shares=(Recording,)):
     bytes_written: Long = column("bytes of them")
 
 
-class ClockBounds(Record, name="clock_bounds", shares=(Recording,)):
+class ClockBounds(Record, name="clock_bounds", shares=(RecordingKey,)):
     """How far each node's clock was ahead of that of the active controller, as the logs bound
     it.
     """

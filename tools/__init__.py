@@ -1,1 +1,1 @@
-"""What only set-up and development need: jars, printed pages, a cluster."""
+"""Tools of set-up and development alone: jars, printed pages, a cluster."""

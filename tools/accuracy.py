@@ -36,15 +36,15 @@ def largest(rows: Rows, steps: SummedRule) -> Errors:
         f"{metric}_{p}": kind for metric, kind in steps.latencies for p in ("p50", "p90", "p99")
     }
     traffic = steps.traffic_errors.values()
-    found: dict[tuple[str, str, Kind], list[tuple[float, float]]] = defaultdict(list)
+    errors: dict[tuple[str, str, Kind], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         metric, error = row["metric"], abs(row["error"] or 0.0)
         is_headline = metric in traffic or kinds.get(metric) == row["group_kind"]
         is_known = row["is_enough"] and row["error"] is not None and row["predicted"]
         if row["rule"] == steps.name and is_headline and is_known and row["kind"] in _TELLING:
             off = 0.0 if metric in traffic else error, error / abs(row["predicted"])
-            found[row["variant"], metric, Kind(row["kind"])].append(off)
-    ordered = sorted(found.items(), key=lambda each: (*each[0][:2], _TELLING.index(each[0][2])))
+            errors[row["variant"], metric, Kind(row["kind"])].append(off)
+    ordered = sorted(errors.items(), key=lambda item: (*item[0][:2], _TELLING.index(item[0][2])))
     return {
         (variant, metric): (kind, *map(max, zip(*off, strict=True)), len(off))
         for (variant, metric, kind), off in ordered
@@ -57,8 +57,8 @@ def text(errors: Mapping[str, Errors]) -> str:
     for rule, of_rule in errors.items():
         lines += f"\n[{rule}]\n"
         for (variant, metric), (kind, absolute, relative, count) in of_rule.items():
-            found = f'absolute = {absolute:.4g}, relative = {relative:.3g}, of = "{kind}"'
-            lines += f"{variant}.{metric} = {{ {found}, count = {count} }}\n"
+            figures = f'absolute = {absolute:.4g}, relative = {relative:.3g}, of = "{kind}"'
+            lines += f"{variant}.{metric} = {{ {figures}, count = {count} }}\n"
     return lines
 
 
@@ -75,13 +75,13 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         if row["kind"] == Kind.TWO_RUNS and row["error"] is not None:
             noise[_MEASURE(row)] = max(noise[_MEASURE(row)], abs(row["error"]))
     about = rule_pages().items()
-    rules = "\n".join(f"* {rule}: {of.get('accuracy', '')}" for rule, of in about)
+    rules = "\n".join(f"* {rule}: {texts.get('accuracy', '')}" for rule, texts in about)
     lines = [f"{accuracy_sentence(rows)}\n", f"{rules}\n"]
     for kind, (title, _) in KINDS.items():
-        found = [row for row in judged if row["kind"] == kind]
-        lines += [f"## {title}\n", f"{accuracy_sentence(found)}\n"]
+        alike = [row for row in judged if row["kind"] == kind]
+        lines += [f"## {title}\n", f"{accuracy_sentence(alike)}\n"]
         by = itemgetter("rule", "predicted_from", "recorded_in", "variant")
-        for pair, of_pair in groupby(found, by):
+        for pair, of_pair in groupby(alike, by):
             lines += _section(pair, list(of_pair), noise)
     return "\n".join(lines)
 
@@ -115,7 +115,7 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         passed[row["rule"], row["kind"]].append(bool(row["passed"]))
     for rule in sorted({rule for rule, _ in passed}):
         of_kinds = (passed[rule, kind] for kind in KINDS)
-        cells = (f"{sum(of)} of {len(of)}" if of else "-" for of in of_kinds)
+        cells = (f"{sum(ok)} of {len(ok)}" if ok else "-" for ok in of_kinds)
         yield f"| [`{rule}`](docs/rules/{rule}.md) | {' | '.join(cells)} |"
 
 
@@ -126,5 +126,5 @@ def print_pages(rows: Sequence[Mapping[str, Any]]) -> None:
     for steps in RULES:
         mine = [row for row in rows if row["rule"] == steps.name]
         fill(DOCS / "rules" / f"{steps.name}.md", accuracy_sentence(mine))
-    errors = {steps.name: found for steps in RULES if (found := largest(rows, steps))}
+    errors = {steps.name: own for steps in RULES if (own := largest(rows, steps))}
     RULES_ERRORS.write_text(text(errors), "utf-8")

@@ -86,7 +86,7 @@ def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:
 
 
 def submit_environment() -> dict[str, str]:
-    """What ``submit_command`` needs around it: this Spark, this Python."""
+    """Returns the environment of ``submit_command``: this Spark, this Python."""
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
     ours = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": python}
     return {**_spark_environment(), **ours, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
@@ -125,9 +125,9 @@ def _spark_environment() -> dict[str, str]:
 def _wait_for(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str]) -> str:
     deadline = time.monotonic() + _START_S_MAX
     while time.monotonic() < deadline:
-        found = pattern.search(log.read_text(errors="replace"))
-        if found:
-            return found[1]
+        match = pattern.search(log.read_text(errors="replace"))
+        if match:
+            return match[1]
         if process.poll() is not None:
             break
         time.sleep(0.05)

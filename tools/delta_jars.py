@@ -36,11 +36,11 @@ def install() -> None:
     with tempfile.TemporaryDirectory() as ivy_dir:
         _resolve(Path(ivy_dir))
         # Ivy names a jar <organisation>_<artifact>-<version>.jar; Spark's folder has no prefix.
-        found = {jar: jar.name.split("_", 1)[1] for jar in Path(ivy_dir, "jars").glob("*.jar")}
-        _require_known(found)
+        jars = {jar: jar.name.split("_", 1)[1] for jar in Path(ivy_dir, "jars").glob("*.jar")}
+        _require_known(jars)
         # The manifest first: a copy that is cut short is then taken away by the next attempt.
-        MANIFEST.write_text("".join(f"{name}\n" for name in sorted(found.values())))
-        for jar, name in found.items():
+        MANIFEST.write_text("".join(f"{name}\n" for name in sorted(jars.values())))
+        for jar, name in jars.items():
             shutil.copyfile(jar, SPARK_JARS_DIR / name)
 
 

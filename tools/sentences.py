@@ -16,7 +16,7 @@ def templates() -> set[str]:
     shared = tomllib.loads(Path("pipelines/report/overview.toml").read_text("utf-8"))
     names = {f"{part}/{name}" for part in ("findings", "reasons") for name in shared[part]}
     for rule, page in rule_pages().items():
-        own = [*page["reasons"], *(each["name"] for each in rule_headlines(rule))]
+        own = [*page["reasons"], *(headline["name"] for headline in rule_headlines(rule))]
         names |= {f"{rule}/{name}" for name in own}
     return names
 

@@ -1,11 +1,16 @@
-"""Finds words that the project does not use in names and texts: ``python -m tools.words``.
+"""Finds words and names that the project does not use: ``python -m tools.words``.
 
-A request is *requested*, a response *returned*, what a log has *recorded*, what it lacks a *gap*.
+A request is *requested*, a response *returned*, what a log has *recorded*, what it lacks a *gap*. A
+name is a noun of the field, which ``of`` or ``found`` are not; a class has one of its own; a
+docstring begins with what the thing is or does.
 """
 
+import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -21,18 +26,52 @@ _WORDS = {
 }
 _ANY = re.compile("|".join(rf"(?<![A-Za-z])(?:{word})(?![a-z])" for word in _WORDS), re.IGNORECASE)
 _OTHERS = (".png", ".ipynb", ".json")
+_NAMES = {"of", "found", "each", "given", "one", "held", "shown"}
+_BEGINNINGS = ("Takes ", "What ", "Of ", "Who ")
+
+
+def _words(files: Iterable[str]) -> Iterator[str]:
+    for file in files:
+        for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1):
+            yield from (f"{file}:{number}: {word[0]}" for word in _ANY.finditer(line))
+
+
+def _names(files: Iterable[str]) -> Iterator[str]:
+    """Yields names that are no nouns, classes of one name, and docstrings without a subject."""
+    classes: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
+            place = f"{file}:{getattr(node, 'lineno', 1)}"
+            match node:
+                case (
+                    ast.Name(id=name, ctx=ast.Store())
+                    | ast.Attribute(attr=name, ctx=ast.Store())
+                    | ast.arg(arg=name)
+                    | ast.FunctionDef(name=name)
+                    | ast.ClassDef(name=name)
+                ) if name.strip("_") in _NAMES:
+                    yield f"{place}: the name {name}"
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(place)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                text = ast.get_docstring(node) or ""
+                if text.startswith(_BEGINNINGS):
+                    yield f"{place}: a docstring that begins with {text.split()[0]}"
+    yield from (f"{p[0]}: class {name} is also {p[1]}" for name, p in classes.items() if p[1:])
+
 
 if __name__ == "__main__":
     config = ConfigParser()
     config.read("setup.cfg")
-    command = ["git", "ls-files", *config["words"]["folders"].split()]
-    files = subprocess.run(command, capture_output=True, text=True, check=True)
-    words = [
-        f"{name}:{number}: {word[0]}"
-        for name in files.stdout.split()
-        if not name.startswith(tuple(config["words"]["but"].split())) and "/uplot/" not in name
-        if not name.endswith(_OTHERS)
-        for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1)
-        for word in _ANY.finditer(line)
+    section = {name: value.split() for name, value in config["words"].items()}
+    command = ["git", "ls-files", *section["folders"]]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    files = [
+        file
+        for file in listed
+        if not file.startswith(tuple(section["but"])) and "/uplot/" not in file
+        if not file.endswith(_OTHERS)
     ]
-    sys.exit("\n".join([*words, "tools/words.py has what to say instead"]) if words else 0)
+    python = [f for f in files if f.endswith(".py") and f.startswith(tuple(section["names"]))]
+    wrong = [*_words(files), *_names(python)]
+    sys.exit("\n".join([*wrong, "tools/words.py has what to say instead"]) if wrong else 0)

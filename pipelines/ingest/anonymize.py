@@ -97,10 +97,10 @@ class Names:
         self.replaced: dict[str, str] = {"": ""}
         self._taken: set[str] = set()
 
-    def of(self, name: str) -> str:
-        """What stands for a name: ASCII letters and digits, as many as it has bytes.
+    def replacement(self, name: str) -> str:
+        """Returns what replaces a name: ASCII letters and digits, as many as it has bytes.
 
-        It is a byte longer where all that are tried stand for other names already.
+        It is a byte longer where all that are tried replace other names already.
         """
         if name not in self.replaced:
             new = next(n for n in self._tried(name) if n not in self._taken and n != name)
@@ -141,21 +141,21 @@ class Names:
         return _TEXT.sub(replaced, line)
 
     def in_field(self, field: str, text: str) -> str:
-        """What stands for the text of a field, itself where it may stay."""
+        """Returns what replaces the text of a field: itself where it may stay."""
         form = _KEPT_FORMS.get(field)
         if text in KEPT_WORDS or (form and form.fullmatch(text)):
             return text
         if field == "connection" and (match := _CONNECTION.fullmatch(text)):
             local, port, remote, rest = match.groups()
-            return self.of(local) + port + self.of(remote) + rest
+            return self.replacement(local) + port + self.replacement(remote) + rest
         if field == "principal" and text.startswith("User:"):
-            return "User:" + self.of(text.removeprefix("User:"))
+            return "User:" + self.replacement(text.removeprefix("User:"))
         if field == "clientHost":  # InetAddress.toString
             host, slash, address = text.rpartition("/")
-            return self.of(host) + slash + self.of(address)
+            return self.replacement(host) + slash + self.replacement(address)
         if field in ("assignment", "memberAssignment"):
             return _NO_ASSIGNMENT * (len(text) // len(_NO_ASSIGNMENT))
-        return self.of(text)
+        return self.replacement(text)
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,9 @@ def _make_folder(out: Path) -> None:
 
 def _lines(file: LogFile) -> Iterator[bytes | None]:
     """Yields lines in Kafka's default layout, None for each that cannot be parsed."""
-    found = survey(file)
-    for part in joined([ParsedRange.of(found, of) for of in found.ranges]):
+    surveyed = survey(file)
+    ranges = [ParsedRange.surveyed(surveyed, byte_range) for byte_range in surveyed.ranges]
+    for part in joined(ranges):
         for rows, read in parse_together([part]):
             rejected = {*rows["rejected_lines"].column("position").to_pylist()}
             for at, line in enumerate(read[file.source_file].lines):
@@ -227,18 +228,20 @@ def _lines(file: LogFile) -> Iterator[bytes | None]:
 def _manifest(
     recording: Recording, names: Names, logs: Mapping[int, Sequence[str]]
 ) -> dict[str, Any]:
-    """What is read of a manifest, and what says which recordings show the same work."""
+    """Returns the manifest: what jobs read of one, and which recordings show the same work."""
     version = re.match(r"\d+(\.\d+)+", recording.kafka_version or "")
     scenario, seed = (recording.extra.get(name) for name in ("scenario", "seed"))
     stated = {
-        "name": names.of(recording.name),
+        "name": names.replacement(recording.name),
         "kafka_version": version and version[0],
         "timezone": recording.timezone,
         "voters": recording.voters,
-        "scenario": names.of(scenario) if isinstance(scenario, str) else None,
+        "scenario": names.replacement(scenario) if isinstance(scenario, str) else None,
         "seed": seed if isinstance(seed, int) else None,
         **{
-            key: _fact(value, names) for of in recording.facts.values() for key, value in of.items()
+            key: _fact(value, names)
+            for facts in recording.facts.values()
+            for key, value in facts.items()
         },
         "nodes": [
             {
@@ -255,11 +258,13 @@ def _manifest(
 
 
 def _fact(value: Any, names: Names) -> Any:
-    """What a rule reads; of texts by name, ranges of addresses go: no new address is in one."""
+    """Returns a fact without names; ranges of addresses go, as no new address is in one."""
     if isinstance(value, str):
-        return names.of(value)
+        return names.replacement(value)
     if not isinstance(value, dict):
         return value
     kept = ((name, fact) for name, fact in value.items() if "/" not in name)
-    texts = ((name, names.of(fact) if isinstance(fact, str) else fact) for name, fact in kept)
-    return {names.in_field("clientId", name): fact for name, fact in texts}
+    return {
+        names.in_field("clientId", name): names.replacement(fact) if isinstance(fact, str) else fact
+        for name, fact in kept
+    }

@@ -21,7 +21,7 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, span_us
 from kip_replay.pipelines.ingest.whose_log import same_contents
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
-from kip_replay.replay.kafka.request_log import Reason
+from kip_replay.replay.kafka.request_log import RejectReason
 
 _MINUTE_US = 60_000_000
 _SHOWN_CHARACTERS, _LOGGERS_SHOWN = 120, 3
@@ -45,15 +45,7 @@ def refusals(
     empty, so that one without a whole line is no error for a node that is known, or unless it is
     ``final``. Nor is one without a byte where another node has logged: there may have been nothing.
     """
-    for node in recording.nodes:
-        read = {row["clock_offset_ms"] or 0 for row in ingested if row["node_id"] == node.node_id}
-        for before in read - {node.clock_offset_ms}:
-            yield (
-                f"node {node.node_id} of recording {recording.name!r} was read with "
-                f"clock_offset_ms {before}, and recording.json now has {node.clock_offset_ms}: "
-                f"delete what was read (kip-replay recordings delete {recording.name} with this "
-                "--warehouse) and run again, or give the recording another name"
-            )
+    yield from _corrected_clocks(recording, ingested)
     nodes: dict[int, list[Survey]] = {}
     for survey in sorted(surveys, key=lambda survey: survey.file.node_id):
         nodes.setdefault(survey.file.node_id, []).append(survey)
@@ -76,6 +68,19 @@ def refusals(
     hashes = [(file_of(s.file), s.content_hash) for s in surveys if s.has_requests]
     hashes += [(file_key(row), row["content_hash"]) for row in ingested if row["requests"]]
     yield from same_contents(hashes)
+
+
+def _corrected_clocks(recording: Recording, ingested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields a sentence for each node of which lines were read with another clock offset."""
+    for node in recording.nodes:
+        read = {row["clock_offset_ms"] or 0 for row in ingested if row["node_id"] == node.node_id}
+        for before in read - {node.clock_offset_ms}:
+            yield (
+                f"node {node.node_id} of recording {recording.name!r} was read with "
+                f"clock_offset_ms {before}, and recording.json now has {node.clock_offset_ms}: "
+                f"delete what was read (kip-replay recordings delete {recording.name} with this "
+                "--warehouse) and run again, or give the recording another name"
+            )
 
 
 def warnings_of(
@@ -176,7 +181,7 @@ def _apart(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> 
 
 
 def _groups(spans: Mapping[int, Span], gap_max_us: int) -> list[list[int]]:
-    """Nodes whose spans overlap or nearly do, directly or through others."""
+    """Groups nodes whose spans overlap or nearly do, directly or through others."""
     groups: list[list[int]] = []
     reaches = 0
     for node_id in sorted(spans, key=lambda node_id: spans[node_id]):
@@ -191,7 +196,7 @@ def _groups(spans: Mapping[int, Span], gap_max_us: int) -> list[list[int]]:
 
 
 def _likely_offset_minutes(here: Span, others: Sequence[Span]) -> int | None:
-    """By how much ``here`` is to be moved to overlap the others most; least if several do."""
+    """Returns how far to move ``here`` to overlap the others most; the least if several do."""
 
     def overlap_us(minutes: int) -> int:
         first, last = (us + minutes * _MINUTE_US for us in here)
@@ -206,7 +211,7 @@ def _hull(spans: Sequence[Span]) -> Span:
 
 
 def _shown_span(span: Span) -> str:
-    """To the minute, in UTC."""
+    """Prints a span to the minute, in UTC."""
     first, last = (moment(us) for us in span)
     return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
 
@@ -215,7 +220,7 @@ def _shown_span(span: Span) -> str:
 
 
 def what_they_are(loggers: Mapping[str, int]) -> str:
-    """Lines of other loggers, the most frequent ones by name."""
+    """Describes lines of other loggers, the most frequent ones by name."""
     if not loggers:
         return "no line of kafka.request.logger at DEBUG"
     most = Counter(loggers).most_common(_LOGGERS_SHOWN)
@@ -225,9 +230,9 @@ def what_they_are(loggers: Mapping[str, int]) -> str:
 
 
 def unread_lines(parsed: Sequence[Parsed], recording: str) -> list[str]:
-    """For each reason the first line of a recording that cannot be read, as far as it is kept."""
+    """Returns a sentence for each reason: the first line of a recording that cannot be read."""
     first: dict[str, Unread] = {}
-    unread = [(name, line) for of in parsed for (name, _), line in of.unread.items()]
+    unread = [(name, line) for task in parsed for (name, _), line in task.unread.items()]
     for line in (line for name, line in unread if name == recording):
         first[line.reason] = min(first.get(line.reason, line), line)
     return [_unread_sentence(line) for _, line in sorted(first.items())]
@@ -235,7 +240,7 @@ def unread_lines(parsed: Sequence[Parsed], recording: str) -> list[str]:
 
 def _unread_sentence(line: Unread) -> str:
     """Names a line, why it cannot be read, and its beginning, without what terminals obey."""
-    why = Reason[line.reason].value + (f" ({line.detail})" if line.detail else "")
+    why = RejectReason[line.reason].value + (f" ({line.detail})" if line.detail else "")
     begin = f" It begins: {ascii(line.line[:_SHOWN_CHARACTERS])[1:-1]}" if line.line else ""
     return f"{line.source_file} line {line.line_number:,} ({line.reason}): {why}{begin}"
 
@@ -247,8 +252,8 @@ def unreadable(
     for recording in sorted({name for name, _, _ in counts}.difference(known)):
         total = sum((c for (name, *_), c in counts.items() if name == recording), Counts())
         loggers = Counter[str]()
-        for of in parsed:
-            loggers.update({name: n for (r, name), n in of.loggers.items() if r == recording})
+        for task in parsed:
+            loggers.update({name: n for (r, name), n in task.loggers.items() if r == recording})
         if total.requests + total.repeated or not (total.lines or total.outside):
             continue
         if total.outside:

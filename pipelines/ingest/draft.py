@@ -25,6 +25,7 @@ from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview, look_at
 from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.ingest.survey import Survey
 from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.replay.kafka.request_log.layouts import LineReader, NodeBy
 from kip_replay.replay.kafka.request_log.layouts.labels import Labels, labels
@@ -37,9 +38,11 @@ _SHARE_MIN = 0.9
 
 
 @dataclass
-class Evidence:
-    """What lines say: ids that are the node's ``own``, the local ends of its connections and its
-    writes by stamp and partition; and of the cluster, brokers by address and leaders by partition.
+class NodeEvidence:
+    """Evidence of lines, by which a log's node is known.
+
+    Of the node: ids that are its ``own``, the local ends of its connections and its writes by stamp
+    and partition. Of the cluster: brokers by address, and leaders by partition.
     """
 
     own: Counter[int] = field(default_factory=Counter)
@@ -49,31 +52,31 @@ class Evidence:
     leaders: list[tuple[bytes, Any, int]] = field(default_factory=list)
 
 
-def evidence_in(lines: Iterable[bytes]) -> Evidence:
-    shown = Evidence()
+def evidence_in(lines: Iterable[bytes]) -> NodeEvidence:
+    evidence = NodeEvidence()
     for line in lines:
         with suppress(msgspec.DecodeError, AttributeError, LookupError, TypeError, ValueError):
-            _note(shown, stamp_of(line), msgspec.json.decode(json_of(line)))
-    return shown
+            _note(evidence, stamp_of(line), msgspec.json.decode(json_of(line)))
+    return evidence
 
 
-def _note(shown: Evidence, stamp: bytes, line: Any) -> None:
+def _note(evidence: NodeEvidence, stamp: bytes, line: Any) -> None:
     key, response = line["requestHeader"]["requestApiKey"], line["response"]
-    shown.ends.add(line["connection"].partition("-")[0])
+    evidence.ends.add(line["connection"].partition("-")[0])
     if key == 0:
         for partition, state in _partitions(response["responses"], "partitionResponses", "index"):
-            shown.writes += [(stamp, partition)] if state["errorCode"] == 0 else []
+            evidence.writes += [(stamp, partition)] if state["errorCode"] == 0 else []
     elif key == 3:
         for broker in response["brokers"]:
-            shown.brokers.add((f"{broker['host']}:{broker['port']}", broker["nodeId"]))
+            evidence.brokers.add((f"{broker['host']}:{broker['port']}", broker["nodeId"]))
         for partition, state in _partitions(response["topics"], "partitions", "partitionIndex"):
-            shown.leaders.append((stamp, partition, state["leaderId"]))
+            evidence.leaders.append((stamp, partition, state["leaderId"]))
     elif key == 32:
         for result in response["results"]:
             name, is_own = result["resourceName"], result["resourceType"] in _OF_BROKER
-            shown.own.update([int(name)] if is_own and name and result["errorCode"] == 0 else [])
+            evidence.own.update([int(name)] if is_own and name and result["errorCode"] == 0 else [])
     elif key in (52, 53) and response["errorCode"] == 0 and line["request"]["voterId"] >= 0:
-        shown.own[line["request"]["voterId"]] += 1
+        evidence.own[line["request"]["voterId"]] += 1
 
 
 def _partitions(topics: Any, name: str, index: str) -> Iterator[tuple[Any, Any]]:
@@ -83,13 +86,13 @@ def _partitions(topics: Any, name: str, index: str) -> Iterator[tuple[Any, Any]]
                 yield (known, partition[index]), partition
 
 
-def own_ids(logs: Sequence[Evidence]) -> list[int | None]:
-    """Each log's node id, None where its lines do not say."""
+def own_ids(logs: Sequence[NodeEvidence]) -> list[int | None]:
+    """Returns each log's node id, None where its lines do not have it."""
     brokers: dict[str, set[int]] = defaultdict(set)
     leaders: dict[Any, list[tuple[bytes, int]]] = defaultdict(list)
-    for address, node_id in (broker for shown in logs for broker in shown.brokers):
+    for address, node_id in (broker for log in logs for broker in log.brokers):
         brokers[address].add(node_id)
-    for stamp, partition, leader in sorted(state for shown in logs for state in shown.leaders):
+    for stamp, partition, leader in sorted(state for log in logs for state in log.leaders):
         leaders[partition].append((stamp, leader))
 
     def led_at(stamp: bytes, partition: Any) -> set[int]:
@@ -97,10 +100,10 @@ def own_ids(logs: Sequence[Evidence]) -> list[int | None]:
         return {leader for _, leader in states[max(at - 1, 0) : at + 1]}
 
     ids = []
-    for shown in logs:
-        reached = _only(map(brokers.get, shown.ends))
-        led = _only(led_at(*write) for write in shown.writes)
-        likely = [_most(votes) for votes in (shown.own, reached, led)]
+    for log in logs:
+        reached = _only(map(brokers.get, log.ends))
+        led = _only(led_at(*write) for write in log.writes)
+        likely = [_most(votes) for votes in (log.own, reached, led)]
         ids.append(next((node_id for node_id in likely if node_id is not None), None))
     return ids
 
@@ -132,16 +135,16 @@ _Name = tuple[str, int]
 
 
 class _Log(NamedTuple):
-    """Files of one name, or what a label selects of them: the number in it, and what lines say."""
+    """Files of one name, or what a label selects of them: its number, and evidence of lines."""
 
     log: str
     label: Labels
     number: _Name | None
-    shown: Evidence
+    evidence: NodeEvidence
 
 
 def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
-    """The logs below a folder as a recording, and sentences on what its names do not show.
+    """Returns the logs below a folder as a recording, and sentences on what names do not show.
 
     ``place`` may be a single log, or an archive. Raises UserError where there is no request log.
     """
@@ -160,18 +163,7 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
             what = f"holds {what_they_are(seen.others)}" if seen.end else "is empty"
             others.append(f"{source_file} {what}")
             continue
-        match = _STEM.fullmatch(Path(source_file).name)
-        log = str(Path(source_file).with_name(f"{match['stem']}*")) if match else source_file
-        text = b"".join(excerpts.parts)
-        label_path, values = labels(text, seen.framing)
-        for value in values if len(values) > 1 else (None,):
-            by = value and NodeBy(label_path, value)
-            lines = LineReader(timezone, replace(seen.framing, node_by=by or None))
-            number = _number(value) if value else _of_path(Path(source_file))
-            number = number or next(filter(None, map(_number, values)), None)
-            label = Labels(label_path, (value,)) if value else Labels((), ())
-            shown = evidence_in(lines.read(text.splitlines(), 1).requests())
-            logs.append(_Log(log, label, number, shown))
+        logs += _logs_in(seen, b"".join(excerpts.parts))
     if not logs:
         what = "; ".join(others[:3]) or "it has no files"
         raise UserError(f"there is no request log in {place}: {what}")
@@ -179,8 +171,8 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
     for node_id, entry in zip(_ids(logs, unclear), logs, strict=True):
         entries.setdefault((node_id, entry.label), set()).add(entry.log)
     nodes = tuple(
-        Node(i, None, tuple(sorted(of)), timezone, node_by=(path, values[0]) if values else None)
-        for (i, (path, values)), of in sorted(entries.items())
+        Node(i, None, tuple(sorted(names)), timezone, node_by=(path, values[0]) if values else None)
+        for (i, (path, values)), names in sorted(entries.items())
     )
     counts = Counter(node.node_id for node in nodes)
     twice = [node_id for node_id, count in counts.items() if count > 1]
@@ -189,9 +181,24 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
     return Recording(name, timezone, nodes, folder), list(dict.fromkeys(unclear))
 
 
+def _logs_in(seen: Survey, text: bytes) -> Iterator[_Log]:
+    """Yields the log that a file's excerpt is of, or one for each label that tells nodes apart."""
+    source_file, timezone = seen.file.source_file, seen.file.timezone
+    match = _STEM.fullmatch(Path(source_file).name)
+    log = str(Path(source_file).with_name(f"{match['stem']}*")) if match else source_file
+    label_path, values = labels(text, seen.framing)
+    for value in values if len(values) > 1 else (None,):
+        by = value and NodeBy(label_path, value)
+        lines = LineReader(timezone, replace(seen.framing, node_by=by or None))
+        number = _number(value) if value else _path_number(Path(source_file))
+        number = number or next(filter(None, map(_number, values)), None)
+        label = Labels(label_path, (value,)) if value else Labels((), ())
+        yield _Log(log, label, number, evidence_in(lines.read(text.splitlines(), 1).requests()))
+
+
 def _ids(logs: Sequence[_Log], unclear: list[str]) -> Iterator[int]:
-    """The ids that lines say, then those of logs of the same name, then numbers of names."""
-    stated = own_ids([log.shown for log in logs])
+    """Yields node ids: those in lines, then of logs of the same name, then numbers of names."""
+    stated = own_ids([log.evidence for log in logs])
     taken = {node_id for node_id in stated if node_id is not None}
     named: dict[_Name | None, int] = {}
     for log, node_id in zip(logs, stated, strict=True):
@@ -211,34 +218,34 @@ def _ids(logs: Sequence[_Log], unclear: list[str]) -> Iterator[int]:
         yield node_id
 
 
-def manifest_of(found: Overview) -> dict[str, Any]:
-    manifest: dict[str, Any] = {"name": found.recording.name}
-    if len(found.kafka_versions) == 1:
-        (manifest["kafka_version"],) = found.kafka_versions
-    manifest["timezone"] = found.recording.timezone
-    manifest["voters"] = _voters(found)
+def manifest_of(seen: Overview) -> dict[str, Any]:
+    manifest: dict[str, Any] = {"name": seen.recording.name}
+    if len(seen.kafka_versions) == 1:
+        (manifest["kafka_version"],) = seen.kafka_versions
+    manifest["timezone"] = seen.recording.timezone
+    manifest["voters"] = _voters(seen)
     manifest["nodes"] = [
         {
-            "node_id": each.node.node_id,
-            **({"role": each.role} if each.role else {}),
-            "log": each.node.log[0] if len(each.node.log) == 1 else [*each.node.log],
+            "node_id": node.node.node_id,
+            **({"role": node.role} if node.role else {}),
+            "log": node.node.log[0] if len(node.node.log) == 1 else [*node.node.log],
             **({"node_by": {".".join(by[0]) or "prefix": by[1]}} if by else {}),
         }
-        for each in found.nodes
-        for by in [each.node.node_by]
+        for node in seen.nodes
+        for by in [node.node.node_by]
     ]
     return manifest
 
 
-def _voters(found: Overview) -> list[int]:
-    """Controllers, and what else replicates the metadata log without being a broker."""
-    brokers = {n.node.node_id for n in found.nodes if "broker" in n.role} | found.brokers_seen
-    controllers = {n.node.node_id for n in found.nodes if "controller" in n.role}
-    return sorted(controllers | (found.metadata_replicas_seen - brokers))
+def _voters(seen: Overview) -> list[int]:
+    """Returns controllers, and what else replicates the metadata log without being a broker."""
+    brokers = {n.node.node_id for n in seen.nodes if "broker" in n.role} | seen.brokers_seen
+    controllers = {n.node.node_id for n in seen.nodes if "controller" in n.role}
+    return sorted(controllers | (seen.metadata_replicas_seen - brokers))
 
 
 def manifest_text(manifest: dict[str, Any]) -> str:
-    """As JSON, a node a line."""
+    """Prints a manifest as JSON, a node a line."""
     nodes = ",\n".join(f"    {json.dumps(node)}" for node in manifest["nodes"])
     rest = {name: value for name, value in manifest.items() if name != "nodes"}
     head = "".join(f"  {json.dumps(name)}: {json.dumps(value)},\n" for name, value in rest.items())
@@ -262,8 +269,8 @@ def _files(place: Place, folder: Place) -> Iterator[tuple[str, str]]:
             yield f"{path}{WITHIN}{member}", f"{name}{WITHIN}{member}"
 
 
-def _of_path(name: Path) -> _Name | None:
-    """That of the file's name before its ``.log``, else of the nearest folder's."""
+def _path_number(name: Path) -> _Name | None:
+    """Returns the number of a file's name before its ``.log``, else of the nearest folder's."""
     match = _STEM.fullmatch(name.name)
     stem = match["stem"] if match else name.name
     parts = name.parts[:-1] if _RESTARTS.fullmatch(stem) else (*name.parts[:-1], stem)
@@ -271,7 +278,7 @@ def _of_path(name: Path) -> _Name | None:
 
 
 def _number(name: str) -> _Name | None:
-    """What is before a number, and it: behind the name of a role, else the last one."""
+    """Returns a number and what is before it: behind the name of a role, else the last one."""
     bare = _IDS.sub("", name)
     number = _OF_ROLE.match(bare) or _NUMBER.fullmatch(bare)
     return (bare[: number.start(1)], int(number[1])) if number else None

@@ -19,7 +19,7 @@ from kip_replay.pipelines.warehouse.data_files import microseconds
 
 #: What names a file in every log table: recording, node id and source file.
 FileKey = tuple[str, int, str]
-Node = tuple[str, int]
+NodeKey = tuple[str, int]
 
 #: Further apart than this are neighbouring stamps at stray lines, or where clocks were set.
 STEP_US = 60_000_000
@@ -95,9 +95,9 @@ def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None
     return choose(known) if known else None
 
 
-def contents_read(rows: Iterable[Mapping[str, Any]]) -> dict[Node, set[Content]]:
+def contents_read(rows: Iterable[Mapping[str, Any]]) -> dict[NodeKey, set[Content]]:
     """Returns what was read of each node, whatever the files' names, by ``ingested_files``."""
-    contents: dict[Node, set[Content]] = defaultdict(set)
+    contents: dict[NodeKey, set[Content]] = defaultdict(set)
     for row in rows:
         end = (row["first_byte"] or 0) + row["bytes_read"]
         contents[row["recording"], row["node_id"]].add(Content(end, row["content_hash"]))

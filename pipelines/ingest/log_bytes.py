@@ -157,8 +157,8 @@ class LogBytes:
         """Chunks of a compressed file, None of another; of the opened one, from its first byte."""
         magic = file.read(_MAGIC_BYTES_MAX)
         file.seek(0)
-        found = [of for begin, of in _UNPACKERS.items() if magic.startswith(begin)]
-        return _as_utf8(self._unpacked(file, *found[0])) if found else None
+        unpackers = [named for begin, named in _UNPACKERS.items() if magic.startswith(begin)]
+        return _as_utf8(self._unpacked(file, *unpackers[0])) if unpackers else None
 
     def _unpacked(
         self, file: BinaryIO, name: str, unpacker: Callable[[Any], Any]

@@ -59,8 +59,8 @@ class LogFile:
     @property
     def part(self) -> bytes:
         """Names the part of a file that is read; empty where all is read."""
-        given = (self.node_by, self.since, self.until)
-        return repr(given).encode() if any(given) else b""
+        selection = (self.node_by, self.since, self.until)
+        return repr(selection).encode() if any(selection) else b""
 
     def _stamp(self, at: datetime | None) -> bytes | None:
         if at is None:
@@ -72,7 +72,7 @@ class LogFile:
 
 
 def find_log_files(*recordings: Recording) -> list[LogFile]:
-    """The recordings' files, by node and name. Raises UserError where one is missing or shared."""
+    """Returns all files, by node and name. Raises UserError where one is missing or shared."""
     files = [f for recording in recordings for n in recording.nodes for f in files_of(n, recording)]
     for text in shared(files):
         raise UserError(text)
@@ -93,46 +93,51 @@ def shared(files: Iterable[LogFile]) -> Iterator[str]:
 
 
 def files_of(node: Node, recording: Recording) -> list[LogFile]:
-    """The files of one node, by name. Raises UserError where it has none."""
-    found: dict[tuple[str, str], Place] = {}
+    """Returns the files of one node, by name. Raises UserError where it has none."""
+    files: dict[tuple[str, str], Place] = {}
     base = recording.path if recording.path is not None else Path.cwd()
-    root = base.resolve()
+    who = f"node {node.node_id} of recording {recording.name!r}"
     for log in node.log:
-        who = f"node {node.node_id} of recording {recording.name!r}"
-        named = joined(base, log)
-        if not node.is_anywhere and name_within(_absolute(named), _absolute(base)) is None:
-            # Before a folder elsewhere is listed.
-            _require_within(root, named.resolve(), f"{who} has a log {log!r}")
-        try:
-            matches = list(_matches(base, log))
-        except (OSError, ValueError) as error:  # no rights, too long a name, no pattern
-            raise UserError(
-                f"the log {log!r} of {who} cannot be read ({error}): correct its rights or its name"
-            ) from None
-        if not matches:
-            is_special = not has_magic(log) and named.exists()
-            why = "this is no regular file" if is_special else "nothing there"
-            raise UserError(
-                f"{who} has no log: {why} matches {log!r}, correct its 'log' in the manifest or "
-                f"pass --node {node.node_id}=PATH"
-            )
+        matches = _allowed_matches(node, base, log, who)
         archive, _, pattern = log.partition(WITHIN)
-        for path in matches:
-            if not node.is_anywhere:
-                _require_within(root, path.resolve(), f"{who} has a log {str(path)!r}")
-            _require_readable(path.resolve(), who)
         names = [_name_within(path, base, archive) for path in matches]
         look = partial(_in_archive, pattern=pattern, who=who)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for path, inside in zip(matches, pool.map(look, matches, names), strict=True):
-                found.update(dict.fromkeys(inside.items(), path))
+                files.update(dict.fromkeys(inside.items(), path))
     ahead_ms = node.clock_offset_ms
     part = _node_by(node, recording), node.line_field, recording.since, recording.until
     return [
         LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part, listed)
-        for (path, name), place in sorted(found.items(), key=lambda item: item[0][1])
+        for (path, name), place in sorted(files.items(), key=lambda item: item[0][1])
         for listed in [None if isinstance(place, Path) else _on_disk(place)]
     ]
+
+
+def _allowed_matches(node: Node, base: Place, log: str, who: str) -> list[Place]:
+    """Returns the files that a name matches. Raises UserError for none, or one not to be read."""
+    root, named = base.resolve(), joined(base, log)
+    if not node.is_anywhere and name_within(_absolute(named), _absolute(base)) is None:
+        # Before a folder elsewhere is listed.
+        _require_within(root, named.resolve(), f"{who} has a log {log!r}")
+    try:
+        matches = list(_matches(base, log))
+    except (OSError, ValueError) as error:  # no rights, too long a name, no pattern
+        raise UserError(
+            f"the log {log!r} of {who} cannot be read ({error}): correct its rights or its name"
+        ) from None
+    if not matches:
+        is_special = not has_magic(log) and named.exists()
+        why = "this is no regular file" if is_special else "nothing there"
+        raise UserError(
+            f"{who} has no log: {why} matches {log!r}, correct its 'log' in the manifest or "
+            f"pass --node {node.node_id}=PATH"
+        )
+    for path in matches:
+        if not node.is_anywhere:
+            _require_within(root, path.resolve(), f"{who} has a log {str(path)!r}")
+        _require_readable(path.resolve(), who)
+    return matches
 
 
 def _in_archive(path: Place, name: str, pattern: str, who: str) -> dict[str, str]:
@@ -182,12 +187,12 @@ def _require_readable(place: Place, who: str) -> None:
 
 
 def _absolute(path: Place) -> Place:
-    """Without ``..``, links as they are."""
+    """Returns a path without ``..``, its links as they are."""
     return Path(os.path.normpath(path.absolute())) if isinstance(path, Path) else path.resolve()
 
 
 def _matches(base: Place, log: str) -> Iterator[Place]:
-    """Files for a name, a glob or a folder, relative to ``base`` or absolute."""
+    """Yields files for a name, a glob or a folder, relative to ``base`` or absolute."""
     path = joined(base, log.partition(WITHIN)[0])
     if path.is_file():
         yield path
@@ -209,7 +214,7 @@ def _globbed(folder: Place, pattern: str) -> list[Place]:
 
 
 def _name_within(path: Place, base: Place, log: str) -> str:
-    """Relative to the recording's folder, or to the folder that ``log`` names outside of it."""
+    """Names a file from the recording's folder, or from the one that ``log`` names outside it."""
     if (name := name_within(path, base)) is not None:
         return name
     folder = joined(base, log)
@@ -234,12 +239,12 @@ def on_disk(file: LogFile) -> OnDisk:
 
 
 def _on_disk(place: Place) -> OnDisk:
-    found = place.stat()
-    return OnDisk(found.st_size, moment(found.st_mtime_ns // 1000))
+    stat = place.stat()
+    return OnDisk(stat.st_size, moment(stat.st_mtime_ns // 1000))
 
 
 def log_bytes_of(files: Iterable[LogFile]) -> int:
-    """Uncompressed bytes, about."""
+    """Returns how many bytes files have uncompressed, about."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return sum(pool.map(_log_bytes, files))
 

@@ -127,7 +127,7 @@ def recordings_below(folder: Place) -> list[Place]:
 def _without_manifest(folder: Place) -> str:
     below = recordings_below(folder)
     if below:
-        names = " ".join(shlex.quote(str(each)) for each in below[:3])
+        names = " ".join(shlex.quote(str(path)) for path in below[:3])
         more = f" and {len(below) - 3:,} more" if len(below) > 3 else ""
         return f"{folder} holds no {MANIFEST}, but {names}{more} do: name those"
     return (
@@ -137,11 +137,12 @@ def _without_manifest(folder: Place) -> str:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(k for k in found if keys.count(k) > 1)!r} is there twice")
-    return found
+        twice = next(key for key in entries if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return entries
 
 
 def _require_known(
@@ -197,11 +198,11 @@ def node_entry(entry: Any, number: int) -> NodeEntry:
     """Reads the entry of a node, the one of this number from 1. Raises UserError."""
     node_id = entry.get("node_id") if isinstance(entry, dict) else None
     where = f"node {node_id if is_id(node_id) else f'number {number}'} of {MANIFEST}"
-    found = _converted(entry, NodeEntry, where)
-    if "\0" in "".join(found.log):
+    node = _converted(entry, NodeEntry, where)
+    if "\0" in "".join(node.log):
         raise UserError(f"{where} names a log with a NUL in it, as no path has: correct 'log'")
     _require_known(entry, NODE_ENTRIES, where, "remove it")
-    return found
+    return node
 
 
 def _converted(

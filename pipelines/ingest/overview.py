@@ -287,7 +287,7 @@ def _parse(seen: Overview, node: NodeOverview, parsed: Parsed) -> None:
 def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
     """Yields the nodes of which too many lines cannot be read."""
     for node_id in seen.recording.node_ids:
-        total = sum((c for (_, of, _), c in parsed.counts.items() if of == node_id), Counts())
+        total = sum((c for (_, node, _), c in parsed.counts.items() if node == node_id), Counts())
         lines = total.requests + total.rejected
         if total.rejected > _REJECTED_SHARE * lines:
             yield f"node {node_id}: {total.rejected:,} of {lines:,} lines looked at cannot be read"
@@ -319,16 +319,16 @@ def _look_at_senders(seen: Overview, senders: Senders) -> None:
     seen.of_zookeeper = zookeeper(seen.recording.name, senders)
     roles = [("broker", OF_BROKERS), ("controller", OF_CONTROLLERS)]
     for node in seen.nodes:
-        shown = {api for _, of, api, _ in senders if of == node.node.node_id}
-        shown -= OF_CONTROLLERS if seen.of_zookeeper else set()
-        node.shown_role = ",".join(role for role, own in roles if shown & own)
+        responded = {api for _, node_id, api, _ in senders if node_id == node.node.node_id}
+        responded -= OF_CONTROLLERS if seen.of_zookeeper else set()
+        node.shown_role = ",".join(role for role, own in roles if responded & own)
 
 
 def _without_log(seen: Overview) -> dict[int, str]:
-    given = {node.node.node_id for node in seen.nodes}
+    listed = {node.node.node_id for node in seen.nodes}
     idle = {n.node.node_id for n in seen.nodes if n.looks and not n.log_bytes}
     named = seen.brokers_seen | seen.metadata_replicas_seen | {*(seen.recording.voters or ())}
-    evidence = dict.fromkeys(named - given, "no_log")
+    evidence = dict.fromkeys(named - listed, "no_log")
     evidence |= dict.fromkeys(seen.brokers_seen & idle, "logger_off")
     return dict(sorted(evidence.items()))
 
@@ -355,11 +355,11 @@ def _other_versions(seen: Overview) -> Iterator[str]:
 
 
 def _other_role(node: NodeOverview) -> Iterator[str]:
-    stated, shown = node.node.role, node.shown_role
-    if stated and not {*shown.split(",")} <= {*stated.split(","), ""}:
+    stated, responded = node.node.role, node.shown_role
+    if stated and not {*responded.split(",")} <= {*stated.split(","), ""}:
         yield (
             f"node {node.node.node_id} is a {stated} in recording.json, and its log shows requests "
-            f"that only a {shown.replace(',', ' and a ')} responds to"
+            f"that only a {responded.replace(',', ' and a ')} responds to"
         )
 
 

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node, Times, has_step
+from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, NodeKey, Times, has_step
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.survey import ByteRange, Survey
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
-from kip_replay.replay.kafka.request_log import LineParser, Reason, Rows
+from kip_replay.replay.kafka.request_log import LineParser, RejectReason, Rows
 from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.kafka.request_log.line import Unreadable
@@ -56,7 +56,8 @@ class ParsedRange:
     sound_until: int | None = None
 
     @staticmethod
-    def of(survey: Survey, part: ByteRange) -> ParsedRange:
+    def surveyed(survey: Survey, part: ByteRange) -> ParsedRange:
+        """Returns a range of a survey, with how the survey has its lines read."""
         fold, framing = survey.second_pass_line, survey.framing
         place = survey.file, part.start, part.end, part.first_line_number
         return ParsedRange(*place, fold, framing, is_unsure=survey.is_unsure)
@@ -69,7 +70,7 @@ class ParsedRange:
 
 
 def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:
-    """Ranges with those joined that continue one another in a file."""
+    """Returns ranges, those joined that continue one another in a file."""
     whole: list[ParsedRange] = []
     for part in ranges:
         before = whole[-1] if whole else None
@@ -85,21 +86,21 @@ def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[
 
 
 def together(ranges: Sequence[ParsedRange], line_bytes_max: int) -> Iterator[list[ParsedRange]]:
-    """Ranges in their order, those of small files of a node with the ones that follow."""
-    held: list[ParsedRange] = []
-    held_bytes = 0
+    """Yields ranges in their order, those of small files of a node with the ones that follow."""
+    batch: list[ParsedRange] = []
+    batch_bytes = 0
     for part in ranges:
         size = part.end - part.start
         # No line of it can be too long.
         is_small = size <= min(line_bytes_max, _TOGETHER_BYTES) and part.is_plain
-        fits = held_bytes + size <= _TOGETHER_BYTES and held and _follows(part, held[-1])
-        if held and not (is_small and fits):
-            yield held
-            held, held_bytes = [], 0
-        held.append(part)
-        held_bytes += size if is_small else _TOGETHER_BYTES
-    if held:
-        yield held
+        fits = batch_bytes + size <= _TOGETHER_BYTES and batch and _follows(part, batch[-1])
+        if batch and not (is_small and fits):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(part)
+        batch_bytes += size if is_small else _TOGETHER_BYTES
+    if batch:
+        yield batch
 
 
 def _follows(part: ParsedRange, before: ParsedRange) -> bool:
@@ -110,7 +111,7 @@ def _follows(part: ParsedRange, before: ParsedRange) -> bool:
 def parse_together(
     parts: Sequence[ParsedRange], line_bytes_max: int = LINE_BYTES_MAX
 ) -> Iterator[tuple[Rows, dict[str, Lines]]]:
-    """Rows of what ``together`` gives, batch by batch.
+    """Yields the rows of ranges that are parsed together, batch by batch.
 
     Beside them the lines by source file, for what else they count.
     """
@@ -122,7 +123,11 @@ def parse_together(
         clock_offset_ms=first.clock_offset_ms,
         line_bytes_max=line_bytes_max,
     )
-    read = ((part.file.source_file, of) for part in parts for of in _lines_of(part, line_bytes_max))
+    read = (
+        (part.file.source_file, lines)
+        for part in parts
+        for lines in _lines_of(part, line_bytes_max)
+    )
     for batch in [[*read]] if len(parts) > 1 else ([of_file] for of_file in read):
         whole, names, of_files = Lines(), list[str](), dict[str, Lines]()
         for source_file, lines in batch:
@@ -133,7 +138,7 @@ def parse_together(
 
 
 def _lines_of(part: ParsedRange, line_bytes_max: int) -> Iterator[Lines]:
-    """The lines of a range, with what is known of them by then."""
+    """Yields the lines of a range, with what is known of them by then."""
     reader = LineReader(part.file.timezone, part.framing, line_bytes_max)
     chunks = LogBytes(part.file.path, part.start, part.end).chunks()
     number, strays = part.first_line_number, dict(part.strays)
@@ -145,12 +150,12 @@ def _lines_of(part: ParsedRange, line_bytes_max: int) -> Iterator[Lines]:
 
 
 def _judged(lines: Lines, strays: Mapping[int, str], sound_until: int | None) -> Lines:
-    """The lines, stray ones and those behind damage rejected."""
+    """Returns lines, the stray ones and those behind damage rejected."""
     for at, number in enumerate(lines.numbers if strays or sound_until else ()):
         if number in strays:
-            lines.rejections.setdefault(at, Unreadable(Reason.stray_stamp, strays[number]))
+            lines.rejections.setdefault(at, Unreadable(RejectReason.stray_stamp, strays[number]))
         if sound_until is not None and number > sound_until:
-            lines.rejections.setdefault(at, Unreadable(Reason.after_damage))
+            lines.rejections.setdefault(at, Unreadable(RejectReason.after_damage))
     return lines
 
 
@@ -192,7 +197,7 @@ class Parsed:
 
     task: int
     files: list[DataFile] = field(default_factory=list)
-    spans: dict[Node, list[Span]] = field(default_factory=dict)
+    spans: dict[NodeKey, list[Span]] = field(default_factory=dict)
     counts: dict[FileKey, Counts] = field(default_factory=dict)
     times: dict[FileKey, Times] = field(default_factory=dict)
     newer_versions: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -226,7 +231,7 @@ def parse_task(task: ParseTask) -> Parsed:
 def _parsed(task: ParseTask) -> Parsed:
     parsed = Parsed(task.number)
     tables = task.files
-    seen: dict[Node, set[str]] = {}
+    seen: dict[NodeKey, set[str]] = {}
     for parts in together(task.ranges, task.line_bytes_max):
         part = parts[0]
         node = (part.file.recording, part.file.node_id)
@@ -244,7 +249,7 @@ def _parsed(task: ParseTask) -> Parsed:
 
 
 def _without_repeated(rows: Rows, seen: set[str]) -> Rows:
-    """The rows of lines but for copies of others here or before; ``seen`` takes in their ids."""
+    """Returns rows without those of lines that were seen; adds the ids of all to ``seen``."""
     ids = rows["lines"].column("request_id").to_pylist()
     here = set(ids)
     if len(here) < len(ids) or not here.isdisjoint(seen):

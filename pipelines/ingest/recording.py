@@ -118,7 +118,7 @@ def load_recordings(
     options: RecordingOptions = RecordingOptions(),
     of_each: Callable[..., Iterable[Recording]] = map,
 ) -> list[Recording]:
-    """The recordings at ``paths``, or the one of ``options.nodes``. Raises UserError."""
+    """Returns the recordings at ``paths``, or the one of ``options.nodes``. Raises UserError."""
     if not paths and not options.nodes:
         raise UserError(
             "no recording given: name a folder that holds recording.json, or the logs themselves "
@@ -142,7 +142,7 @@ def load_recordings(
 def load_recording(
     path: str | Place | None, options: RecordingOptions = RecordingOptions()
 ) -> Recording:
-    """The recording of a folder or a manifest, options applied. Raises UserError."""
+    """Returns the recording of a folder or a manifest, options applied. Raises UserError."""
     folder, whole = read_manifest(path, needed=not options.nodes)
     manifest = entries_of(whole)
     timezone = options.timezone or manifest.timezone
@@ -152,19 +152,7 @@ def load_recording(
     if not name:
         raise UserError("the recording has no name: pass --name NAME")
     require_name(name)
-    if not nodes:
-        raise UserError(
-            f"recording {name!r} names no nodes: list them under 'nodes' in {MANIFEST}, or pass "
-            "--node ID=PATH for each"
-        )
-    untimed = [node.node_id for node in nodes.values() if not node.timezone]
-    if untimed:
-        raise UserError(
-            f"the time zone of recording {name!r} is not known, and request logs do not have it: "
-            f"set 'timezone' in {MANIFEST} or pass --timezone, such as --timezone Europe/Berlin"
-        )
-    for node in nodes.values():
-        _check_zone(node, name)
+    _check_nodes(nodes.values(), name)
     zone = timezone or next(iter(nodes.values())).timezone
     since, until = options.span(zone)
     stated = None if manifest.voters is None else _unique_ids(manifest.voters)
@@ -184,21 +172,21 @@ def load_recording(
     )
 
 
-def _time(option: str, given: str | None, zone: str) -> datetime | None:
-    if given is None:
+def _time(option: str, text: str | None, zone: str) -> datetime | None:
+    if text is None:
         return None
     try:
-        at = datetime.fromisoformat(given)
+        at = datetime.fromisoformat(text)
         return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
     except (ValueError, OverflowError):
         raise UserError(
-            f"{option} {given!r} is not a time: write it as 2026-11-20T20:30 (in the zone of the "
+            f"{option} {text!r} is not a time: write it as 2026-11-20T20:30 (in the zone of the "
             "recording) or 2026-11-20T19:30Z"
         ) from None
 
 
 def voters_from_text(listed: str) -> tuple[int, ...]:
-    """``1,2,3`` as (1, 2, 3). Raises UserError for anything else."""
+    """Reads ``1,2,3`` as (1, 2, 3). Raises UserError for anything else."""
     try:
         voters = _unique_ids(int(part) for part in listed.split(","))
     except ValueError:
@@ -214,8 +202,8 @@ def _nodes_of_manifest(
     manifest: Manifest, timezone: str | None, allow_outside: bool
 ) -> dict[int, Node]:
     nodes: dict[int, Node] = {}
-    for number, given in enumerate(manifest.nodes, start=1):
-        entry = node_entry(given, number)
+    for number, unchecked in enumerate(manifest.nodes, start=1):
+        entry = node_entry(unchecked, number)
         if entry.node_id in nodes:
             raise UserError(
                 f"{MANIFEST} lists node {entry.node_id} twice: merge the entries, 'log' may be a "
@@ -234,11 +222,11 @@ def _nodes_of_manifest(
     return nodes
 
 
-def _node_by(given: Mapping[str, str] | None) -> tuple[tuple[str, ...], str] | None:
-    """``{"prefix": VALUE}`` or ``{"a.field": VALUE}`` as its path and value."""
-    if given is None:
+def _node_by(entry: Mapping[str, str] | None) -> tuple[tuple[str, ...], str] | None:
+    """Reads ``{"prefix": VALUE}`` or ``{"a.field": VALUE}`` as its path and value."""
+    if entry is None:
         return None
-    ((name, value),) = given.items()
+    ((name, value),) = entry.items()
     return (() if name == "prefix" else tuple(name.split(".")), value)
 
 
@@ -246,17 +234,17 @@ def _nodes_of_options(
     options: RecordingOptions, timezone: str | None, known: Mapping[int, Node]
 ) -> dict[int, Node]:
     nodes: dict[int, Node] = {}
-    for given in options.nodes:
-        id_text, equals, path = given.partition("=")
+    for option in options.nodes:
+        id_text, equals, path = option.partition("=")
         is_id_text = re.fullmatch(r" *\d{1,10} *", id_text, re.ASCII)
         if not (equals and path and is_id_text) or "\0" in path:
             raise UserError(
-                f"--node {given!r} is not ID=PATH: write for instance --node "
+                f"--node {option!r} is not ID=PATH: write for instance --node "
                 "11=logs/broker-11/kafka-request.log"
             )
         node_id = int(id_text)
         if not is_id(node_id):
-            raise UserError(f"--node {given!r} has an id beyond those of Kafka: correct it")
+            raise UserError(f"--node {option!r} has an id beyond those of Kafka: correct it")
         if node_id in nodes:
             raise UserError(
                 f"--node names node {node_id} twice: pass a glob or a folder for several files"
@@ -268,6 +256,22 @@ def _nodes_of_options(
         zone = options.timezone or before.timezone
         nodes[node_id] = replace(before, log=log, timezone=zone, is_anywhere=True)
     return nodes
+
+
+def _check_nodes(nodes: Collection[Node], recording: str) -> None:
+    """Raises UserError where there are none, or the time zone of one is not known."""
+    if not nodes:
+        raise UserError(
+            f"recording {recording!r} names no nodes: list them under 'nodes' in {MANIFEST}, or "
+            "pass --node ID=PATH for each"
+        )
+    if not all(node.timezone for node in nodes):
+        raise UserError(
+            f"the time zone of recording {recording!r} is not known, and request logs do not have "
+            f"it: set 'timezone' in {MANIFEST} or pass --timezone, such as --timezone Europe/Berlin"
+        )
+    for node in nodes:
+        _check_zone(node, recording)
 
 
 def _check_zone(node: Node, recording: str) -> None:

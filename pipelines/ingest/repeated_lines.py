@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kip_replay.pipelines.engines import Engine, Feed, Inputs, ParquetFiles
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.ingest.line_accounting import Node
+from kip_replay.pipelines.ingest.line_accounting import NodeKey
 from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, parse_task
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import microseconds
@@ -30,17 +30,21 @@ _SPANS_MAX = 200
 
 
 def overlaps(
-    readings: Sequence[Mapping[Node, Sequence[Span]]], slack_us: Mapping[Node, int]
-) -> dict[Node, list[Span]]:
+    readings: Sequence[Mapping[NodeKey, Sequence[Span]]], slack_us: Mapping[NodeKey, int]
+) -> dict[NodeKey, list[Span]]:
     """Finds the spans in which lines of a node may have been read twice, none for most nodes.
 
     No reading has a line twice: what a task has read, or what the warehouse holds. ``slack_us``: by
     how much the times of two readings of one line can differ.
     """
-    shared: dict[Node, list[Span]] = {}
+    shared: dict[NodeKey, list[Span]] = {}
     for node in dict.fromkeys(node for reading in readings for node in reading):
         slack, ends = slack_us.get(node, 0), dict[int, int]()
-        whole = ((*span, number) for number, of in enumerate(readings) for span in of.get(node, ()))
+        whole = (
+            (*span, number)
+            for number, reading in enumerate(readings)
+            for span in reading.get(node, ())
+        )
         for first, last, number in sorted(whole):
             reached = max(
                 (end for at, end in ends.items() if at != number), default=first - slack - 1
@@ -59,17 +63,17 @@ def without_repeated(
     engine: Engine,
     tasks: Mapping[int, ParseTask],
     parsed: Sequence[Parsed],
-    spans: Mapping[Node, Sequence[Span]],
+    spans: Mapping[NodeKey, Sequence[Span]],
     done: Mapping[str, int],
 ) -> list[Parsed]:
-    """Returns what tasks have parsed, by those that have repeated lines once more without them.
+    """Has tasks that have repeated lines parse without them; returns what all tasks have parsed.
 
     ``spans``: where requests of a node can be repeated; rejected lines, which have no time, can be
     anywhere.
     """
     copies = Text.read(Path(__file__).with_suffix(".sql"))
-    whole = {of.task: of for of in parsed}
-    for recording in sorted({file.recording for of in parsed for file in of.files}):
+    whole = {task.task: task for task in parsed}
+    for recording in sorted({file.recording for task in parsed for file in task.files}):
         inputs = _inputs(engine.warehouse, recording, parsed, spans, done)
         mine = {
             number: replace(task, ranges=ranges, files=replace(task.files))
@@ -91,7 +95,7 @@ def _parse_again(tasks: Mapping[int, ParseTask], batches: Iterator[pa.RecordBatc
     repeated: dict[int, set[str]] = {}
     for number, line_id in (row.values() for batch in batches for row in batch.to_pylist()):
         repeated.setdefault(number, set()).add(line_id)
-    return [parse_task(replace(tasks[n], repeated=frozenset(of))) for n, of in repeated.items()]
+    return [parse_task(replace(tasks[n], repeated=frozenset(ids))) for n, ids in repeated.items()]
 
 
 def kept_files(
@@ -112,12 +116,12 @@ def _inputs(
     warehouse: Warehouse,
     recording: str,
     parsed: Sequence[Parsed],
-    spans: Mapping[Node, Sequence[Span]],
+    spans: Mapping[NodeKey, Sequence[Span]],
     done: Mapping[str, int],
 ) -> Inputs:
-    """Returns what the texts read: files of this run and of earlier ones, and the spans."""
-    here = [(f, of.task) for of in parsed for f in of.files if f.recording == recording]
-    within = [span for (name, _), of in spans.items() if name == recording for span in of]
+    """Returns the tables of the texts: files of this run and of earlier ones, and the spans."""
+    here = [(f, task.task) for task in parsed for f in task.files if f.recording == recording]
+    within = [span for (name, _), own in spans.items() if name == recording for span in own]
     inputs: dict[str, pa.Table | ParquetFiles] = {}
     for table in (Requests, RejectedLines):
         schema, uri = table.without(*table.partitioned_by), warehouse.uri_of(table)

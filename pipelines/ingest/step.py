@@ -46,7 +46,7 @@ from kip_replay.pipelines.ingest.checks import (
 from kip_replay.pipelines.ingest.line_accounting import (
     Counts,
     FileKey,
-    Node,
+    NodeKey,
     Times,
     balanced,
     contents_read,
@@ -72,7 +72,7 @@ from kip_replay.pipelines.ingest.repeated_lines import (
 )
 from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
-from kip_replay.pipelines.ingest.whose_log import wrong_logs, zookeeper
+from kip_replay.pipelines.ingest.whose_log import Senders, wrong_logs, zookeeper
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -130,15 +130,15 @@ def ingest(
     engine: Engine,
     settings: IngestSettings = IngestSettings(),
     say: Say = print,
-    found: Sequence[LogFile] = (),
+    listed: Sequence[LogFile] = (),
 ) -> list[LinesRead]:
     """Reads the recordings' logs into the warehouse; what it holds of them already stays.
 
-    ``found``: their files, where they were looked for already. Raises UserError where a recording
+    ``listed``: their files, where they were looked for already. Raises UserError where a recording
     cannot be read as one, IngestError where line accounting does not balance, WriteConflictError.
     """
     warehouse = engine.warehouse
-    files = {file: on_disk(file) for file in found or find_log_files(*recordings)}
+    files = {file: on_disk(file) for file in listed or find_log_files(*recordings)}
     # Files of epochs after ``done`` are what a killed run has committed.
     names = [recording.name for recording in recordings]
     done = warehouse.epochs(IngestedFiles, STEP.name, names)  # first, or rows may be older
@@ -159,16 +159,7 @@ class _Ingest:
     done: Mapping[str, int]
 
     def run(self) -> list[LinesRead]:
-        # A file that is as it was when it was read is not opened, whatever it is called by now; but
-        # for an empty one, which may be all that a node has.
-        as_read = {
-            (r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"])
-            for r in self.ingested
-            if r["disk_bytes"]
-        }
-        unchanged = {
-            f for f, found in self.files.items() if (f.recording, f.node_id, *found) in as_read
-        }
+        unchanged = self._unchanged()
         surveys = self._surveyed([file for file in self.files if file not in unchanged])
         for recording in self.recordings:
             self._check(recording, [s for s in surveys if s.file.recording == recording.name])
@@ -202,6 +193,18 @@ class _Ingest:
             read.append(lines)
         return read
 
+    def _unchanged(self) -> set[LogFile]:
+        """Finds files that are as they were when they were read, which are not opened again.
+
+        Whatever they are called by now; but for empty ones, which may be all that a node has.
+        """
+        as_read = {
+            (r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"])
+            for r in self.ingested
+            if r["disk_bytes"]
+        }
+        return {f for f, disk in self.files.items() if (f.recording, f.node_id, *disk) in as_read}
+
     def _check(self, recording: Recording, surveys: Sequence[Survey]) -> None:
         """Raises UserError where a recording's files do not look like one whole recording."""
         ingested = [row for row in self.ingested if row["recording"] == recording.name]
@@ -210,18 +213,18 @@ class _Ingest:
             raise UserError(text)
 
     def _surveyed(self, files: Sequence[LogFile]) -> list[Survey]:
-        """A survey of each file, in their order: on the driver's cores, or on all where large."""
+        """Surveys each file, in their order: on the driver's cores, or on all where large."""
         known = contents_read(self.ingested)
-        one = partial(survey, settings=self.settings, known=known)
+        survey_file = partial(survey, settings=self.settings, known=known)
         total = sum(self.files[file].bytes for file in files)
         progress.stage("survey", total, "B")
         if total > self.settings.survey_on_driver_bytes_max:
-            return self.engine.run(one, files)
+            return self.engine.run(survey_file, files)
         # Hashing, inflating and reading let other threads run.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             surveys = []
-            for file, found in zip(files, pool.map(one, files), strict=True):
-                surveys.append(found)
+            for file, surveyed in zip(files, pool.map(survey_file, files), strict=True):
+                surveys.append(surveyed)
                 progress.done(self.files[file].bytes)
             return surveys
 
@@ -242,7 +245,7 @@ class _Ingest:
     def _ingest_files(
         self, surveys: Sequence[Survey]
     ) -> tuple[dict[FileKey, Counts], list[Parsed]]:
-        """Ingests files: what became of each one's lines, and what tasks found in them."""
+        """Ingests files; returns what became of their lines, and what tasks have parsed."""
         warehouse = self.engine.warehouse
         done = {name: self.done[name] for name in _names(surveys)}
         writing = warehouse.writing(STEP.name, done, LOG_TABLES)
@@ -251,38 +254,43 @@ class _Ingest:
         progress.running(", ".join(done))
         parsed = self.engine.run(parse_task, tasks)
         undecided = {file_of(s.file) for s in surveys if not s.fold_is_known}
-        stepping = {file for file, of in _times(parsed).items() if of.is_stepping} - undecided
-        strays = stray_stamps(self.engine, [f for of in parsed for f in of.files], stepping)
+        stepping = {file for file, t in _times(parsed).items() if t.is_stepping} - undecided
+        strays = stray_stamps(self.engine, _data_files(parsed), stepping)
         sounder = rejecting(tasks, strays, _unsound(parsed))
-        again = {of.task: of for of in self.engine.run(parse_task, sounder)}
-        parsed = [again.get(of.task, of) for of in parsed]
-        counts = balanced(surveys, [of.counts for of in parsed])
+        again = {task.task: task for task in self.engine.run(parse_task, sounder)}
+        parsed = [again.get(task.task, task) for task in parsed]
+        counts = balanced(surveys, [task.counts for task in parsed])
         spans = overlaps(
-            [*(of.spans for of in parsed), _earlier_spans(warehouse, surveys, done)],
+            [*(task.spans for task in parsed), _earlier_spans(warehouse, surveys, done)],
             _slack_us(surveys, self.ingested),
         )
-        try:
-            senders = sum((of.senders for of in parsed), Counter())
-            wrong = [text for r in self.recordings for text in wrong_logs(r, senders)]
-            known = {row["recording"] for row in self.ingested if row["requests"]}
-            for text in (*wrong, *unreadable(parsed, counts, known)):
-                raise UserError(text)
-        except UserError:
-            for file in (file for of in parsed for file in of.files):
-                filesystem, place = filesystem_of(f"{warehouse.path}/{file.table}/{file.path}")
-                filesystem.delete_file(place)
-            raise
+        senders = sum((task.senders for task in parsed), Counter())
+        self._check_parsed(parsed, counts, senders)
         if spans or any(count.rejected for count in counts.values()):
             numbered = {task.number: task for task in (*tasks, *sounder)}
             parsed = without_repeated(self.engine, numbered, parsed, spans, done)
-            counts = balanced(surveys, [of.counts for of in parsed])
+            counts = balanced(surveys, [task.counts for task in parsed])
         added = _ingested_files(writing, surveys, self.files, counts, _times(parsed))
-        _commit(writing, [file for of in parsed for file in of.files], added, done)
+        _commit(writing, _data_files(parsed), added, done)
         for text in (text for r in self.recordings for text in zookeeper(r.name, senders)):
             self.say(f"warning: {text}")
-        if newer := sum((of.newer_versions for of in parsed), Counter()):
+        if newer := sum((task.newer_versions for task in parsed), Counter()):
             self.say(f"warning: {newer_versions_warning(newer)}")
         return counts, parsed
+
+    def _check_parsed(
+        self, parsed: Sequence[Parsed], counts: Mapping[FileKey, Counts], senders: Senders
+    ) -> None:
+        """Raises UserError, with what was written deleted, for another node's log or no request."""
+        wrong = [text for r in self.recordings for text in wrong_logs(r, senders)]
+        known = {row["recording"] for row in self.ingested if row["requests"]}
+        wrong += unreadable(parsed, counts, known)
+        if wrong:
+            for file in _data_files(parsed):
+                path = f"{self.engine.warehouse.path}/{file.table}/{file.path}"
+                filesystem, place = filesystem_of(path)
+                filesystem.delete_file(place)
+            raise UserError(wrong[0])
 
     def _tasks(self, surveys: Sequence[Survey], files: TableFiles) -> list[ParseTask]:
         settings, total = self.settings, sum(s.bytes_read for s in surveys)
@@ -306,16 +314,20 @@ def _is_read_whole(survey: Survey) -> bool:
     return is_whole and survey.fold_is_known
 
 
+def _data_files(parsed: Iterable[Parsed]) -> list[DataFile]:
+    return [file for task in parsed for file in task.files]
+
+
 def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
     """Finds the lines from which on damaged files hold what was not in them."""
     lines: dict[FileKey, int] = {}
-    for file, line in (item for of in parsed for item in of.unsound.items()):
+    for file, line in (item for task in parsed for item in task.unsound.items()):
         lines[file] = min(line, lines.get(file, line))
     return lines
 
 
 def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
-    """The last write of runs that were killed right before it."""
+    """Makes the last write of runs that were killed right before it."""
     lineage = warehouse.lineage(done)
     killed = {n: epoch for n, epoch in done.items() if epoch and (n, STEP.name) not in lineage}
     if killed:
@@ -332,17 +344,17 @@ def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
     To read a part of a gzip stream one has to inflate all before it, which pays only as long as
     cores are idle otherwise.
     """
-    ranges = [ParsedRange.of(of_file, byte_range) for byte_range in of_file.ranges]
+    ranges = [ParsedRange.surveyed(of_file, byte_range) for byte_range in of_file.ranges]
     part_bytes = ceil(of_file.bytes_read / cores) + range_bytes
     return joined(ranges, part_bytes) if of_file.is_compressed else ranges
 
 
 def _earlier_spans(
     warehouse: Warehouse, surveys: Sequence[Survey], done: Mapping[str, int]
-) -> dict[Node, list[Span]]:
+) -> dict[NodeKey, list[Span]]:
     """Reads, by file, when the requests were completed that the warehouse has of these nodes."""
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
-    spans: dict[Node, list[Span]] = {}
+    spans: dict[NodeKey, list[Span]] = {}
     for file in kept_files(warehouse, Requests, done):
         if (span := span_of(file)) is None:
             continue
@@ -353,10 +365,10 @@ def _earlier_spans(
     return spans
 
 
-def _slack_us(surveys: Sequence[Survey], ingested: Rows) -> dict[Node, int]:
-    """By how much the time of a line can differ from that of its copy, by node."""
-    slack: dict[Node, int] = {}
-    zones: dict[Node, set[str]] = defaultdict(set)
+def _slack_us(surveys: Sequence[Survey], ingested: Rows) -> dict[NodeKey, int]:
+    """Returns by how much the time of a line can differ from that of its copy, by node."""
+    slack: dict[NodeKey, int] = {}
+    zones: dict[NodeKey, set[str]] = defaultdict(set)
     for row in (*ingested, *(vars(s.file) for s in surveys)):
         zones[row["recording"], row["node_id"]].add(row["timezone"])
     for of_file in surveys:
@@ -373,7 +385,7 @@ def _commit(
     ingested: Sequence[DataFile],
     done: Mapping[str, int],
 ) -> None:
-    """All tables, ``requests`` after what hangs on a request, ``ingested_files`` last."""
+    """Commits all tables, ``requests`` after what hangs on a request, ``ingested_files`` last."""
     writing.begin({IngestedFiles: done})
     typed = [t for t in LOG_TABLES if t not in (Requests, IngestedFiles)]
     for table in (*typed, Requests):
@@ -385,8 +397,8 @@ def _commit(
 
 def _times(parsed: Iterable[Parsed]) -> dict[FileKey, Times]:
     whole: dict[FileKey, Times] = {}
-    for of in parsed:
-        for file, times in of.times.items():
+    for task in parsed:
+        for file, times in task.times.items():
             whole[file] = whole.get(file, Times()).with_other(times)
     return whole
 
@@ -401,7 +413,7 @@ def _ingested_files(
     rows = []
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
-        found = files_on_disk[s.file] if _is_read_whole(s) else None
+        disk = files_on_disk[s.file] if _is_read_whole(s) else None
         # What of these is a column goes by its name.
         row = {**vars(s.file), **vars(s), **vars(count)} | {
             "bytes_read": s.bytes_read,
@@ -410,8 +422,8 @@ def _ingested_files(
             "first_received_at": time.first_received_us,
             "last_completed_at": time.last_completed_us,
             "first_event_at": time.first_event_us,
-            "disk_bytes": found.bytes if found else None,
-            "modified_at": found.modified_at if found else None,
+            "disk_bytes": disk.bytes if disk else None,
+            "modified_at": disk.modified_at if disk else None,
         }
         rows.append(row)
     files = writing.files()
@@ -423,7 +435,7 @@ def _ingested_files(
 
 
 def newer_versions_warning(newer: Mapping[tuple[int, int], int]) -> str:
-    """The sentence about versions that the message schemas do not know, from their requests."""
+    """Makes the sentence about versions that the message schemas do not know."""
     versions = ", ".join(
         f"API key {key} version {version} ({_number(count, 'request')})"
         for (key, version), count in sorted(newer.items())

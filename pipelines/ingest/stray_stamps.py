@@ -36,8 +36,8 @@ Strays = Mapping[FileKey, Mapping[int, str]]
 def stray_stamps(
     engine: Engine, written: Sequence[DataFile], stepping: Collection[FileKey]
 ) -> Strays:
-    """Looks into files whose stamps step. ``written``: the Parquet files of the run."""
-    found: dict[FileKey, dict[int, str]] = {}
+    """Finds stray lines in files whose stamps step. ``written``: the Parquet files of the run."""
+    strays: dict[FileKey, dict[int, str]] = {}
     schema = Requests.without(*Requests.partitioned_by)
     for recording in sorted({recording for recording, _, _ in stepping}):
         mine = [f for f in written if (f.table, f.recording) == (Requests.name, recording)]
@@ -47,10 +47,10 @@ def stray_stamps(
         for row in rows.sort_by([("line_number", "ascending")]).to_pylist():
             file = recording, row["node_id"], row["source_file"]
             if file in stepping:
-                of = (moment(row[name]) for name in ("at_us", "before_us", "after_us"))
-                why = "{:%F %T} is between {:%F %T} and {:%F %T} UTC".format(*of)
-                found.setdefault(file, {})[row["line_number"]] = why
-    return found
+                times = (moment(row[name]) for name in ("at_us", "before_us", "after_us"))
+                why = "{:%F %T} is between {:%F %T} and {:%F %T} UTC".format(*times)
+                strays.setdefault(file, {})[row["line_number"]] = why
+    return strays
 
 
 def rejecting(

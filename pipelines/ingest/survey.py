@@ -157,7 +157,7 @@ class Splits:
         self.line_start = 0
 
     def see(self, chunk: bytes, before: bytes = b"") -> None:
-        """The next bytes; ``before`` are some of those that came before."""
+        """Counts the next bytes; ``before`` are some of those that came before."""
         self._note_places(chunk)
         counted = 0
         while True:
@@ -196,7 +196,7 @@ class Splits:
                 self.in_line.add(place)
 
     def lines(self, start: int, end: int) -> int:
-        """Lines of [start, end), the last one also where it has no line end."""
+        """Counts lines of [start, end), the last one also where it has no line end."""
         return self._line_ends - self._before(start) + (end > max(self.line_start, start))
 
     def ranges(self, start: int, end: int) -> tuple[ByteRange, ...]:
@@ -210,7 +210,7 @@ class Splits:
         )
 
     def _before(self, start: int) -> int:
-        """Lines that end before a place, or before the line end there."""
+        """Counts lines that end before a place, or before the line end there."""
         if start in self._line_ends_before:
             return self._line_ends_before[start]
         return self._line_ends_before[max(p for p in self._line_ends_before if p < start)] + 1
@@ -294,17 +294,17 @@ def survey(
 
     with readable(file):
         log = log or LogBytes(file.path, ratio_max=settings.gzip_ratio_max)
-        found = read(log)
-        bytes_seen, damage = found.splits.bytes_seen, found.log.damage
-        first_stamp, last_stamp, others = _ends(found)
-        second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp)
+        reading = read(log)
+        bytes_seen, damage = reading.splits.bytes_seen, reading.log.damage
+        first_stamp, last_stamp, others = _ends(reading)
+        second_pass_line, fold_is_known = _fold(file, reading, first_stamp, last_stamp)
         is_whole = settings.final and damage is None
-        is_read = is_whole or found.end.removesuffix(b"\n").removesuffix(b"\r").endswith(LOGGER)
-        end = bytes_seen if is_read else found.splits.line_start
-        if not settings.final and (open_from := found.open_from) is not None:
+        is_read = is_whole or reading.end.removesuffix(b"\n").removesuffix(b"\r").endswith(LOGGER)
+        end = bytes_seen if is_read else reading.splits.line_start
+        if not settings.final and (open_from := reading.open_from) is not None:
             end = open_from
-            found = read(replace(log, end=end))
-        contents, splits = found.contents, found.splits
+            reading = read(replace(log, end=end))
+        contents, splits = reading.contents, reading.splits
         first_byte = contents.longest
         end = max(end, first_byte)
         if 0 < first_byte < end and first_byte in splits.in_line:
@@ -318,7 +318,7 @@ def survey(
             left_bytes=bytes_seen - end,
             lines=splits.lines(first_byte, end),
             is_known=contents.is_known(end),
-            has_requests=found.has_requests,
+            has_requests=reading.has_requests,
             first_us=_time_us(file, first_stamp, second_pass_line == 1),
             last_us=_time_us(file, last_stamp, bool(second_pass_line)),
             second_pass_line=second_pass_line,
@@ -326,7 +326,7 @@ def survey(
             damage=_where(damage, end, splits) if damage else None,
             is_unsure=damage is not None and damage.is_unsure,
             ranges=splits.ranges(first_byte, end),
-            framing=found.framing,
+            framing=reading.framing,
             others=others,
         )
 
@@ -347,14 +347,14 @@ def _line_end_bytes(path: str, at: int) -> int:
     return next((len(end) for end in (b"\r\n", b"\n") if written.startswith(end)), 0)
 
 
-def _ends(found: FileReading) -> tuple[bytes | None, bytes | None, Mapping[str, int]]:
-    """First and last stamp, without those that are days off, and the loggers of other lines."""
-    framing = replace(found.framing, since=None, until=None)
+def _ends(reading: FileReading) -> tuple[bytes | None, bytes | None, Mapping[str, int]]:
+    """Returns the first and last stamp, but for those days off, and loggers of other lines."""
+    framing = replace(reading.framing, since=None, until=None)
     first, last = (
-        LineReader(found.file.timezone, framing).read(ends.splitlines(), 1)
-        for ends in (found.start, found.end)
+        LineReader(reading.file.timezone, framing).read(ends.splitlines(), 1)
+        for ends in (reading.start, reading.end)
     )
-    since, until = found.framing.since, found.framing.until
+    since, until = reading.framing.since, reading.framing.until
     ends = (first.requests(), reversed(last.requests()))
     stamps = [_near(_stamps(enumerate(lines))) for lines in ends]
     first_stamp, last_stamp = (s and min(max(s, since or s), until or s) for s in stamps)
@@ -369,20 +369,20 @@ def _time_us(file: LogFile, stamp: bytes | None, is_second_pass: bool) -> int | 
 
 
 def _near(stamps: Iterable[_Stamp]) -> bytes | None:
-    """The first that is near the median of the first five."""
+    """Returns the first stamp that is near the median of the first five."""
     five = list(islice(stamps, 5))
-    median = sorted(of.local for of in five)[len(five) // 2] if five else None
-    return next((of.stamp for of in five if median and abs(of.local - median) < _FAR), None)
+    median = sorted(near.local for near in five)[len(five) // 2] if five else None
+    return next((near.stamp for near in five if median and abs(near.local - median) < _FAR), None)
 
 
 def _fold(
     file: LogFile, whole: FileReading, first: bytes | None, last: bytes | None
 ) -> tuple[int | None, bool]:
-    """First line of the second pass, and whether the file shows it."""
+    """Returns the first line of the second pass, and whether the file shows it."""
     is_known = first and last and not has_ambiguous_hour(file.timezone, first, last)
     if is_known or not whole.has_requests:
         return None, True
-    in_place = ((of.line_number, of.stamp) for of in _in_place(_stamps(_requests(whole))))
+    in_place = ((s.line_number, s.stamp) for s in _in_place(_stamps(_requests(whole))))
     return fold_boundary(in_place, file.timezone)
 
 
@@ -421,7 +421,7 @@ def _in_place(stamps: Iterable[_Stamp]) -> Iterator[_Stamp]:
             before
             and after
             and abs(after.local - before.local) < _FOLD
-            and min(abs(here.local - of.local) for of in (before, after)) > _FOLD
+            and min(abs(here.local - other.local) for other in (before, after)) > _FOLD
         ):
             yield here
         before, here = here, after

@@ -67,7 +67,7 @@ class UnreachableError(UserError):
 
 
 @dataclass(frozen=True)
-class Node:
+class ClusterNode:
     """A process of Kafka; ``address`` is that of the listener it is polled at."""
 
     node_id: int
@@ -100,9 +100,9 @@ class Cluster:
         self._net.stop(1000)
         self._net.close()
 
-    def nodes(self) -> list[Node]:
-        """Brokers, and controllers if their address is known; with both roles, one node."""
-        nodes: dict[int, Node] = {}
+    def nodes(self) -> list[ClusterNode]:
+        """Returns brokers, and controllers if an address is known; with both roles, one node."""
+        nodes: dict[int, ClusterNode] = {}
         for role, addresses in self.bootstrap.items():
             for node in self._described(role, addresses) if addresses else ():
                 other = nodes.get(node.node_id)
@@ -113,35 +113,35 @@ class Cluster:
                     nodes[node_id] = replace(nodes[node_id], role="broker,controller")
         return [nodes[node_id] for node_id in sorted(nodes)]
 
-    def level(self, node: Node) -> str:
-        """The level of the node's request logger."""
+    def level(self, node: ClusterNode) -> str:
+        """Returns the level of the node's request logger."""
         level = self.configs(node, BROKER_LOGGER, [str(node.node_id)], [LOGGER]).get(LOGGER)
         if level is None:
             raise UserError(f"{node} has no {LOGGER} in its log4j configuration")
         return level
 
-    def set_level(self, node: Node, level: str) -> None:
+    def set_level(self, node: ClusterNode, level: str) -> None:
         resource = (BROKER_LOGGER, str(node.node_id), [(LOGGER, _SET, level)])
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
         for altered in self._request(node.address, request).responses:
             _require(altered, node.address)
 
     def configs(
-        self, node: Node, kind: int, resources: Iterable[str], names: Iterable[str]
+        self, node: ClusterNode, kind: int, resources: Iterable[str], names: Iterable[str]
     ) -> dict[str, str]:
-        """Values of configs, of the last resource that has them."""
-        of = [(kind, resource, [*names]) for resource in resources]
-        results = self._request(node.address, DescribeConfigsRequest(resources=of)).results
+        """Returns values of configs, of the last resource that has them."""
+        request = DescribeConfigsRequest(resources=[(kind, r, [*names]) for r in resources])
+        results = self._request(node.address, request).results
         for result in results:
             _require(result, node.address)
         return {c.name: c.value for result in results for c in result.configs if c.value}
 
-    def metadata(self, node: Node) -> dict[str, int]:
-        """The number of partitions of each topic."""
+    def metadata(self, node: ClusterNode) -> dict[str, int]:
+        """Returns the number of partitions of each topic."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         return {t.name: len(t.partitions) for t in self._request(node.address, request).topics}
 
-    def describe_groups(self, node: Node, groups_max: int) -> int:
+    def describe_groups(self, node: ClusterNode, groups_max: int) -> int:
         """Makes a broker log assignments of its first consumer groups; returns how many it has."""
         listed = self._request(node.address, ListGroupsRequest())
         _require(listed, node.address)
@@ -151,12 +151,12 @@ class Cluster:
             if group.protocol_type == "consumer" and group.group_state not in ("Empty", "Dead")
         ]
         for is_new, request in enumerate((DescribeGroupsRequest, ConsumerGroupDescribeRequest)):
-            if names := [name for of, name in groups[:groups_max] if of == is_new]:
+            if names := [name for kind, name in groups[:groups_max] if kind == is_new]:
                 for group in self._request(node.address, request(names)).groups:
                     _require(group, node.address)
         return len(groups)
 
-    def show_versions(self, node: Node) -> None:
+    def show_versions(self, node: ClusterNode) -> None:
         """Makes a broker log API_VERSIONS, whose response has the offset of its metadata."""
         name = _OPTIONS["client_id"]
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
@@ -170,8 +170,8 @@ class Cluster:
         voters = response.topics[0].partitions[0].current_voters
         return sorted({voter.replica_id for voter in voters})
 
-    def _described(self, role: str, addresses: Sequence[str]) -> list[Node]:
-        """The nodes that the first address knows that responds."""
+    def _described(self, role: str, addresses: Sequence[str]) -> list[ClusterNode]:
+        """Returns the nodes that the first address knows that responds."""
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=False,
             endpoint_type=_ENDPOINTS[role],
@@ -182,16 +182,17 @@ class Cluster:
         failures = []
         for address in addresses:
             try:
-                found = self._request(address, request)
+                described = self._request(address, request)
             except UnreachableError as error:
                 failures.append(str(error))
                 continue
-            if found.error_code == _MISMATCHED_ENDPOINT_TYPE:
+            if described.error_code == _MISMATCHED_ENDPOINT_TYPE:
                 raise UserError(f"{address} is not the address of a {role}, but of the other role")
-            _require(found, address)
-            self.cluster_id, self._responding = found.cluster_id, address
+            _require(described, address)
+            self.cluster_id, self._responding = described.cluster_id, address
             return [
-                Node(b.broker_id, role, b.host, _address(b.host, b.port)) for b in found.brokers
+                ClusterNode(b.broker_id, role, b.host, _address(b.host, b.port))
+                for b in described.brokers
             ]
         raise UserError(f"no {role} can be reached: {'; '.join(failures)}")
 
@@ -276,14 +277,14 @@ _GROUPS_MAX = 100
 class Polls:
     """A thread for each node, from ``start`` to ``stop``. The first broker describes topics."""
 
-    def __init__(self, cluster: Cluster, nodes: Sequence[Node]) -> None:
+    def __init__(self, cluster: Cluster, nodes: Sequence[ClusterNode]) -> None:
         self.cluster, self.nodes = cluster, nodes
         self.brokers = [node for node in nodes if "broker" in node.role]
         self.voters: list[int] = []
         #: Of each broker that returned them, values of ``BROKER_CONFIGS``.
-        self.configs: dict[Node, dict[str, str]] = {}
+        self.configs: dict[ClusterNode, dict[str, str]] = {}
         #: What became of nodes meanwhile, and of groups, a sentence each.
-        self.lost: dict[Node | str, str] = {}
+        self.lost: dict[ClusterNode | str, str] = {}
         self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(len(nodes))
 
@@ -296,7 +297,7 @@ class Polls:
         self._ended.set()
         self._pool.shutdown()
 
-    def _poll(self, node: Node) -> None:
+    def _poll(self, node: ClusterNode) -> None:
         self._look_at_level(node)
         describe_s = self._describe(node)
         self._describe_groups(node)
@@ -317,7 +318,7 @@ class Polls:
         self._describe(node)
         self._describe_groups(node)
 
-    def _describe(self, node: Node) -> float:
+    def _describe(self, node: ClusterNode) -> float:
         """Has a broker log topics and configs: returns after how many seconds to do so again."""
         topics: dict[str, int] = {}
         if node in self.brokers:
@@ -331,7 +332,7 @@ class Polls:
         is_much = sum(topics.values()) * len(self.brokers) > _PARTITIONS_MAX
         return float("inf") if is_much else _DESCRIBE_S
 
-    def _describe_groups(self, node: Node) -> None:
+    def _describe_groups(self, node: ClusterNode) -> None:
         if node not in self.brokers:
             return
         try:
@@ -341,7 +342,7 @@ class Polls:
         except UserError as error:
             self.lost.setdefault("groups", f"not every consumer group was described: {error}")
 
-    def _look_at_level(self, node: Node) -> None:
+    def _look_at_level(self, node: ClusterNode) -> None:
         try:
             level = self.cluster.level(node)
         except UserError as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.record.cluster import Node
+from kip_replay.pipelines.record.cluster import ClusterNode
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
 from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
 
@@ -35,11 +35,11 @@ _HEAD_BYTES = 1 << 20
 _QUARTER, _LATE_MAX = timedelta(minutes=15), timedelta(minutes=5)
 
 
-def source_of(node: Node, given: Sequence[str]) -> str | None:
+def source_of(node: ClusterNode, logs: Sequence[str]) -> str | None:
     """Finds a node's log by ``--logs``; ``ID=SOURCE`` wins. Raises UserError."""
     of_one = f"{node.node_id}="
-    own = [text.removeprefix(of_one) for text in given if text.startswith(of_one)]
-    texts = own or [text for text in given if not re.match(r"\d+=", text)]
+    own = [text.removeprefix(of_one) for text in logs if text.startswith(of_one)]
+    texts = own or [text for text in logs if not re.match(r"\d+=", text)]
     if not texts:
         return None
     if "{host}" in texts[-1] and not _HOST.fullmatch(node.host):
@@ -57,10 +57,10 @@ def command_of(source: str) -> str:
 
 
 @dataclass
-class Stream:
+class LogStream:
     """A command that runs, and what came of it so far."""
 
-    node: Node
+    node: ClusterNode
     source: str
     folder: Path
     bytes_read: int = 0

@@ -30,12 +30,12 @@ _TO_PEM = {
 def client_options(file: str | None) -> dict[str, Any]:
     """Options for connections of kafka-python. Raises UserError."""
     try:
-        given = properties(Path(file).read_text("utf-8")) if file else {}
-        protocol = given.get("security.protocol", "PLAINTEXT").upper()
+        options = properties(Path(file).read_text("utf-8")) if file else {}
+        protocol = options.get("security.protocol", "PLAINTEXT").upper()
         if protocol not in _PROTOCOLS:
             raise UserError(f"security.protocol {protocol} is none of {', '.join(_PROTOCOLS)}")
-        sasl = _sasl(given) if protocol.startswith("SASL") else {}
-        tls = {"ssl_context": _tls(given)} if protocol.endswith("SSL") else {}
+        sasl = _sasl(options) if protocol.startswith("SASL") else {}
+        tls = {"ssl_context": _tls(options)} if protocol.endswith("SSL") else {}
     except UserError as error:
         raise UserError(f"--command-config {file}: {error}") from None
     except (OSError, ValueError) as error:  # without its text, which may have what was read
@@ -60,14 +60,14 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(character, text)
 
 
-def _sasl(given: Mapping[str, str]) -> dict[str, str]:
-    mechanism = given.get("sasl.mechanism", "GSSAPI")
+def _sasl(options: Mapping[str, str]) -> dict[str, str]:
+    mechanism = options.get("sasl.mechanism", "GSSAPI")
     if mechanism not in _MECHANISMS:
         raise UserError(
             f"sasl.mechanism {mechanism} is not supported here: make a user for one of "
             f"{', '.join(_MECHANISMS)}, or record by hand (docs/tutorial.md)"
         )
-    words = shlex.split(given.get("sasl.jaas.config", "").strip().rstrip(";"))
+    words = shlex.split(options.get("sasl.jaas.config", "").strip().rstrip(";"))
     jaas = dict(word.split("=", 1) for word in words if "=" in word)
     if not {"username", "password"} <= jaas.keys():
         raise UserError('sasl.jaas.config needs username="..." and password="..."')
@@ -78,24 +78,24 @@ def _sasl(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
+def _tls(options: Mapping[str, str]) -> ssl.SSLContext:
     for store, command in _TO_PEM.items():
-        kind = given.get(f"ssl.{store}.type", "JKS").upper()
-        if kind != "PEM" and f"ssl.{store}.location" in given:
+        kind = options.get(f"ssl.{store}.type", "JKS").upper()
+        if kind != "PEM" and f"ssl.{store}.location" in options:
             raise UserError(
                 f"a {store} of the type {kind} cannot be read here: convert it ({command}), and "
                 f"set ssl.{store}.type=PEM and ssl.{store}.location"
             )
-    context = ssl.create_default_context(cadata=_pem(given, "truststore", "certificates"))
-    context.check_hostname = given.get("ssl.endpoint.identification.algorithm", "https") != ""
-    if chain := _pem(given, "keystore", "certificate.chain"):
+    context = ssl.create_default_context(cadata=_pem(options, "truststore", "certificates"))
+    context.check_hostname = options.get("ssl.endpoint.identification.algorithm", "https") != ""
+    if chain := _pem(options, "keystore", "certificate.chain"):
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # it only reads files
-            file.write(f"{chain}\n{given.get('ssl.keystore.key', '')}")
+            file.write(f"{chain}\n{options.get('ssl.keystore.key', '')}")
             file.flush()
-            context.load_cert_chain(file.name, password=given.get("ssl.key.password", ""))
+            context.load_cert_chain(file.name, password=options.get("ssl.key.password", ""))
     return context
 
 
-def _pem(given: Mapping[str, str], store: str, inline: str) -> str:
-    file = given.get(f"ssl.{store}.location")
-    return Path(file).read_text("ascii") if file else given.get(f"ssl.{store}.{inline}", "")
+def _pem(options: Mapping[str, str], store: str, inline: str) -> str:
+    file = options.get(f"ssl.{store}.location")
+    return Path(file).read_text("ascii") if file else options.get(f"ssl.{store}.{inline}", "")

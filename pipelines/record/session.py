@@ -17,11 +17,11 @@ from kip_replay.pipelines.record.cluster import (
     LOGGER,
     ON,
     Cluster,
-    Node,
+    ClusterNode,
     Polls,
     UnreachableError,
 )
-from kip_replay.pipelines.record.collect import LOG_NAME, Stream, source_of
+from kip_replay.pipelines.record.collect import LOG_NAME, LogStream, source_of
 
 #: As Kafka ships it.
 OFF = "WARN"
@@ -36,7 +36,7 @@ _UNDO_TRIES, _UNDO_WAIT_S = 3, 2.0
 
 
 @dataclass
-class Session:
+class RecordingSession:
     """One recording. ``undo`` is the command that switches all nodes off.
 
     The limits are of a node's rate and of all nodes' logs together, in 10^6 bytes.
@@ -53,8 +53,8 @@ class Session:
     #: Why it ends before its time; the first reason stays.
     stopped: str = ""
     #: The level of each node's request logger as it was found.
-    levels: dict[Node, str] = field(default_factory=dict)
-    streams: list[Stream] = field(default_factory=list)
+    levels: dict[ClusterNode, str] = field(default_factory=dict)
+    streams: list[LogStream] = field(default_factory=list)
     _is_over: threading.Event = field(default_factory=threading.Event)
     _began: float = 0.0
 
@@ -79,7 +79,7 @@ class Session:
                 f"{node}: {level}{'' if level in ON else ' -> DEBUG'}, {source or 'no --logs'}"
             )
             if source:
-                self.streams.append(Stream(node, source, self.folder / _folder_of(node)))
+                self.streams.append(LogStream(node, source, self.folder / _folder_of(node)))
         if not any("controller" in node.role for node in self.levels):
             self.say(
                 "without --bootstrap-controller no controller's log is switched on: nothing can be "
@@ -87,12 +87,12 @@ class Session:
             )
 
     def record(self) -> bool:
-        """Records until the time is over or it is stopped: whether all is off again."""
+        """Records until its time is over or it is stopped; returns whether all is off again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._began = time.time()
         collected = {stream.node for stream in self.streams}
         polls = Polls(self.cluster, sorted(self.levels, key=lambda node: node not in collected))
-        changed: dict[Node, str] = {}
+        changed: dict[ClusterNode, str] = {}
         self.collect()
         try:
             for node, level in self.levels.items():
@@ -157,7 +157,10 @@ class Session:
                 self._write_manifest(polls)
 
     def _look_at_rates(self, read: dict[int, tuple[int, int]], passed_s: float) -> None:
-        """``read``: lines and bytes of each stream at the last look, and from here on at this."""
+        """Prints rates, and stops where one is above its limit.
+
+        ``read``: lines and bytes of each stream at the last look, which become those at this one.
+        """
         lines, rates = 0.0, []
         for at, stream in enumerate(self.streams):
             mb = (stream.bytes_read - read[at][1]) / _RATE_S / 1e6
@@ -227,8 +230,8 @@ class Session:
         self.say(f"recorded {time.time() - self._began:.0f} s; next: {then}")
 
 
-def levels_of(cluster: Cluster) -> tuple[dict[Node, str], list[str]]:
-    """The level of each node that can be reached, and a sentence for each other."""
+def levels_of(cluster: Cluster) -> tuple[dict[ClusterNode, str], list[str]]:
+    """Returns the level of each node that can be reached, and a sentence for each other."""
     levels, unreachable = {}, []
     for node in cluster.nodes():
         try:
@@ -240,9 +243,9 @@ def levels_of(cluster: Cluster) -> tuple[dict[Node, str], list[str]]:
     return levels, unreachable
 
 
-def set_levels(cluster: Cluster, levels: Mapping[Node, str], undo: str) -> list[str]:
+def set_levels(cluster: Cluster, levels: Mapping[ClusterNode, str], undo: str) -> list[str]:
     """Sets levels, trying again: returns a sentence for each node whose level could not be set."""
-    failures: dict[Node, str] = dict.fromkeys(levels, "")
+    failures: dict[ClusterNode, str] = dict.fromkeys(levels, "")
     for attempt in range(_UNDO_TRIES):
         time.sleep(_UNDO_WAIT_S if attempt and failures else 0)
         for node in [*failures]:
@@ -258,17 +261,17 @@ def set_levels(cluster: Cluster, levels: Mapping[Node, str], undo: str) -> list[
 
 
 def _settings(configs: Sequence[Mapping[str, str]]) -> dict[str, int]:
-    """Configs that all brokers have alike, as a manifest names them."""
+    """Returns the configs that all brokers have alike, as a manifest names them."""
     alike = set.intersection(*(set(of_broker.items()) for of_broker in configs or [{}]))
     return {BROKER_CONFIGS[name]: int(value) for name, value in sorted(alike)}
 
 
-def _folder_of(node: Node) -> str:
+def _folder_of(node: ClusterNode) -> str:
     return f"{node.role.replace(',', '-')}-{node.node_id}"
 
 
-def _by_hand(nodes: Sequence[Node], option: str) -> str:
-    """Switching off by Kafka's own tool."""
+def _by_hand(nodes: Sequence[ClusterNode], option: str) -> str:
+    """Returns the command that switches off by Kafka's own tool."""
     return (
         f"for id in {' '.join(str(node.node_id) for node in nodes)}; do kafka-configs.sh "
         f"--bootstrap-{option} {nodes[0].address} --alter --entity-type broker-loggers "

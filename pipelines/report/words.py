@@ -8,7 +8,7 @@ from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import SHORT_S
 from kip_replay.pipelines.rule_files import rule_pages
-from kip_replay.replay.kafka.request_log.line import Reason
+from kip_replay.replay.kafka.request_log.line import RejectReason
 from kip_replay.replay.outcomes import RECORDED, SAMPLES_MIN
 
 NOT_KNOWN = "–"
@@ -182,7 +182,7 @@ def _names() -> Mapping[str, str]:
     """What values of tables are called: metrics, kinds, variants, reasons of rejected lines."""
     metrics = (page["metrics"] for page in rule_pages().values())
     named = {code: name for page in metrics for code, name in page.items()}
-    named |= {name: reason.value for name, reason in Reason.__members__.items()}
+    named |= {name: reason.value for name, reason in RejectReason.__members__.items()}
     return named | _KINDS | {code: name for code, (name, _) in _variants().items()}
 
 

@@ -150,10 +150,10 @@ class ReadPartition(msgspec.Struct, array_like=True):
         ISR that a line has counts for those that no FETCH shows since.
         """
         high_watermark = self.shown.value(at) or 0
-        stated, stated_us = self.isr.held(at) or ((), -1)
+        stated, stated_us = self.isr.valid(at) or ((), -1)
         for broker_id in sorted({*self.followers, *stated}):
             follower, zone = self.followers.get(broker_id), zones.of_brokers.get(broker_id)
-            has = follower.has.held(at) if follower else None
+            has = follower.has.valid(at) if follower else None
             is_stated = broker_id in stated
             if has is None:
                 if is_stated:
@@ -164,7 +164,7 @@ class ReadPartition(msgspec.Struct, array_like=True):
     def has_stopped(self, broker_id: int, at: int) -> bool:
         """Tells whether a follower has fetched nothing more while the high watermark went on."""
         follower, high_watermark = self.followers.get(broker_id), self.shown.value(at) or 0
-        has = follower.has.held(at) if follower else None
+        has = follower.has.valid(at) if follower else None
         return bool(has and has[0] < high_watermark and has[1] < at - STOPPED_US)
 
     def forget(self, before: int) -> None:

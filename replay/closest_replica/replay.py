@@ -280,5 +280,5 @@ class ClosestReplica:
         if chosen == leader_id:
             preferred.pop(key, None)
             return leader_id, False
-        preferred[key] = PreferredReadReplica.of(chosen, at)
+        preferred[key] = PreferredReadReplica.chosen(chosen, at)
         return chosen, True

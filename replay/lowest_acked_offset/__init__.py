@@ -67,14 +67,13 @@ from ..hwm_parking.metadata_log import NO_RESPONSE
 from ..model.raft import NOT_SENT
 from ..rule import Comparison, Replay, Rule, Settings
 from . import state, tables
-from .applying import REPLICA_APPLY_MS
-from .events import INPUT_SCHEMA, ORDER
+from .events import INPUT_SCHEMA, ORDER, REPLICA_APPLY_MS
 from .replay import LowestAckedOffset
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording = str(key["recording"])
-    of_cluster = state.Settings(
+    of_cluster = state.ClusterSettings(
         settings.voters[recording],
         settings.option(tables.NAME, tables.HEARTBEAT_INTERVAL),
         settings.facts_of(tables.NAME, recording).get(tables.HEARTBEAT_INTERVAL),

@@ -14,16 +14,17 @@ first sets the image that METADATA is served from, then creates and deletes the 
   broker that counts is taken to have an equal share.
 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
-it is unfenced. METADATA corrects when it shows a commit (``Topics``): by the first response that
-does, and not before the last that does not. Heartbeats correct the rest: what one has was applied
-by then, what one lacks at its arrival at the soonest. Not counted are replicas that move. The
-deletion of a topic that the log does not have (it begins later, or has a gap) shows at once. When
-it is applied is unknown, and so is what follows until as much is done as for the largest topic, or
-a heartbeat has it.
+it is unfenced. METADATA corrects when it shows a commit (``WrittenTopics``): by the first response
+that does, and not before the last that does not. Heartbeats correct the rest: what one has was
+applied by then, what one lacks at its arrival at the soonest. Not counted are replicas that move.
+The deletion of a topic that the log does not have (it begins later, or has a gap) shows at once.
+When it is applied is unknown, and so is what follows until as much is done as for the largest
+topic, or a heartbeat has it.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -32,28 +33,38 @@ import msgspec
 from ..model import STAMP_US
 from ..model.brokers import BrokerHeartbeatManager
 from ..simulation import forget
-from .events import HEARTBEAT, NOT_SENT, Event
+from .events import HEARTBEAT, NOT_SENT, SLOW_US, ClusterEvent
 from .evidence import BrokerEvidence, Replicas
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
-from .simulation import SLOW_US
 from .writes import Front
 
-#: What one replica takes, unless configured: measured on brokers of Kafka 4.0 on a shared disk.
-REPLICA_APPLY_MS = 20
+
+class Learned(NamedTuple):
+    """A broker learned, from a response built at ``learned_us``, what is committed up to an offset.
+
+    It handled that response before ``handled_us``, when its next FETCH arrived (None: the log ends
+    before it). ``reason``: why no estimate follows, if so. ``hwm_aware``: the FETCH had a high
+    watermark (KIP-1166).
+    """
+
+    offset: int
+    learned_us: int
+    handled_us: int | None
+    reason: str | None = None
+    hwm_aware: bool = False
+
+    def unknown(self, reason: str) -> "Estimate":
+        return Estimate(self.offset, self.learned_us, reason=reason, hwm_aware=self.hwm_aware)
 
 
 class Estimate(NamedTuple):
-    """When a broker shows everything up to an offset, and has applied it; else a reason.
-
-    The offset is inclusive; until it is estimated it is shown when the next FETCH arrives.
-    """
+    """When a broker shows everything up to an offset, inclusive, and has applied it; or why not."""
 
     offset: int
     learned_us: int
     shown_us: int | None = None
     applied_us: int | None = None
     reason: str | None = None
-    #: The FETCH had a high watermark (KIP-1166).
     hwm_aware: bool = False
 
     def unknown(self, reason: str) -> "Estimate":
@@ -70,37 +81,51 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
 
 
-class Broker(msgspec.Struct):
-    """One broker: what the log shows of it, its FETCHes in order of dequeue, what it applied when.
+class Backlog(StrEnum):
+    """How much a broker may still have to apply of lines that are missing from the log."""
 
-    ``is_cut``: lines are missing, and it may still apply what it learned in them: everything up to
-    ``cut_offset``, once that is known.
-    """
+    #: Nothing: the log has all that it learned.
+    NONE = "none"
+    #: It learned something in a gap, and nothing since that shows up to which offset.
+    UNKNOWN = "unknown"
+    #: What it learned behind the gap is above all of that: once that is applied nothing is left.
+    BOUNDED = "bounded"
+
+
+class UnknownWork(NamedTuple):
+    """Work on offsets up to this one that takes as long as that at most."""
+
+    offset: int
+    until_us: int
+
+
+class Broker(msgspec.Struct):
+    """One broker: its evidence, its FETCHes in order of dequeue, and what it applied when."""
 
     evidence: BrokerEvidence = msgspec.field(default_factory=BrokerEvidence)
     is_running: bool = False
-    is_cut: bool = False
-    cut_offset: int | None = None
+    backlog: Backlog = Backlog.NONE
+    #: Where the backlog is ``BOUNDED``, the offset that bounds it.
+    backlog_offset: int = -1
     #: The last FETCH, whose response the broker handles before it sends the next.
-    last: Event | None = None
+    last: ClusterEvent | None = None
     #: What it has learned and is not estimated yet; the last offset that is.
-    waiting: list[Estimate] = []
+    waiting: list[Learned] = []
     estimated: int = -1
+    #: Its loader is free from then on, but for work that no line sizes.
     free_us: int = 0
-    #: It works on something up to this offset, at most until then.
-    busy_offset: int | None = None
-    busy_us: int = 0
+    unknown_work: UnknownWork | None = None
     #: In order of offsets.
     estimates: list[Estimate] = []
 
-    def heartbeat(self, row: Event) -> None:
-        """Takes a heartbeat without error: what is applied, and whether the broker is fenced."""
+    def heartbeat(self, row: ClusterEvent) -> None:
+        """Learns by a heartbeat without error whether it runs, and has applied its backlog."""
         self.is_running = self.is_running or not row.is_fenced
-        if self.cut_offset is not None and row.offset >= self.cut_offset:
-            self.is_cut, self.cut_offset = False, None
+        if self.backlog is Backlog.BOUNDED and row.offset >= self.backlog_offset:
+            self.backlog = Backlog.NONE
 
-    def fetch(self, row: Event) -> None:
-        """Takes a Raft FETCH, also an error's: its sender has handled the response before."""
+    def fetch(self, row: ClusterEvent) -> None:
+        """Learns by a Raft FETCH, also an error's, that the response before it was handled."""
         last = self.last
         if last is not None and row.correlation_id < last.correlation_id:
             # Another process, which never got that response.
@@ -111,7 +136,7 @@ class Broker(msgspec.Struct):
         self.last = row if row.error_code == 0 and not row.is_diverging else None
 
     def commit(self, at: int, high_watermark: int) -> None:
-        """Takes what the active controller commits: its own broker knows it, and sends no FETCH."""
+        """Learns as the active controller's own broker, which sends no FETCH: at the commit."""
         self.last = None
         self._learn(high_watermark, at, at)
 
@@ -121,13 +146,19 @@ class Broker(msgspec.Struct):
 
     def _learn(self, high_watermark: int, at: int, handled_us: int | None) -> None:
         offset = high_watermark - 1
-        if self.is_cut and self.cut_offset is None:
-            self.cut_offset = offset
+        if self.backlog is Backlog.UNKNOWN:
+            self.backlog, self.backlog_offset = Backlog.BOUNDED, offset
         if offset > self._learned_offset():
-            hidden = LOG_GAP if self.is_cut else None if self.is_running else STARTING
-            reason = NO_NEXT_FETCH if handled_us is None else hidden
             aware = self.last is not None and self.last.high_watermark != NOT_SENT
-            self.waiting.append(Estimate(offset, at, handled_us, None, reason, aware))
+            self.waiting.append(Learned(offset, at, handled_us, self._unsure(handled_us), aware))
+
+    def _unsure(self, handled_us: int | None) -> str | None:
+        """Returns why it is unknown when the broker shows what it learns now, if it is."""
+        if handled_us is None:
+            return NO_NEXT_FETCH
+        if self.backlog is not Backlog.NONE:
+            return LOG_GAP
+        return None if self.is_running else STARTING
 
     def _learned_offset(self) -> int:
         return self.waiting[-1].offset if self.waiting else self.estimated
@@ -140,7 +171,7 @@ class Broker(msgspec.Struct):
         ``certain``: from when on it is which brokers count, and why not before. Before a gap an
         estimate counts only if a heartbeat has it.
         """
-        while self.waiting and (self.waiting[0].shown_us or 0) <= front.final_us:
+        while self.waiting and (self.waiting[0].handled_us or 0) <= front.final_us:
             learned = self.waiting.pop(0)
             reported = self.evidence.bounds[HEARTBEAT].applied.reached(learned.offset)
             estimate = self._estimate(learned, replicas, reported and reported[0])
@@ -152,53 +183,60 @@ class Broker(msgspec.Struct):
             self.estimates.append(estimate)
             yield estimate
 
-    def _estimate(self, learned: Estimate, works: Replicas, has_us: int | None) -> Estimate:
-        handled_us = learned.shown_us
+    def _estimate(self, learned: Learned, replicas: Replicas, has_us: int | None) -> Estimate:
+        handled_us = learned.handled_us
         if handled_us is None:
-            return learned
-        work_us, unknown = works.between(self.estimated, learned.offset)
-        hidden = learned.reason or self._busy(handled_us)
-        if hidden is not None:
+            return learned.unknown(NO_NEXT_FETCH)
+        work_us, unknown_offset = replicas.between(self.estimated, learned.offset)
+        reason = learned.reason
+        if reason is None and self._is_busy(handled_us):
+            reason = UNKNOWN_WORK
+        if reason is not None:
             if work_us:
-                self.busy_offset = learned.offset
-                self.busy_us = max(self.busy_us, handled_us) + work_us
-            return learned.unknown(hidden)
-        shown, has = max(handled_us, self.free_us), self.evidence.shown
-        first, _ = has.applied.reached(self.estimated + 1) or (shown, -1)
-        shown = max(learned.learned_us, min(shown, first))
-        shown = max(shown, has.not_applied.until_us(learned.offset))
-        applied = shown + work_us
+                busy_us = 0 if self.unknown_work is None else self.unknown_work.until_us
+                self.unknown_work = UnknownWork(learned.offset, max(busy_us, handled_us) + work_us)
+            return learned.unknown(reason)
+        image = self.evidence.image
+        shows_us = max(handled_us, self.free_us)
+        first, _ = image.applied.reached(self.estimated + 1) or (shows_us, -1)
+        shows_us = max(learned.learned_us, min(shows_us, first))
+        shows_us = max(shows_us, image.not_applied.until_us(learned.offset))
+        applied = shows_us + work_us
         not_applied_us = self.evidence.reported.until_us(learned.offset)
         if not_applied_us > applied + SLOW_US:
             if has_us is None:
                 return learned.unknown(SLOW)
             applied = not_applied_us
-        estimate = learned._replace(shown_us=shown, applied_us=applied)
-        if unknown is not None:
+        estimate = Estimate(*learned[:2], shows_us, applied, hwm_aware=learned.hwm_aware)
+        if unknown_offset is not None:
             # It shows the deletion before it works on it.
-            self.busy_offset, self.busy_us = unknown, max(applied, not_applied_us)
+            self.unknown_work = UnknownWork(unknown_offset, max(applied, not_applied_us))
             estimate = estimate._replace(applied_us=None, reason=UNKNOWN_WORK)
         estimate = estimate.no_later(has_us)
         self.free_us = max(self.free_us, estimate.applied_us or 0)
         return estimate
 
-    def _busy(self, at: int) -> str | None:
-        if self.busy_offset is None:
-            return None
-        reported = self.evidence.bounds[HEARTBEAT].applied.reached(self.busy_offset)
-        if at < self.busy_us and (reported is None or reported[0] > at):
-            return UNKNOWN_WORK
-        self.busy_offset = None
-        return None
+    def _is_busy(self, at: int) -> bool:
+        """Says whether unknown work may go on at a time; it ends when a heartbeat has it, too."""
+        if self.unknown_work is None:
+            return False
+        offset, until_us = self.unknown_work
+        reported = self.evidence.bounds[HEARTBEAT].applied.reached(offset)
+        return at < until_us and (reported is None or reported[0] > at)
 
     def estimate_of(self, offset: int, has_us: int | None) -> Estimate | None:
-        """Returns that of the response that carried an offset first, which a heartbeat has."""
+        """Returns the estimate for the response that carried an offset first.
+
+        ``has_us``: when the first heartbeat that has the offset arrived, if it is to bound it.
+        """
         index = bisect_left(self.estimates, offset, key=attrgetter("offset"))
         return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
 
     def after_gap(self) -> "Broker":
-        is_cut = self.is_cut or self.evidence.is_seen
-        return Broker(is_cut=is_cut, estimated=self._learned_offset())
+        """Returns it as it begins behind a gap, in which it may have learned something."""
+        is_there = self.backlog is not Backlog.NONE or self.evidence.is_seen
+        backlog = Backlog.UNKNOWN if is_there else Backlog.NONE
+        return Broker(backlog=backlog, estimated=self._learned_offset())
 
     def forget(self, before: int) -> None:
         forget(self.evidence, before)

@@ -23,13 +23,10 @@ from typing import NamedTuple
 import msgspec
 
 from ..simulation import EventQueue, Rising
-from .events import API_VERSIONS, HEARTBEAT, NOT_SENT, Event
+from .events import API_VERSIONS, HEARTBEAT, HEARTBEAT_WAIT_US, NOT_SENT, ClusterEvent
 
 FETCH_HIGH_WATERMARK = "fetch_high_watermark"
 EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)
-
-#: A heartbeat comes within this time: longer than any interval.
-HEARTBEAT_WAIT_US = 15_000_000
 
 
 class Work(NamedTuple):
@@ -45,32 +42,35 @@ _offset = attrgetter("offset")
 
 
 class Replicas(msgspec.Struct):
-    """What brokers have to do for topics that are created and deleted, by metadata offset.
+    """Replicas of topics, and so the work of brokers that create and delete them, by offset.
 
-    ``of_topic``: of topics whose creation the log has; ``most``: the most that one had.
+    ``by_topic``: of topics whose creation the log has; ``most``: the most that one had.
     ``is_partial``: it may lack topics, so it does not show what their deletion is.
     """
 
-    of_topic: dict[str, int] = {}
+    by_topic: dict[str, int] = {}
     most: int = 0
     works: list[Work] = []
     is_partial: bool = False
 
-    def hold(self, row: Event) -> None:
-        """Takes topics that there are, with their replicas where the row has them."""
-        self.of_topic |= {t: n for t, n in zip(row.topics, row.replicas, strict=True) if n}
+    def hold(self, row: ClusterEvent) -> None:
+        """Adds topics that there are, with their replicas where the row has them."""
+        self.by_topic |= {t: n for t, n in zip(row.topics, row.replicas, strict=True) if n}
         self.most = max(self.most, *row.replicas, 0)
 
-    def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
-        """Takes a write whose last record has this offset; each broker has an equal share of it."""
+    def write(self, row: ClusterEvent, offset: int | None, replica_us: int, brokers: int) -> None:
+        """Adds the work of a write whose last record has this offset, shared by all brokers.
+
+        No line shows on which brokers the replicas are, so each has an equal share.
+        """
         counts: list[int | None] = []
         may_lack = True
         if row.api_name == "CREATE_TOPICS":
             self.hold(row)
-            counts = [self.of_topic.get(topic) for topic in row.topics]
+            counts = [self.by_topic.get(topic) for topic in row.topics]
         elif row.api_name == "DELETE_TOPICS":
             may_lack = self.is_partial
-            counts = [self.of_topic.pop(topic, None) for topic in row.topics]
+            counts = [self.by_topic.pop(topic, None) for topic in row.topics]
         is_known = None not in counts or not may_lack
         # A topic that the log does not have is taken for the largest that it has, or for longest.
         longest_us = replica_us * self.most or HEARTBEAT_WAIT_US * brokers
@@ -100,7 +100,7 @@ class Replicas(msgspec.Struct):
 GONE, THERE = (0, 0), (1, 2**31)
 
 
-class Change(NamedTuple):
+class TopicChange(NamedTuple):
     """A topic's partitions behind a write that ends at an offset; -1: unknown, or before all."""
 
     requested_us: int
@@ -108,17 +108,17 @@ class Change(NamedTuple):
     sizes: tuple[int, int]
 
 
-class Topics(msgspec.Struct):
-    """What METADATA shows of writes to topics; rows of it wait for the writes before them.
+class WrittenTopics(msgspec.Struct):
+    """Writes to topics, and the METADATA rows that wait until all writes before them are known.
 
     A response may fit a topic behind several writes, as one that is not there yet, or no more: it
     shows the first of these, and denies what follows the last.
     """
 
-    changes: dict[str, list[Change]] = {}
-    waiting: EventQueue[Event] = msgspec.field(default_factory=EventQueue)
+    changes: dict[str, list[TopicChange]] = {}
+    waiting: EventQueue[ClusterEvent] = msgspec.field(default_factory=EventQueue)
 
-    def write(self, row: Event, offset: int) -> None:
+    def write(self, row: ClusterEvent, offset: int) -> None:
         for topic, size in zip(row.topics, row.sizes, strict=True):
             sizes = (size, size) if size else THERE
             before, after = {
@@ -127,24 +127,24 @@ class Topics(msgspec.Struct):
                 "DELETE_TOPICS": (THERE, GONE),
             }.get(row.api_name, (None, GONE))
             if before is not None:
-                changes = self.changes.setdefault(topic, [Change(0, -1, before)])
-                changes.append(Change(row.received_us, offset, after))
+                changes = self.changes.setdefault(topic, [TopicChange(0, -1, before)])
+                changes.append(TopicChange(row.received_us, offset, after))
 
-    def bound(self, row: Event, shown: "Bounds") -> None:
-        """Bounds by a row from when on its broker shows what was written."""
-        changes, shows = self.changes.get(row.topics[0], []), shown.applied.values[-1:] or [-1]
+    def bound(self, row: ClusterEvent, image: "Bounds") -> None:
+        """Bounds by a row from when on its broker's image has what was written."""
+        changes, known = self.changes.get(row.topics[0], []), image.applied.values[-1:] or [-1]
         fitting = [
             place
             for place, (requested_us, _, (low, high)) in enumerate(changes)
             if requested_us <= row.at_us and low <= row.sizes[0] <= high
         ]
-        begin = sum(0 <= change.offset <= shows[0] for change in changes)
+        begin = sum(0 <= change.offset <= known[0] for change in changes)
         # None is newer if responses were built in another order than the broker looked.
         fitting = [place for place in fitting if place >= begin] or fitting
         if fitting:
-            shown.applied.add(row.at_us, changes[fitting[0]].offset)
+            image.applied.add(row.at_us, changes[fitting[0]].offset)
             for change in changes[fitting[-1] + 1 : fitting[-1] + 2]:
-                shown.not_applied.deny(change.offset, row.at_us)
+                image.not_applied.deny(change.offset, row.at_us)
 
     def forget(self, before: int) -> None:
         kept = {t: c for t, c in self.changes.items() if c[-1].requested_us >= before}
@@ -182,27 +182,27 @@ class NotApplied(msgspec.Struct):
 
 
 class Bounds(msgspec.Struct):
-    """What one kind of evidence shows of a broker: from when on it had, until when it had not."""
+    """Evidence of one kind: from when on a broker had applied offsets, until when it had not."""
 
     applied: Rising = msgspec.field(default_factory=Rising)
     not_applied: NotApplied = msgspec.field(default_factory=NotApplied)
 
 
 class BrokerEvidence(msgspec.Struct):
-    """What the log shows of one broker."""
+    """All evidence of one broker, and when it was there."""
 
     bounds: dict[str, Bounds] = msgspec.field(
         default_factory=lambda: {kind: Bounds() for kind in EVIDENCE}
     )
     #: What was above its heartbeats' offsets when they arrived.
     reported: NotApplied = msgspec.field(default_factory=NotApplied)
-    #: What its METADATA responses show, which is before it has applied it.
-    shown: Bounds = msgspec.field(default_factory=Bounds)
+    #: By its METADATA responses, whose image has an offset before the broker has applied it.
+    image: Bounds = msgspec.field(default_factory=Bounds)
     first_seen_us: int | None = None
     last_seen_us: int = 0
     last_response_us: int = 0
 
-    def heartbeat(self, row: Event) -> None:
+    def heartbeat(self, row: ClusterEvent) -> None:
         at, offset = row.received_us, row.offset
         self._see(at)
         bounds = self.bounds[HEARTBEAT]
@@ -211,13 +211,13 @@ class BrokerEvidence(msgspec.Struct):
         self.reported.add(offset + 1, at)
         self.last_response_us = row.at_us
 
-    def api_versions(self, row: Event) -> None:
+    def api_versions(self, row: ClusterEvent) -> None:
         bounds = self.bounds[API_VERSIONS]
         bounds.applied.add(row.at_us, row.offset)
         bounds.not_applied.add(row.offset + 1, row.dequeued_us)
 
-    def fetch(self, row: Event) -> None:
-        """Takes a Raft FETCH without error, in order of dequeue."""
+    def fetch(self, row: ClusterEvent) -> None:
+        """Bounds what was applied by a Raft FETCH without error; they come in order of dequeue."""
         self._see(row.received_us)
         known = row.offset if row.high_watermark == NOT_SENT else row.high_watermark
         not_applied = max(0, min(row.offset, known))

@@ -5,57 +5,66 @@ the end of the log does. Behind it another one begins, as where a log begins in 
 """
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from operator import attrgetter
+from typing import ClassVar
 
 import msgspec
 
-from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, Gaps, LogGap
+from ..log_gaps import ALWAYS_SINCE_US, Gaps, LogGap
 from ..model.brokers import FENCED_AFTER_US
-from .events import API_VERSIONS, FETCH, HEARTBEAT, WRITE, Event
-from .writes import VOTER_SILENCE_US
+from .events import API_VERSIONS, FETCH, HEARTBEAT, VOTER_SILENCE_US, ClusterEvent
+from .reasons import LOG_GAP, NOT_HEARD_YET
 
-Sender = tuple[str, int, int]
+LineKey = tuple[str, int, int]
 Offsets = tuple[int, int, int]
-#: Who wrote a line, what stays, or changes for good, and what never falls in lines of one sender.
-sender_of = attrgetter("kind", "node_id", "broker_id")
+#: Lines of one sender: their epochs stay or change for good, their offsets never fall.
+line_key = attrgetter("kind", "node_id", "broker_id")
 _epochs = attrgetter("broker_epoch", "leader_epoch", "last_fetched_epoch")
 _offsets = attrgetter("offset", "high_watermark", "response_high_watermark")
 
 
 def wrong_lines(
-    last: Mapping[Sender, Event], lines: Iterable[Event], later: Iterable[Event]
+    last: Mapping[LineKey, ClusterEvent],
+    lines: Iterable[ClusterEvent],
+    later: Iterable[ClusterEvent],
 ) -> set[str]:
     """Returns request ids of lines that those before and after of the same sender contradict.
 
     ``last``: the last line of each sender before these; ``later``: the lines behind these.
     """
-    of_sender: dict[Sender, list[Event]] = {}
+    #: By sender a line and the one before it, until the one behind them comes.
+    waiting: dict[LineKey, tuple[ClusterEvent, ClusterEvent]] = {}
+    wrong: set[str] = set()
     for row in filter(_is_judged, lines):
-        if (sender := sender_of(row)) not in of_sender:
-            before = last.get(sender)
-            if before is None or not _is_judged(before):
-                # Nothing is below what is before the first.
-                before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
-            of_sender[sender] = [before]
-        of_sender[sender].append(row)
-    wrong, open_ended = set(), dict(of_sender)
+        sender = line_key(row)
+        before = last.get(sender)
+        if sender in waiting:
+            pair = waiting[sender]
+            before = pair[1]
+            wrong |= _contradicted(*pair, row)
+        elif before is None or not _is_judged(before):
+            # Nothing is below what is before the first.
+            before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
+        waiting[sender] = before, row
     for row in filter(_is_judged, later):
-        if not open_ended:
+        if not waiting:
             break
-        open_ended.pop(sender_of(row), []).append(row)
-    for rows in of_sender.values():
-        for before, row, after in zip(rows, rows[1:], rows[2:], strict=False):
-            # Another process begins with what it has on disk.
-            is_restarted = row.correlation_id < before.correlation_id
-            low = (-1, -1, -1) if is_restarted else _offsets(before)
-            if _epochs(before) == _epochs(after) and (
-                _epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after))
-            ):
-                wrong.add(row.request_id)
+        if (sender := line_key(row)) in waiting:
+            wrong |= _contradicted(*waiting.pop(sender), row)
     return wrong
 
 
-def _is_judged(row: Event) -> bool:
+def _contradicted(before: ClusterEvent, row: ClusterEvent, after: ClusterEvent) -> set[str]:
+    """Returns the id of a line if those before and after agree, and it with neither."""
+    # Another process begins with what it has on disk.
+    is_restarted = row.correlation_id < before.correlation_id
+    low = (-1, -1, -1) if is_restarted else _offsets(before)
+    is_off = _epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after))
+    return {row.request_id} if is_off and _epochs(before) == _epochs(after) else set()
+
+
+def _is_judged(row: ClusterEvent) -> bool:
     return row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS)
 
 
@@ -65,105 +74,157 @@ def _falls(before: Offsets, own: Offsets, after: Offsets) -> bool:
     return any(low <= high and not low <= at <= high for low, at, high in offsets)
 
 
-class WarmUp(msgspec.Struct):
-    """How many heartbeats show which brokers are active, where a log begins in the middle.
+class Contact(StrEnum):
+    """How far lines show the state of a broker, behind the place where the log begins."""
 
-    It is certain when each that may be active has sent as many as are ``missing``, else when the
-    session of one that never does is over. A broker's second heartbeat shows what it is: the first
-    may be its first in its state. Before the log (``since_us``: its first heartbeat) METADATA names
-    them, if anything does (else ``missing`` is None); behind a gap (``since_us``: its end) they are
-    those that were active before it (``active``), and whoever sends anything.
+    #: It may be active or fenced.
+    UNHEARD = "unheard"
+    #: METADATA has it in an ISR, or it has sent one heartbeat. That may have been the first in its
+    #: state, whose record resets the offset that the controller has of it.
+    HEARD = "heard"
+    #: Its last heartbeat shows whether it counts, and with which offset.
+    CERTAIN = "certain"
+
+
+#: What a heartbeat makes of its broker.
+BEHIND_HEARTBEAT = {
+    Contact.UNHEARD: Contact.HEARD,
+    Contact.HEARD: Contact.CERTAIN,
+    Contact.CERTAIN: Contact.CERTAIN,
+}
+
+
+class Beginning(msgspec.Struct, kw_only=True, tag=True):
+    """How it becomes certain which brokers are active, where a log begins in the middle.
+
+    It is once every broker that may be active is ``CERTAIN``, at the latest when the session of one
+    that sends nothing is over. ``uncertain``: the reason of outcomes until then.
     """
 
-    since_us: int | None = None
-    missing: dict[int, int] | None = None
-    is_gap: bool = False
-    active: list[int] = []
+    uncertain: ClassVar[str]
+    contacts: dict[int, Contact] = {}
 
-    def hold(self, row: Event) -> None:
-        """Takes a broker that there was before the log."""
-        self.missing = {**(self.missing or {}), row.broker_id: 2 if row.is_fenced else 1}
+    def add_broker(self, row: ClusterEvent) -> None:
+        """Adds a broker of METADATA's; one that is in no ISR may have been fenced."""
+        self.contacts[row.broker_id] = Contact.UNHEARD if row.is_fenced else Contact.HEARD
 
-    def heartbeat(self, at: int, broker_id: int, running: Iterable[int]) -> int | None:
+    def _hear(self, broker_id: int) -> None:
+        before = self.contacts.get(broker_id, Contact.UNHEARD)
+        self.contacts[broker_id] = BEHIND_HEARTBEAT[before]
+
+    @property
+    def _are_all_certain(self) -> bool:
+        return all(contact is Contact.CERTAIN for contact in self.contacts.values())
+
+
+class LogStart(Beginning):
+    """Warms up from the first line: METADATA names the brokers that there were, if a line has it.
+
+    Where none has, an active broker may send nothing, and the first session timeout decides.
+    """
+
+    uncertain = NOT_HEARD_YET
+    warm_from_us: int | None = None
+
+    def heartbeat(self, at: int, broker_id: int) -> int:
         """Counts a heartbeat; returns from when on it is certain, as far as is known by now."""
-        if self.since_us is None:
-            self.since_us = at
-        warm_us, missing = self.since_us + FENCED_AFTER_US, self.missing or {}
-        if self.missing is not None:
-            self.missing = {**missing, broker_id: missing.get(broker_id, 2) - 1}
-        if self.is_gap:
-            # This heartbeat does not count yet.
-            is_over = max({**dict.fromkeys(running, 2), **missing}.values(), default=0) <= 0
-            is_over = is_over and at > self.since_us + VOTER_SILENCE_US
-            return at if is_over or at >= warm_us else None
-        if self.missing is not None and max(self.missing.values()) <= 0 and at < warm_us:
-            warm_us, self.since_us = at, at - FENCED_AFTER_US
+        warm_us = at + FENCED_AFTER_US if self.warm_from_us is None else self.warm_from_us
+        if self.contacts:
+            self._hear(broker_id)
+            if self._are_all_certain:
+                warm_us = min(warm_us, at)
         if at >= warm_us:
-            self.missing = None
+            self.contacts = {}
+        self.warm_from_us = warm_us
         return warm_us
+
+    def active_brokers(self, active: Iterable[int]) -> int:
+        """Counts brokers that are active, and those that were when the log began."""
+        heard = (b for b, contact in self.contacts.items() if contact is Contact.HEARD)
+        return len({*active, *heard})
+
+
+class BehindGap(Beginning):
+    """Warms up behind a gap: awaits brokers that were ``active`` before it, and all that send."""
+
+    uncertain = LOG_GAP
+    ends_us: int
+    active: list[int]
+
+    def fetch(self, broker_id: int) -> None:
+        """Adds a broker that sends FETCHes, so that its heartbeats are awaited, too."""
+        self.contacts.setdefault(broker_id, Contact.UNHEARD)
+
+    def heartbeat(self, at: int, broker_id: int) -> int | None:
+        """Counts a heartbeat; returns its time if it was certain before it, else None.
+
+        Each broker that is there sends a FETCH within ``VOTER_SILENCE_US``.
+        """
+        is_certain = self._are_all_certain and at > self.ends_us + VOTER_SILENCE_US
+        self._hear(broker_id)
+        return at if is_certain or at >= self.ends_us + FENCED_AFTER_US else None
+
+    def active_brokers(self, active: Iterable[int]) -> int:
+        """Counts brokers that are active, or as many as were before the gap."""
+        return max(len([*active]), len(self.active))
+
+
+class Leadership(StrEnum):
+    """How sure it is which controller is active (changes: ``ActiveController.follow``)."""
+
+    #: No controller has responded yet.
+    UNSEEN = "unseen"
+    #: It has responded, and no other one can have become active unseen.
+    ACTIVE = "active"
+    #: Since its last response another one may have become active in a gap of that one's log.
+    SILENT = "silent"
 
 
 class ActiveController(msgspec.Struct):
-    """The active controller: since when, and when it last responded without error.
+    """The active controller: since when, and when it last responded without error."""
 
-    ``is_silent``: since then another may have become active unseen.
-    """
-
+    leadership: Leadership = Leadership.UNSEEN
     node_id: int = -1
     since_us: int = ALWAYS_SINCE_US
     last_us: int = ALWAYS_SINCE_US
-    is_silent: bool = False
 
+    def follow(
+        self, row: ClusterEvent, at: int, gaps: Gaps, voters: Iterable[int]
+    ) -> LogGap | None:
+        """Moves on by a line that happened at a time; returns the gap that the replay runs into.
 
-class ClusterGaps:
-    """What gaps hide of a cluster; ``voters`` may be active controllers."""
-
-    def __init__(self, gaps: Gaps, voters: Iterable[int]) -> None:
-        self._gaps, self._voters = gaps, [*voters]
-
-    def entered(self, active: ActiveController, happened: int, row: Event) -> LogGap | None:
-        """Returns the gap that the replay runs into with a line, if it does; keeps ``active``."""
+        A gap in its own log is one, and so is a time in which a voter whose log has a gap may have
+        been active: before another controller responds, or while all are silent.
+        """
         responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
-        own = self._gaps.last_begun(active.node_id, happened)
-        gap, since = None, active.last_us
-        if own is not None and own.before_us > active.since_us:
-            gap, active.since_us = own._replace(after_us=max(own.after_us, since)), own.before_us
-        elif responds and row.node_id != active.node_id:
+        own, gap = gaps.last_begun(self.node_id, at), None
+        if own is not None and own.before_us > self.since_us:
+            gap = own._replace(after_us=max(own.after_us, self.last_us))
+            self.since_us = own.before_us
+        elif responds and row.node_id != self.node_id:
             # Nobody was active before, if a replica begins with nothing.
-            is_first = active.node_id < 0 and row.kind == FETCH and row.offset == 0
-            ends_us = self._hidden_until(row.node_id, since, happened, only=is_first)
-            if ends_us is not None:
-                gap = LogGap(row.node_id, since, ends_us)
-            active.node_id, active.since_us = row.node_id, ends_us or happened
-        elif happened > max(since, active.since_us) + VOTER_SILENCE_US and not active.is_silent:
-            heard_us = max(since, active.since_us)
-            active.is_silent = self._hidden_until(row.node_id, heard_us, happened) is not None
-            if active.is_silent and active.node_id >= 0:
-                gap = LogGap(active.node_id, since, happened)
+            is_unseen = self.leadership is Leadership.UNSEEN
+            is_first = is_unseen and row.kind == FETCH and row.offset == 0
+            hidden = _gaps_between(gaps, [row.node_id] if is_first else voters, self.last_us, at)
+            own_ends = (hiding.before_us for hiding in hidden if hiding.node_id == row.node_id)
+            self.node_id, self.since_us = row.node_id, max((at, *own_ends))
+            gap = LogGap(row.node_id, self.last_us, self.since_us) if hidden else None
+        elif self.leadership is Leadership.ACTIVE:
+            heard_us = max(self.last_us, self.since_us)
+            is_silent = at > heard_us + VOTER_SILENCE_US
+            if is_silent and _gaps_between(gaps, voters, heard_us, at):
+                self.leadership = Leadership.SILENT
+                gap = LogGap(self.node_id, self.last_us, at)
         if responds:
-            active.last_us, active.is_silent = max(since, happened), False
+            self.leadership, self.last_us = Leadership.ACTIVE, max(self.last_us, at)
         return gap
 
-    def _hidden_until(
-        self, node_id: int, since: int, until: int, *, only: bool = False
-    ) -> int | None:
-        """Returns until when one (``only``: this one) may have been active in a span unseen."""
-        hidden = [
-            gap
-            for voter in ([node_id] if only else self._voters)
-            for gap in self._gaps.of(voter)
-            if gap.after_us < until and since < gap.before_us
-        ]
-        own = (gap.before_us for gap in hidden if gap.node_id == node_id)
-        return max((until, *own)) if hidden else None
 
-    def is_lost(self, row: Event) -> bool:
-        """Says whether a controller's line lies in a gap: lines beside it are missing."""
-        if row.kind not in (HEARTBEAT, FETCH, WRITE) or row.error_code != 0:
-            return False
-        return self._gaps.touch(row.node_id, row.at_us, row.at_us)
-
-    def overlap(self, node_id: int, since_us: int, until_us: int | None) -> bool:
-        """Says whether lines of a node may be missing in a span."""
-        until = ALWAYS_UNTIL_US if until_us is None else until_us
-        return self._gaps.touch(node_id, since_us, until)
+def _gaps_between(gaps: Gaps, voters: Iterable[int], since_us: int, until_us: int) -> list[LogGap]:
+    """Returns the gaps in a span in which one of these may have been active unseen."""
+    return [
+        gap
+        for voter in voters
+        for gap in gaps.in_log(voter)
+        if gap.after_us < until_us and since_us < gap.before_us
+    ]

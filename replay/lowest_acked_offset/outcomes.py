@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+from ..log_gaps import ALWAYS_UNTIL_US, Gaps
 from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
 from ..outcomes import Variant, Verdict
 from . import reasons
 from .applying import Broker, Estimate
-from .events import API_VERSIONS, HEARTBEAT, NO_ANSWER, Event
+from .events import API_VERSIONS, HEARTBEAT, HORIZON_US, NO_ANSWER, SIMULATED_ON_US, ClusterEvent
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
-from .gaps import ClusterGaps
-from .simulation import DEFAULT_INTERVAL_US
-from .state import State
+from .state import ClusterState
 from .tables import (
     AS_RECORDED,
     ESTIMATED,
@@ -25,14 +24,11 @@ from .tables import (
     VisibilityOutcome,
     WriteOutcome,
 )
-from .writes import HORIZON_US, Front, Offsets, Sender, Write
-
-#: A simulated heartbeat is timed by recorded ones up to two intervals away.
-SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
+from .writes import Arrival, Front, Offsets, Write
 
 
 def heartbeat_outcome(
-    row: Event, response: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
+    row: ClusterEvent, response: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
 ) -> HeartbeatOutcome:
     """Makes the outcome of a heartbeat; without ``response`` it is an error, or ``uncertain``."""
     size = row.response_bytes
@@ -69,14 +65,15 @@ class FollowedWrite(NamedTuple):
     """A write whose outcomes are final."""
 
     write: Write
-    state: State
-    gaps: ClusterGaps
+    state: ClusterState
+    gaps: Gaps
     front: Front
 
     def outcomes(self) -> Iterator[WriteOutcome]:
         """Makes its outcome under each variant."""
         row, offsets = self.write.row, self.write.offsets
-        sender = self.state.forwarding.via(row)
+        arrival = self.state.forwarding.arrival(row)
+        received_us = row.received_us if arrival.received_us is None else arrival.received_us
         for variant, manager in self.state.managers():
             outcome = WriteOutcome(
                 variant=variant,
@@ -84,13 +81,13 @@ class FollowedWrite(NamedTuple):
                 controller_id=row.node_id,
                 api_name=row.api_name,
                 client_id=row.client_id,
-                via_broker=sender.via,
-                received_at=row.received_us if sender.received_us is None else sender.received_us,
+                via_broker=arrival.via,
+                received_at=received_us,
                 responded_at=row.at_us,
             )
             if isinstance(offsets, Offsets):
                 outcome.offset_low, outcome.offset_high = offsets.low, offsets.high
-                self._follow(outcome, sender, manager)
+                self._follow(outcome, arrival, manager)
             else:
                 outcome.make_unknown(offsets)
                 if offsets == reasons.NOTHING_WRITTEN:
@@ -98,10 +95,10 @@ class FollowedWrite(NamedTuple):
             yield outcome
 
     def _follow(
-        self, outcome: WriteOutcome, sender: Sender, manager: BrokerHeartbeatManager
+        self, outcome: WriteOutcome, arrival: Arrival, manager: BrokerHeartbeatManager
     ) -> None:
         """Fills in when it was applied, and known, under a variant, or why that is unknown."""
-        variant, via, responded_us = outcome.variant, sender.via, self.write.row.at_us
+        variant, via, responded_us = outcome.variant, arrival.via, self.write.row.at_us
         unlearned = self.state.unlearned(self.write, variant)
         applied, last_broker = self.write.reached(manager.applied.everywhere)
         if variant.name == ESTIMATED:
@@ -110,8 +107,8 @@ class FollowedWrite(NamedTuple):
             known = known_everywhere = None
             followed = [applied]
         else:
-            of_sender = None if via is None else manager.acknowledged_by.get(via)
-            known, _ = self.write.reached(of_sender)
+            acknowledged = None if via is None else manager.acknowledged_by.get(via)
+            known, _ = self.write.reached(acknowledged)
             known_everywhere, _ = self.write.reached(manager.acknowledged.everywhere)
             # Who forwarded it waits for its own knowledge, a client of the controller for all's.
             readable = known_everywhere if via is None else known
@@ -127,9 +124,9 @@ class FollowedWrite(NamedTuple):
         outcome.applied_everywhere_at, outcome.last_broker_id = applied, last_broker
         outcome.known_at, outcome.known_everywhere_at = known, known_everywhere
         outcome.stale_window_ms = _elapsed_ms(responded_us, applied)
-        outcome.read_after_write_ms = _elapsed_ms(sender.received_us, readable)
+        outcome.read_after_write_ms = _elapsed_ms(arrival.received_us, readable)
         if applied is not None and readable is not None:
-            if sender.received_us is None:
+            if arrival.received_us is None:
                 outcome.make_unknown(reasons.NO_ARRIVAL)
         elif unlearned is not None:
             outcome.make_unknown(unlearned)
@@ -205,9 +202,9 @@ class FollowedWrite(NamedTuple):
             hidden = self.state.uncertain
         elif self.front.is_gap and None in (latest, applied, outcome.known_at):
             hidden = reasons.LOG_GAP
-        if kind == API_VERSIONS and self.gaps.overlap(
-            outcome.broker_id, outcome.applied_at_earliest or 0, latest
-        ):
+        since_us = outcome.applied_at_earliest or 0
+        until_us = ALWAYS_UNTIL_US if latest is None else latest
+        if kind == API_VERSIONS and self.gaps.touch(outcome.broker_id, since_us, until_us):
             hidden = reasons.LOG_GAP
         if hidden is not None and (
             outcome.verdict is not Verdict.UNKNOWN or outcome.shown_at is not None
@@ -235,7 +232,7 @@ def applied_offset(broker_id: int, estimate: Estimate) -> AppliedOffset:
     return outcome
 
 
-def shown_everywhere(state: State) -> Iterator[ShownEverywhere]:
+def shown_everywhere(state: ClusterState) -> Iterator[ShownEverywhere]:
     """Makes the outcomes of what all brokers that count show, step by step since the last one."""
     steps = state.estimated.manager.applied.everywhere
     begin = bisect_right(steps.values, state.shown_everywhere.offset)

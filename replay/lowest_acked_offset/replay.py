@@ -17,48 +17,44 @@ from .events import (
     API_VERSIONS,
     FETCH,
     HEARTBEAT,
+    HEARTBEAT_WAIT_US,
     HELD,
+    HORIZON_US,
     LEARNED,
+    LOOKAHEAD_US,
     METADATA,
+    METADATA_WAIT_US,
     WRITE,
-    Event,
+    ClusterEvent,
 )
-from .evidence import HEARTBEAT_WAIT_US
-from .gaps import ClusterGaps, sender_of, wrong_lines
+from .gaps import line_key, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
-from .reasons import LOG_GAP, NO_HIGH_WATERMARK, RESPONSE_MISSING
-from .state import Settings, State
+from .reasons import LOG_GAP
+from .state import ClusterSettings, ClusterState
 from .tables import OUTCOMES
-from .writes import HORIZON_US, Front, Offsets, Write, is_write
-
-#: Events are put into the order in which they happened this far behind the log: a line is
-#: where its response was built, at most this long after it was taken up.
-LOOKAHEAD_US = 30_000_000
-#: A write has its response within this time: METADATA is looked at behind all that it may show.
-METADATA_WAIT_US = 5_000_000
+from .writes import Front, Write, is_write
 
 
 class LowestAckedOffset:
-    """The replay of one cluster: feed it ``Event`` rows of all its nodes.
+    """The replay of one cluster: feed it ``ClusterEvent`` rows of all its nodes.
 
     Batches of ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else ``ValueError``.
     ``saved`` is the saved state of a replay with the same settings, to resume from.
     """
 
-    def __init__(self, settings: Settings, saved: bytes | None = None) -> None:
+    def __init__(self, settings: ClusterSettings, saved: bytes | None = None) -> None:
         self._settings = settings
-        self._gaps = ClusterGaps(settings.gaps, settings.voters)
-        self._state = State.new(settings)
+        self._state = ClusterState.new(settings)
         if saved is not None:
-            self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=State)
+            self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=ClusterState)
         self._records = {table: Records(table) for table in OUTCOMES}
 
     def saved(self) -> bytes:
         return zlib.compress(msgspec.msgpack.encode(self._state), 1)
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Takes the next rows and returns the outcomes that nothing still to come can change."""
-        for row in events_of(batch, Event):
+        """Replays the next rows; returns the outcomes that nothing still to come can change."""
+        for row in events_of(batch, ClusterEvent):
             place = (row.at_us, row.kind, row.request_id)
             if place < self._state.front:
                 raise ValueError("events must come in order of at_us, kind, request_id")
@@ -73,7 +69,7 @@ class LowestAckedOffset:
                 forget(self._state, front.final_us - 2 * HORIZON_US)
             self._state.fed += 1
             self._state.front = place
-            self._take(row)
+            self._queue(row)
         return [records.take() for records in self._records.values()]
 
     def finish(self) -> list[pa.RecordBatch]:
@@ -88,8 +84,12 @@ class LowestAckedOffset:
         for outcome in outcomes:
             self._records[type(outcome)].add(outcome)
 
-    def _take(self, row: Event) -> None:
-        """Keeps a line until its turn: when the request was worked off, before its response."""
+    def _queue(self, row: ClusterEvent) -> None:
+        """Queues a line until its turn: when the request was worked off, before its response.
+
+        What lines of other kinds are read beside (METADATA, what held before the log, a broker's
+        own line of a write) has no turn, and is kept at once.
+        """
         state, happened = self._state, row.at_us
         if row.kind == HEARTBEAT:
             state.forwarding.heartbeat(row)
@@ -111,8 +111,8 @@ class LowestAckedOffset:
             state.topics.waiting.push(row.at_us, row.broker_id, row)
             return
         elif row.kind == HELD:
-            hold = state.replicas.hold if row.broker_id < 0 else state.warm_up.hold
-            hold(row)
+            add = state.replicas.hold if row.broker_id < 0 else state.warm_up.add_broker
+            add(row)
             return
         state.pending.append((happened, row))
 
@@ -126,12 +126,13 @@ class LowestAckedOffset:
         ready, state.pending = state.pending[:count], state.pending[count:]
         lines, later = (map(itemgetter(1), part) for part in (ready, state.pending))
         wrong = wrong_lines(state.last_lines, lines, later)
-        state.last_lines.update({sender_of(row): row for _, row in ready})
+        state.last_lines.update({line_key(row): row for _, row in ready})
+        gaps, voters = self._settings.gaps, self._settings.voters
         for happened, row in ready:
             if row.kind == WRITE and self._state.forwarding.is_of_broker(row):
                 self._state.forwarding.line(row)
                 continue
-            gap = self._gaps.entered(self._state.active, happened, row)
+            gap = self._state.active.follow(row, happened, gaps, voters)
             is_wrong = row.request_id in wrong
             if is_wrong and row.kind != API_VERSIONS:
                 gap = LogGap(row.node_id, happened, happened)
@@ -140,57 +141,45 @@ class LowestAckedOffset:
                 self._state.hide_writes(gap.after_us)
                 self._advance(Front(gap.after_us, gap.after_us, is_over=True, is_gap=True))
                 self._state = self._state.after_gap(self._settings, gap.before_us)
-            if is_wrong or self._gaps.is_lost(row):
+            # Beside a line in a gap lines are missing.
+            is_sound = row.kind in (HEARTBEAT, FETCH, WRITE) and row.error_code == 0
+            if is_wrong or (is_sound and gaps.touch(row.node_id, row.at_us, row.at_us)):
                 self._lose(row)
             else:
                 self._happen(row)
 
-    def _lose(self, row: Event) -> None:
+    def _lose(self, row: ClusterEvent) -> None:
+        """Emits what a line that does not count is the subject of: unknown, beside a gap."""
         if row.kind == HEARTBEAT:
             self._emit([heartbeat_outcome(row, None)])
         elif row.kind == WRITE and is_write(row):
             self._state.writes.append(Write(row, LOG_GAP))
 
-    def _happen(self, row: Event) -> None:
+    def _happen(self, row: ClusterEvent) -> None:
         state = self._state
         if row.kind == HEARTBEAT:
             self._heartbeat(row)
         elif row.kind == FETCH:
-            state.committed.fetch(row)
-            if state.is_broker(row.broker_id):
-                state.broker(row.broker_id).fetch(row)
-            committed = state.committed.high_watermark.values
-            if row.error_code == 0 and committed and state.is_combined(row.node_id):
-                state.broker(row.node_id).commit(row.dequeued_us, committed[-1])
-            if row.error_code == 0 and not row.is_diverging:
-                state.broker(row.broker_id).evidence.fetch(row)
+            state.fetch(row)
         elif row.kind == API_VERSIONS:
             if row.broker_id not in state.committed.voters:
                 state.broker(row.broker_id).evidence.api_versions(row)
         elif row.kind == LEARNED:
-            if state.is_broker(row.broker_id):
-                state.heartbeats.learn(row)
-            if state.is_combined(row.node_id):
-                # The leader knew before all others: by the first of them, those wait for no more.
-                state.heartbeats.learn(row._replace(broker_id=row.node_id))
-        elif is_write(row):
-            offsets = state.committed.offsets(row) if row.error_code == 0 else RESPONSE_MISSING
-            if offsets == NO_HIGH_WATERMARK and state.warm_up.is_gap:
-                offsets = LOG_GAP
-            state.writes.append(Write(row, offsets))
-            offset = offsets.high if isinstance(offsets, Offsets) else None
-            replica_us = self._settings.replica_apply_ms * 1000
-            state.replicas.write(row, offset, replica_us, state.active_brokers)
-            state.topics.write(row, -1 if offset is None else offset)
+            state.learn(row)
+        elif row.kind == WRITE:
+            if is_write(row):
+                state.write(row, self._settings.replica_apply_ms * 1000)
+        else:
+            raise ValueError(f"no such kind of event: {row.kind}")
 
-    def _heartbeat(self, row: Event) -> None:
+    def _heartbeat(self, row: ClusterEvent) -> None:
         state = self._state
         if row.error_code != 0:
             self._emit([heartbeat_outcome(row, None)])
             return
         sent = row.node_id, row.broker_id, row.broker_epoch
-        shown = row.offset, row.is_fenced, row.want_shut_down
-        heartbeat = Heartbeat(*sent, row.handled_us, row.at_us, *shown)
+        stated = row.offset, row.is_fenced, row.want_shut_down
+        heartbeat = Heartbeat(*sent, row.handled_us, row.at_us, *stated)
         state.warm(heartbeat)
         response = state.recorded.heartbeat(heartbeat)
         self._emit([heartbeat_outcome(row, response, state.uncertain)])
@@ -213,7 +202,7 @@ class LowestAckedOffset:
         certain = (state.recorded, state.uncertain)
         looked_us = front.until_us - (0 if front.is_over else METADATA_WAIT_US)
         for _, broker_id, row in state.topics.waiting.until(looked_us):
-            state.topics.bound(row, state.broker(broker_id).evidence.shown)
+            state.topics.bound(row, state.broker(broker_id).evidence.image)
         for broker_id, broker in sorted(state.brokers.items()):
             for estimate in broker.estimate(front, state.replicas, certain):
                 self._emit([applied_offset(broker_id, estimate)])
@@ -227,7 +216,7 @@ class LowestAckedOffset:
             if not front.is_over and write.until_us > final_us:
                 state.writes.append(write)
                 continue
-            followed = FollowedWrite(write, state, self._gaps, front)
+            followed = FollowedWrite(write, state, self._settings.gaps, front)
             self._emit(followed.outcomes())
             self._emit(followed.visibility())
 
@@ -240,7 +229,7 @@ class LowestAckedOffset:
         heartbeats.log_end_us = front.until_us if front.is_over else None
         for at, broker_id, variants in heartbeats.steps.until(until):
             for learned in variants:
-                applied = heartbeats.of(broker_id).applied(learned, at)
+                applied = heartbeats.broker(broker_id).applied(learned, at)
                 if applied is not None:
                     for simulation in simulations:
                         # What it sends at that time has the step in it.

@@ -15,6 +15,7 @@ applied what it knew half-way to the heartbeat that first shows it.
 """
 
 from bisect import bisect_left, bisect_right
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -23,25 +24,38 @@ from ..hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP
 from ..model.brokers import RESET_OFFSET, SESSION_TIMEOUT_US, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import RECORDED
 from ..simulation import EventQueue, Rising, Samples, Timeline, forget
-from .events import Event
-from .evidence import HEARTBEAT_WAIT_US
+from .events import (
+    ASSUMED_DELAY,
+    AWAY_SLACK_US,
+    DEFAULT_INTERVAL_US,
+    DELAY_SAMPLES,
+    HEARTBEAT_WAIT_US,
+    SLOW_US,
+    ClusterEvent,
+)
 from .tables import LOWEST_ACKED
 
 #: By simulated variant, when brokers learned of commits in it (``variant`` of high_watermark_lag).
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
-#: broker.heartbeat.interval.ms, Kafka's default; for a log that has no steady heartbeat.
-DEFAULT_INTERVAL_US = 2_000_000
-#: A steady broker whose next heartbeat is later than the interval by more than this is away.
-AWAY_SLACK_US = 1_000_000
-#: A broker that has not applied what it knew for longer than this is slow, not just on its way.
-SLOW_US = 100_000
-#: The last heartbeats that came soon after their broker learned, by which the delay is measured.
-DELAY_SAMPLES = 128
-#: Until they outvote it: brokers apply within 10 ms. One late heartbeat alone is no measure.
-ASSUMED_DELAY = ((10_000, True),) * 4
 #: Kinds of events, in this order at one time: of ``Informed``, and of ``Simulation``.
 APPLIED, REPORTED = 0, 1
 KEPT, DUE = 0, 1
+
+
+class Pace(StrEnum):
+    """When a simulated broker sends its next heartbeat.
+
+    A heartbeat as recorded makes it ``STEADY``, or ``RECORDED`` if the broker is fenced or stops
+    behind it. A steady one that is due behind all recorded ones so far makes it ``AWAY``, and the
+    next steady one that was recorded ``STEADY`` again.
+    """
+
+    #: When it was recorded: the broker starts, is fenced or shuts down.
+    RECORDED = "recorded"
+    #: An interval behind the response to the last one: the next is in the queue.
+    STEADY = "steady"
+    #: No line so far shows when it is back.
+    AWAY = "away"
 
 
 class ApplyDelay(msgspec.Struct):
@@ -89,23 +103,23 @@ class Handled(NamedTuple):
 class BrokerRecord(msgspec.Struct):
     """The recorded heartbeats of one broker, by their arrival, and what it has learned.
 
-    ``gaps`` are from a response of a running broker to its next heartbeat; ``running_epoch`` is of
-    its process if that ran at the last one. It is ``due`` to have applied what it learned.
+    ``pauses`` are from a response of a running broker to its next heartbeat; ``running_epoch`` is
+    of its process if that ran at the last one. It is ``due`` to have applied what it learned.
     """
 
     heartbeats: Samples[Handled] = msgspec.field(default_factory=Samples)
-    gaps: Samples[int] = msgspec.field(default_factory=Samples)
+    pauses: Samples[int] = msgspec.field(default_factory=Samples)
     running_epoch: int | None = None
     learned: Rising = msgspec.field(default_factory=Rising)
     due: dict[str, Rising] = {}
     slow: list[Slow] = []
 
-    def take(self, received: int, heartbeat: Heartbeat, want_fence: bool) -> bool:
-        """Takes a heartbeat; returns whether it is steady."""
+    def add(self, received: int, heartbeat: Heartbeat, want_fence: bool) -> bool:
+        """Adds a heartbeat; returns whether it is steady."""
         runs = not (heartbeat.is_fenced or heartbeat.want_shut_down or want_fence)
         is_steady = runs and self.running_epoch == heartbeat.broker_epoch
         if is_steady:
-            self.gaps.add(self.built_us(-1), received - self.built_us(-1))
+            self.pauses.add(self.built_us(-1), received - self.built_us(-1))
         handled = Handled(heartbeat.handled_us - received, heartbeat.built_us - received)
         self.heartbeats.add(received, handled)
         self.running_epoch = heartbeat.broker_epoch if runs else None
@@ -117,18 +131,18 @@ class BrokerRecord(msgspec.Struct):
     def measure(self, at: int, offset: int, delay: ApplyDelay) -> int | None:
         """Measures delay and slowness by a heartbeat; returns when a slow broker caught up."""
         caught_up = None
-        open_slow = next((slow for slow in self.slow if slow.until_us is None), None)
-        if open_slow is not None and offset >= open_slow.known:
-            caught_up = open_slow.until_us = (open_slow.at[-1] + at) // 2
-            open_slow = None
-        elif open_slow is not None:
-            open_slow.at.append(at)
-            open_slow.offsets.append(max(open_slow.offsets[-1], offset))
+        slow = next((slow for slow in self.slow if slow.until_us is None), None)
+        if slow is not None and offset >= slow.known:
+            caught_up = slow.until_us = (slow.at[-1] + at) // 2
+            slow = None
+        elif slow is not None:
+            slow.at.append(at)
+            slow.offsets.append(max(slow.offsets[-1], offset))
         learned, last = self.learned, bisect_right(self.learned.at, at) - 1
         missing = bisect_right(learned.values, offset, 0, last + 1)
         if missing <= last and at - learned.at[missing] > SLOW_US:
             overdue = learned.value(at - SLOW_US)
-            if overdue is not None and open_slow is None:
+            if overdue is not None and slow is None:
                 self.slow.append(Slow(overdue, [at], [offset]))
         elif last >= 0 and at - learned.at[last] <= SLOW_US:
             delay.add(at - learned.at[last], offset >= learned.values[last])
@@ -150,7 +164,7 @@ class BrokerRecord(msgspec.Struct):
 
 
 class Recorded(msgspec.Struct):
-    """What all simulations share: the recorded heartbeats and the brokers' progress.
+    """The recorded heartbeats and the brokers' progress, which all simulations share.
 
     ``controllers``: which one is active. ``steps``: when a broker may have applied more, and in
     which variants. ``log_end_us``: no more of the log will come.
@@ -164,33 +178,34 @@ class Recorded(msgspec.Struct):
     steps: EventQueue[tuple[str, ...]] = msgspec.field(default_factory=EventQueue)
 
     def heartbeat(self, received: int, heartbeat: Heartbeat, want_fence: bool) -> bool:
-        """Takes a recorded heartbeat; returns whether it is steady."""
+        """Adds a recorded heartbeat; returns whether it is steady."""
         if self.controllers.values[-1:] != [heartbeat.controller_id]:
             self.controllers.add(heartbeat.handled_us, heartbeat.controller_id)
-        broker = self.of(heartbeat.broker_id)
-        is_steady = broker.take(received, heartbeat, want_fence)
+        broker = self.broker(heartbeat.broker_id)
+        is_steady = broker.add(received, heartbeat, want_fence)
         caught_up = broker.measure(received, heartbeat.offset, self.delay)
         if caught_up is not None:
             self.steps.push(caught_up, heartbeat.broker_id, tuple(LEARNED_OF.values()))
         return is_steady
 
-    def learn(self, row: Event) -> None:
-        """Takes that a broker learned a high watermark: it will have applied it a delay later."""
-        broker, offset = self.of(row.broker_id), row.high_watermark - 1
+    def learn(self, row: ClusterEvent) -> None:
+        """Notes that a broker learned a high watermark: a delay later it will have applied it."""
+        broker, offset = self.broker(row.broker_id), row.high_watermark - 1
         due_us = row.at_us + self.delay.us
         if row.variant == RECORDED:
             broker.learned.add(row.at_us, offset)
         broker.due.setdefault(row.variant, Rising()).add(due_us, offset)
         self.steps.push(due_us, row.broker_id, (row.variant,))
 
-    def of(self, broker_id: int) -> BrokerRecord:
+    def broker(self, broker_id: int) -> BrokerRecord:
         return self.brokers.get(broker_id) or self.brokers.setdefault(broker_id, BrokerRecord())
 
     def fixed_interval_us(self) -> int:
-        """Returns the interval of the log: as given, else the median gap by now, cut to 10 ms."""
+        """Returns the interval of the log: as given, else the median pause by now, cut to 10 ms."""
         if self.interval_us is None:
-            gaps = sorted(gap for broker in self.brokers.values() for gap in broker.gaps.values)
-            median = gaps[len(gaps) // 2] if gaps else DEFAULT_INTERVAL_US
+            brokers = self.brokers.values()
+            pauses = sorted(pause for broker in brokers for pause in broker.pauses.values)
+            median = pauses[len(pauses) // 2] if pauses else DEFAULT_INTERVAL_US
             self.interval_us = median // 10_000 * 10_000
         return self.interval_us
 
@@ -209,9 +224,10 @@ class Informed(msgspec.Struct):
     last: dict[int, Heartbeat] = {}
 
     def keep_serving(self, heartbeat: Heartbeat) -> None:
-        """Takes a heartbeat; a broker that was frozen before it was not gone, and shows old data.
+        """Counts a heartbeat, and its broker as active also while it was frozen before it.
 
-        As if it had sent its last one again, but for a silence that is too long to wait for.
+        A frozen broker is not gone, and shows old data. It counts as if it had sent its last
+        heartbeat again in every session timeout, unless the silence is too long to wait for.
         """
         last = self.last.get(heartbeat.broker_id, heartbeat)
         is_same = last.broker_epoch == heartbeat.broker_epoch and not last.want_shut_down
@@ -226,9 +242,8 @@ class Informed(msgspec.Struct):
         self.heartbeat(heartbeat)
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
-        self.events.push(
-            heartbeat.handled_us, REPORTED, (heartbeat.broker_id, heartbeat.offset, heartbeat)
-        )
+        informed = heartbeat.broker_id, heartbeat.offset, heartbeat
+        self.events.push(heartbeat.handled_us, REPORTED, informed)
 
     def apply(self, at: int, broker_id: int, offset: int) -> None:
         self.events.push(at, APPLIED, (broker_id, offset, None))
@@ -242,11 +257,21 @@ class Informed(msgspec.Struct):
         self.manager.advance(until)
 
 
+class SimulatedBroker(msgspec.Struct):
+    """A broker's pace; at a steady one its process, and the number of its next heartbeat.
+
+    One that is due under another number was queued before a recorded one came between.
+    """
+
+    pace: Pace = Pace.RECORDED
+    epoch: int = -1
+    number: int = -1
+
+
 class Simulation(msgspec.Struct):
     """Heartbeats at one interval, to a controller for each variant of when brokers learned.
 
-    ``events``: (when, KEPT or DUE, (number, broker, kept heartbeat)). ``due``: by broker the number
-    of its next steady heartbeat, None if no line shows yet when; ``steady``: their epoch.
+    ``events``: (when, KEPT or DUE, (number, broker, the heartbeat that is kept)).
     """
 
     interval_us: int
@@ -255,29 +280,32 @@ class Simulation(msgspec.Struct):
         default_factory=EventQueue
     )
     count: int = 0
-    due: dict[int, int | None] = {}
-    steady: dict[int, int] = {}
+    brokers: dict[int, SimulatedBroker] = {}
 
     def heartbeat(self, received: int, heartbeat: Heartbeat, is_steady: bool) -> None:
-        """Takes a recorded heartbeat: kept, unless steady; a steady one shows that it is back."""
+        """Queues a recorded heartbeat as it is, unless steady: that only shows who is back."""
+        broker_id = heartbeat.broker_id
+        broker = self.brokers.setdefault(broker_id, SimulatedBroker())
         if not is_steady:
-            self._push(received, heartbeat.broker_id, heartbeat)
-        elif self.due.get(heartbeat.broker_id, 0) is None:
-            self._schedule(heartbeat.broker_id, received)
+            self._push(received, broker_id, heartbeat)
+        elif broker.pace is Pace.AWAY:
+            self._schedule(broker_id, received)
 
     def run(self, until: int, recorded: Recorded) -> None:
+        """Sends the heartbeats that are due up to a time."""
         for at, _, (number, broker_id, kept) in self.events.until(until):
+            broker = self.brokers[broker_id]
             if kept is not None:
-                self.due.pop(broker_id, None)
+                broker.pace, broker.epoch = Pace.RECORDED, kept.broker_epoch
                 self._send(at, kept, recorded)
                 if not kept.is_fenced and not kept.want_shut_down:
-                    self.steady[broker_id] = kept.broker_epoch
                     self._schedule_next(broker_id, kept.built_us, recorded)
-            elif self.due.get(broker_id) == number:
+            elif broker.pace is Pace.STEADY and broker.number == number:
                 self._send_due(at, broker_id, recorded)
 
     def _schedule(self, broker_id: int, at: int) -> None:
-        self.due[broker_id] = self._push(at, broker_id, None)
+        broker = self.brokers[broker_id]
+        broker.pace, broker.number = Pace.STEADY, self._push(at, broker_id, None)
 
     def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
         self.count += 1
@@ -286,28 +314,28 @@ class Simulation(msgspec.Struct):
 
     def _schedule_next(self, broker_id: int, built: int, recorded: Recorded) -> None:
         interval = recorded.fixed_interval_us()
-        gap = recorded.of(broker_id).gaps.nearest(built) or 0
-        is_steady = interval // 2 < gap <= interval + AWAY_SLACK_US
-        late = gap - interval if is_steady else 0
+        pause = recorded.broker(broker_id).pauses.nearest(built) or 0
+        is_steady = interval // 2 < pause <= interval + AWAY_SLACK_US
+        late = pause - interval if is_steady else 0
         self._schedule(broker_id, max(built + 1, built + self.interval_us + late))
 
     def _send_due(self, at: int, broker_id: int, recorded: Recorded) -> None:
-        record, log_end_us = recorded.of(broker_id), recorded.log_end_us
+        """Sends a steady heartbeat, unless the recorded broker was away then, or may have been."""
+        record, log_end_us = recorded.broker(broker_id), recorded.log_end_us
         received = record.heartbeats.at
         index = bisect_right(received, at)
         last_built = record.built_us(index - 1) if index else at
         patience = recorded.fixed_interval_us() + AWAY_SLACK_US
         if index < len(received):
-            returns = received[index]
-            if returns - last_built > patience:
-                self._schedule(broker_id, returns)
+            if received[index] - last_built > patience:
+                self._schedule(broker_id, received[index])
                 return
         elif log_end_us is None or at > log_end_us or at - last_built > patience:
-            self.due[broker_id] = None
+            self.brokers[broker_id].pace = Pace.AWAY
             return
         handled = record.heartbeats.nearest(at) or Handled(0, 0)
         times = at + handled.after_us, at + handled.built_after_us
-        epoch, controller_id = self.steady[broker_id], recorded.controllers.value(at)
+        epoch, controller_id = self.brokers[broker_id].epoch, recorded.controllers.value(at)
         # A heartbeat is simulated behind one that a controller has handled.
         assert controller_id is not None
         heartbeat = Heartbeat(controller_id, broker_id, epoch, *times, RESET_OFFSET, False, False)
@@ -315,14 +343,10 @@ class Simulation(msgspec.Struct):
         self._schedule_next(broker_id, heartbeat.built_us, recorded)
 
     def _send(self, at: int, heartbeat: Heartbeat, recorded: Recorded) -> None:
-        record, sent = recorded.of(heartbeat.broker_id), heartbeat
+        """Sends a heartbeat to each variant's controller, with the offset applied in that."""
+        record = recorded.broker(heartbeat.broker_id)
         for variant, manager in self.managers.items():
             applied = record.applied(variant, at)
             offset = heartbeat.offset if applied is None else applied
-            if offset != sent.offset:
-                sent = Heartbeat(*heartbeat[:5], offset, *heartbeat[6:])
-            if offset > manager.has_applied.get(sent.broker_id, RESET_OFFSET):
-                manager.apply(at, sent.broker_id, offset)
-            else:
-                manager.advance(at)
-            manager.heartbeat(sent)
+            manager.apply(at, heartbeat.broker_id, offset)
+            manager.heartbeat(heartbeat._replace(offset=offset))

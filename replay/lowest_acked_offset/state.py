@@ -1,4 +1,4 @@
-"""What a replay of lowest_acked_offset carries from one increment of the log to the next."""
+"""The state of a replay of lowest_acked_offset, saved between increments of the log."""
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -9,27 +9,27 @@ from ..log_gaps import NO_GAPS, Gaps
 from ..model import STAMP_US
 from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
 from ..outcomes import NOT_SWEPT, Variant
-from .applying import REPLICA_APPLY_MS, Broker, Estimate
-from .events import HEARTBEAT, Event
-from .evidence import Replicas, Topics
-from .gaps import ActiveController, WarmUp
+from .applying import Broker, Estimate
+from .events import HEARTBEAT, REPLICA_APPLY_MS, STEP_ROWS, VOTER_SILENCE_US, ClusterEvent
+from .evidence import Replicas, WrittenTopics
+from .gaps import ActiveController, BehindGap, Contact, LogStart
 from .reasons import (
     LOG_GAP,
+    NO_HIGH_WATERMARK,
     NO_RESPONSE,
-    NOT_HEARD_YET,
     NOT_LEARNED,
     RESPONSE_MISSING,
     UNKNOWN_WORK,
 )
 from .simulation import LEARNED_OF, Informed, Recorded, Simulation
 from .tables import ESTIMATED, HEARTBEAT_INTERVAL, LOWEST_ACKED
-from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding, Offsets, Write
+from .writes import CommittedOffsets, Forwarding, Offsets, Write
 
-#: How often the replay moves on, in rows of the log.
-STEP_ROWS = 32_768
+#: ``warm_from_us`` where the metadata log began empty: no broker can have been active before.
+ALWAYS_WARM_US = 0
 
 
-class Settings(NamedTuple):
+class ClusterSettings(NamedTuple):
     """How a cluster is replayed.
 
     ``voters`` are the ids of all voters, ``intervals_ms`` the heartbeat intervals of the sweep
@@ -47,7 +47,9 @@ class Settings(NamedTuple):
     replica_apply_ms: int = REPLICA_APPLY_MS
 
 
-class State(msgspec.Struct):
+class ClusterState(msgspec.Struct):
+    """One cluster between two lines of its log; behind a gap another one begins (``after_gap``)."""
+
     committed: CommittedOffsets
     recorded: BrokerHeartbeatManager
     estimated: Informed
@@ -56,17 +58,17 @@ class State(msgspec.Struct):
     simulations: list[Simulation]
     forwarding: Forwarding = msgspec.field(default_factory=Forwarding)
     #: Lines that wait for their turn, and when the rule has each happen.
-    pending: list[tuple[int, Event]] = []
+    pending: list[tuple[int, ClusterEvent]] = []
     #: The last line of each sender.
-    last_lines: dict[tuple[str, int, int], Event] = {}
+    last_lines: dict[tuple[str, int, int], ClusterEvent] = {}
     #: Brokers and voters, and what they have to do to apply writes.
     brokers: dict[int, Broker] = {}
     replicas: Replicas = msgspec.field(default_factory=Replicas)
-    topics: Topics = msgspec.field(default_factory=Topics)
+    topics: WrittenTopics = msgspec.field(default_factory=WrittenTopics)
     #: The last offset that all brokers that count show, and when the first learned of it.
     shown_everywhere: Estimate = Estimate(-1, 0)
     writes: list[Write] = []
-    warm_up: WarmUp = msgspec.field(default_factory=WarmUp)
+    warm_up: LogStart | BehindGap = msgspec.field(default_factory=LogStart)
     active: ActiveController = msgspec.field(default_factory=ActiveController)
     #: By controller (handled, built) of the heartbeat that it had last.
     last_handled: dict[int, tuple[int, int]] = {}
@@ -76,7 +78,7 @@ class State(msgspec.Struct):
     front: tuple[int, str, str] = (0, "", "")
 
     @classmethod
-    def new(cls, settings: Settings) -> "State":
+    def new(cls, settings: ClusterSettings) -> "ClusterState":
         def manager(*, counts_fetches: bool = False) -> BrokerHeartbeatManager:
             return BrokerHeartbeatManager(counts_fetches, settings.counts_stopping)
 
@@ -92,12 +94,14 @@ class State(msgspec.Struct):
             ],
         )
 
-    def after_gap(self, settings: Settings, ends_us: int) -> "State":
+    def after_gap(self, settings: ClusterSettings, ends_us: int) -> "ClusterState":
         """Begins anew behind a gap in the log of the active controller."""
-        new = State.new(settings)
+        new = ClusterState.new(settings)
         new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
-        active = sorted({*self.recorded.active.offsets, *self.warm_up.active})
-        new.warm_up = WarmUp(ends_us, dict.fromkeys(active, 2), is_gap=True, active=active)
+        before = self.warm_up.active if isinstance(self.warm_up, BehindGap) else ()
+        active = sorted({*self.recorded.active.offsets, *before})
+        contacts = dict.fromkeys(active, Contact.UNHEARD)
+        new.warm_up = BehindGap(contacts=contacts, ends_us=ends_us, active=active)
         new.brokers = {node_id: broker.after_gap() for node_id, broker in self.brokers.items()}
         new.heartbeats = Recorded(self.heartbeats.interval_us, delay=self.heartbeats.delay)
         # This does not rest on that log.
@@ -107,6 +111,7 @@ class State(msgspec.Struct):
         return new
 
     def managers(self) -> Iterator[tuple[Variant, BrokerHeartbeatManager]]:
+        """Yields the controller of each variant of a write's outcome."""
         yield Variant(LOWEST_ACKED), self.recorded
         yield Variant(ESTIMATED), self.estimated.manager
         for simulation in self.simulations:
@@ -114,7 +119,7 @@ class State(msgspec.Struct):
                 variant = Variant(name, HEARTBEAT_INTERVAL, simulation.interval_us // 1000)
                 yield variant, simulation.managers[learned]
 
-    def in_order(self, row: Event) -> Event:
+    def in_order(self, row: ClusterEvent) -> ClusterEvent:
         """Puts a heartbeat behind the one whose response was built before, if both came at once.
 
         The queue is first in, first out. Of two orders that disagree by no more than stamps leave
@@ -127,7 +132,7 @@ class State(msgspec.Struct):
             self.last_handled[row.node_id] = row.handled_us, row.at_us
         return row
 
-    def in_turn(self, row: Event) -> Event:
+    def in_turn(self, row: ClusterEvent) -> ClusterEvent:
         """Puts a Raft FETCH behind one of a lower id, where stamps leave the order open."""
         sender = row.node_id, row.broker_id
         last_id, last_us = self.last_dequeued.get(sender, (row.correlation_id, 0))
@@ -150,34 +155,67 @@ class State(msgspec.Struct):
     @property
     def active_brokers(self) -> int:
         """Counts the brokers that are active, as far as is known by now."""
-        missing = self.warm_up.missing or {}
-        if self.warm_up.is_gap or not self.replicas.is_partial:
-            missing = {}
-        running = {*self.recorded.active.offsets, *(b for b, n in missing.items() if n == 1)}
-        return max(len(running), len(self.warm_up.active))
+        active = self.recorded.active.offsets
+        return self.warm_up.active_brokers(active) if self.replicas.is_partial else len(active)
+
+    @property
+    def is_behind_gap(self) -> bool:
+        return isinstance(self.warm_up, BehindGap)
 
     @property
     def uncertain(self) -> str:
         """Says why it is not certain which brokers are active."""
-        return LOG_GAP if self.warm_up.is_gap else NOT_HEARD_YET
+        return self.warm_up.uncertain
+
+    def fetch(self, row: ClusterEvent) -> None:
+        """Moves the metadata log and its replicas on by a Raft FETCH, in order of dequeue."""
+        self.committed.fetch(row)
+        is_broker, is_error = self.is_broker(row.broker_id), row.error_code != 0
+        if is_broker:
+            self.broker(row.broker_id).fetch(row)
+        committed = self.committed.high_watermark.values
+        if not is_error and committed and self.is_combined(row.node_id):
+            self.broker(row.node_id).commit(row.dequeued_us, committed[-1])
+        if not is_error and not row.is_diverging:
+            self.broker(row.broker_id).evidence.fetch(row)
+            if is_broker and isinstance(self.warm_up, BehindGap):
+                self.warm_up.fetch(row.broker_id)
+
+    def learn(self, row: ClusterEvent) -> None:
+        """Notes for the simulations that a replica learned a high watermark."""
+        if self.is_broker(row.broker_id):
+            self.heartbeats.learn(row)
+        if self.is_combined(row.node_id):
+            # The leader knew before all others: by the first of them, those wait for no more.
+            self.heartbeats.learn(row._replace(broker_id=row.node_id))
+
+    def write(self, row: ClusterEvent, replica_us: int) -> None:
+        """Follows a metadata write from now on; ``replica_us``: what one replica takes."""
+        offsets = self.committed.offsets(row) if row.error_code == 0 else RESPONSE_MISSING
+        if offsets == NO_HIGH_WATERMARK and self.is_behind_gap:
+            offsets = LOG_GAP
+        self.writes.append(Write(row, offsets))
+        offset = offsets.high if isinstance(offsets, Offsets) else None
+        self.replicas.write(row, offset, replica_us, self.active_brokers)
+        self.topics.write(row, -1 if offset is None else offset)
 
     def warm(self, heartbeat: Heartbeat) -> None:
         """Notes from when on every broker that is active has sent a heartbeat, or was fenced."""
-        at, is_gap = heartbeat.handled_us, self.warm_up.is_gap
-        if self.recorded.warm_from_us == 0 or (is_gap and self.recorded.is_warm(at)):
+        at, is_behind_gap = heartbeat.handled_us, self.is_behind_gap
+        is_always_warm = self.recorded.warm_from_us == ALWAYS_WARM_US
+        if is_always_warm or (is_behind_gap and self.recorded.is_warm(at)):
             return
-        sent = (b for b, seen in self.brokers.items() if seen.evidence.is_seen)
-        warm_us = self.warm_up.heartbeat(at, heartbeat.broker_id, filter(self.is_broker, sent))
+        warm_us = self.warm_up.heartbeat(at, heartbeat.broker_id)
         if warm_us is None:
             return
-        if not is_gap:
-            if self.committed.began_empty and at < warm_us:
-                warm_us = 0
-            self.replicas.is_partial = warm_us > 0
+        is_partial = is_behind_gap or at >= warm_us or not self.committed.began_empty
+        if not is_partial:
+            warm_us = ALWAYS_WARM_US
+        self.replicas.is_partial = is_partial
         for variant, manager in self.managers():
-            manager.floor = self.committed.first_offset if warm_us else RESET_OFFSET
+            manager.floor = self.committed.first_offset if is_partial else RESET_OFFSET
             # When simulated heartbeats come follows from all those before: none behind a gap.
-            if not is_gap or variant.parameter_value == NOT_SWEPT:
+            if not is_behind_gap or variant.parameter_value == NOT_SWEPT:
                 manager.warm_from_us = warm_us
 
     def unlearned(self, write: Write, variant: Variant) -> str | None:

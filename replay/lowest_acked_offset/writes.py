@@ -25,15 +25,8 @@ import msgspec
 from ..model import STAMP_US
 from ..model.raft import majority_offset
 from ..simulation import Rising
-from .events import NO_ANSWER, Event
+from .events import HORIZON_US, JOIN_SLACK_US, NO_ANSWER, VOTER_SILENCE_US, ClusterEvent
 from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
-
-#: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
-VOTER_SILENCE_US = 1_000_000
-#: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this.
-JOIN_SLACK_US = 100_000
-#: A write is followed for this long after its response.
-HORIZON_US = 60_000_000
 
 
 class Offsets(NamedTuple):
@@ -47,7 +40,7 @@ class Offsets(NamedTuple):
 class Write(NamedTuple):
     """A metadata write, and where its last record lies, or why the log leaves that open."""
 
-    row: Event
+    row: ClusterEvent
     offsets: Offsets | str
 
     @property
@@ -94,12 +87,14 @@ class CommittedOffsets(msgspec.Struct):
     led: dict[int, int] = {}
     log_ends: dict[int, Rising] = {}
     first_offsets: dict[int, int] = {}
+    #: Of the last epoch, the offsets of voters that have a record of it.
     epoch: int = -1
     voter_offsets: dict[int, int] = {}
+    #: From then on no voter can be further than ``voter_offsets`` show; None: none has fetched yet.
     known_from_us: int | None = None
 
-    def fetch(self, row: Event) -> None:
-        """Takes a FETCH, in order of dequeue."""
+    def fetch(self, row: ClusterEvent) -> None:
+        """Moves log ends and the high watermark on by a FETCH; they come in order of dequeue."""
         at, replica, leader, epoch = row.dequeued_us, row.broker_id, row.node_id, row.leader_epoch
         if replica in self.voters:
             self.first_offsets.setdefault(replica, row.offset)
@@ -132,7 +127,7 @@ class CommittedOffsets(msgspec.Struct):
         empty = sum(first == 0 for first in self.first_offsets.values())
         return empty >= len(self.voters) - len(self.voters) // 2
 
-    def offsets(self, row: Event) -> Offsets | str:
+    def offsets(self, row: ClusterEvent) -> Offsets | str:
         """Returns where a write's last record lies, or why the log leaves it open."""
         taken, built = row.dequeued_us - STAMP_US, row.at_us + STAMP_US
         if len(self.voters) == 1:
@@ -157,14 +152,14 @@ class CommittedOffsets(msgspec.Struct):
         return (self.high_watermark.value(self.known_from_us) or 0) - 1
 
 
-def is_write(row: Event) -> bool:
+def is_write(row: ClusterEvent) -> bool:
     """Says whether a request wrote, or may have: no rehearsal, and not all of it refused."""
     if row.validate_only or row.error_code not in (0, NO_ANSWER):
         return False
     return row.error_code != 0 or row.written > 0
 
 
-def least_records(row: Event) -> int:
+def least_records(row: ClusterEvent) -> int:
     """Returns the fewest records that a write can be (``ReplicationControlManager``).
 
     A topic is one record and one for each partition and config; a deletion one a topic. What may
@@ -193,10 +188,10 @@ _correlation = attrgetter("client_id", "correlation_id", "api_name")
 Key = tuple[str | None, int, str]
 
 
-class Sender(NamedTuple):
-    """The broker that forwarded a write, or None, and when it, or else the controller, received it.
+class Arrival(NamedTuple):
+    """Where a write came from a client: the broker that forwarded it, or None, and when.
 
-    That is None where the log does not have the broker's line of it.
+    The time is None where the log does not have that broker's line of it.
     """
 
     via: int | None
@@ -216,29 +211,30 @@ class Forwarding(msgspec.Struct):
     brokers: set[int] = set()
     controller_ports: set[tuple[int, str | None]] = set()
     #: By (client id, correlation id, API).
-    lines: dict[Key, list[Event]] = {}
+    lines: dict[Key, list[ClusterEvent]] = {}
 
-    def heartbeat(self, row: Event) -> None:
-        """Takes from a heartbeat from which host its broker connects, and to which listener."""
+    def heartbeat(self, row: ClusterEvent) -> None:
+        """Learns by a heartbeat from which host its broker connects, and to which listener."""
         self.brokers.add(row.broker_id)
         port, host = _endpoints(row.connection)
         self.controller_ports.add((row.node_id, port))
         if host is not None:
             self.hosts.setdefault(host, set()).add(row.broker_id)
 
-    def is_of_broker(self, row: Event) -> bool:
+    def is_of_broker(self, row: ClusterEvent) -> bool:
         """Says whether a write to a combined node came to its broker's listener."""
         port, _ = _endpoints(row.connection)
         is_own = not row.is_forwarded and row.node_id in self.brokers
         return is_own and (row.node_id, port) not in self.controller_ports
 
-    def line(self, row: Event) -> None:
-        """Takes a broker's own line of a write that it forwards."""
+    def line(self, row: ClusterEvent) -> None:
+        """Keeps a broker's own line of a write, to be joined with the controller's."""
         self.lines.setdefault(_correlation(row), []).append(row)
 
-    def via(self, row: Event) -> Sender:
+    def arrival(self, row: ClusterEvent) -> Arrival:
+        """Joins a controller's line of a write with the one of the broker that forwarded it."""
         if not row.is_forwarded:
-            return Sender(None, row.received_us)
+            return Arrival(None, row.received_us)
         _, host = _endpoints(row.connection)
         brokers = set() if host is None else self.hosts.get(host, set())
         around = [
@@ -250,8 +246,8 @@ class Forwarding(msgspec.Struct):
         ]
         if around:
             _, received, broker = min(around)
-            return Sender(broker, min(received, row.received_us))
-        return Sender(next(iter(brokers)) if len(brokers) == 1 else None, None)
+            return Arrival(broker, min(received, row.received_us))
+        return Arrival(next(iter(brokers)) if len(brokers) == 1 else None, None)
 
     def forget(self, before: int) -> None:
         for key, lines in list(self.lines.items()):

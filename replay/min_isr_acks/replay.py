@@ -489,7 +489,7 @@ class MinIsrAcks:
         if over:
             self._apply(state.brokers.close())
         front_us = state.front[0]
-        own_gaps = self._gaps.of(state.node_id)
+        own_gaps = self._gaps.in_log(state.node_id)
         evidence = Evidence(front_us, state.brokers.ambiguous, own_gaps)
         produced: list[Produced] = []
         requests: list[Request] = []

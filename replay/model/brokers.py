@@ -140,7 +140,7 @@ class BrokerHeartbeatState(msgspec.Struct):
 
 
 class LowestAcknowledged(NamedTuple):
-    """What a response carries, ``raw`` as computed; offsets are None if no broker is active.
+    """The offset that a response carries, and ``raw`` as computed; None if no broker is active.
 
     The draft does not say that the offset never falls, but what brokers rely on ("Synchrony": a
     guarantee), so they keep the highest. Not ``is_certain``: it depends on who was silent.
@@ -216,12 +216,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
     def heartbeat(self, heartbeat: Heartbeat) -> LowestAcknowledged | None:
         """Handles a heartbeat; returns None while it is not certain what its response carries."""
         controller_id, broker_id, epoch, at, built_us, offset, is_fenced, stops = heartbeat
-        if controller_id != self.controller_id:
-            self._activate(at, controller_id)
-        elif self.tracker.is_any_silent(at):
-            self._fence_stale(at)
-        else:
-            self.advance(at)
+        self._advance_to(at, controller_id)
         broker = self.register(at, broker_id, epoch)
         before, was_silent = broker.state, broker_id in self._may_be_fenced(at)
         self.tracker.touch(at, broker_id)
@@ -255,6 +250,15 @@ class BrokerHeartbeatManager(msgspec.Struct):
             # Its registration-change record is replayed after the response was computed.
             self.active.add(broker_id, RESET_OFFSET)
         return response
+
+    def _advance_to(self, at: int, controller_id: int) -> None:
+        """Brings the controllers to a time at which this one leads."""
+        if controller_id != self.controller_id:
+            self._activate(at, controller_id)
+        elif self.tracker.is_any_silent(at):
+            self._fence_stale(at)
+        else:
+            self.advance(at)
 
     def _fence_stale(self, at: int) -> None:
         while (expired := self.tracker.remove_expired(at)) is not None:

@@ -5,6 +5,7 @@ In the order of Kafka's ``ReplicaView``, ``RackAwareReplicaSelector`` with what
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 #: ``metadata.max.age.ms``: for so long a consumer reads from the replica that its leader preferred.
@@ -21,6 +22,10 @@ class ReplicaView(NamedTuple):
     log_end_offset: int
     caught_up_us: int
     log_start_offset: int = -1
+
+
+#: Of several with the client's rack, the greatest (``RackAwareReplicaSelector``).
+_PREFERENCE = attrgetter("log_end_offset", "caught_up_us", "replica_id")
 
 
 def select(
@@ -43,22 +48,22 @@ def select(
             and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
         ]
         if near:
-            best = max(near, key=lambda of: (of.log_end_offset, of.caught_up_us, of.replica_id))
-            return best.replica_id
+            return max(near, key=_PREFERENCE).replica_id
     return leader_id
 
 
-def is_same_rack(one: str | None, other: str | None) -> bool:
+def is_same_rack(client_rack: str | None, rack: str | None) -> bool:
     """Compares ``client.rack`` with ``broker.rack``; what is not set is in none."""
-    return bool(one) and one == other
+    return bool(client_rack) and client_rack == rack
 
 
 class PreferredReadReplica(NamedTuple):
-    """What a consumer remembers of a redirect (``SubscriptionState.preferredReadReplica``)."""
+    """A redirect that a consumer remembers (``SubscriptionState.preferredReadReplica``)."""
 
     replica_id: int
     expires_us: int
 
     @classmethod
-    def of(cls, replica_id: int, at_us: int) -> "PreferredReadReplica":
+    def chosen(cls, replica_id: int, at_us: int) -> "PreferredReadReplica":
+        """Returns the one that a response at a time names; it expires with the metadata."""
         return cls(replica_id, at_us + METADATA_MAX_AGE_US)

@@ -27,7 +27,7 @@ from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES, RULE_KEYS
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.quality.suites import load_suites
-from kip_replay.replay.kafka.request_log.line import Reason
+from kip_replay.replay.kafka.request_log.line import RejectReason
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES, Lineage
 from tools.docs import step_graph, table_page
@@ -152,7 +152,7 @@ def test_quoted_messages_are_those_of_the_code() -> None:
 
 
 def test_every_reason_and_exit_status_is_explained() -> None:
-    assert keys_of_tables(TROUBLE) == {reason.name for reason in Reason}
+    assert keys_of_tables(TROUBLE) == {reason.name for reason in RejectReason}
     statuses = re.findall(r"^\| (\d) \|", TROUBLE, re.MULTILINE)
     assert [*map(int, statuses)] == [*Exit]
 

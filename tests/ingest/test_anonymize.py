@@ -77,9 +77,9 @@ def test_no_name_is_left_in_any_byte(
     assert not [found for content in written.values() for found in told.findall(content)][:9]
     # Equal names are replaced alike, also in the manifest, without its ranges of addresses.
     as_read, zones = Names(KEY), json.loads(written["recording.json"])["client_zones"]
-    assert zones == {as_read.of("acme-client"): as_read.of("acme-floor-3")}
+    assert zones == {as_read.replacement("acme-client"): as_read.replacement("acme-floor-3")}
     for name in ("acme-floor-3", 'acme "billing" \\ é'):
-        assert any(as_read.of(name).encode() in written[log] for log in logs)
+        assert any(as_read.replacement(name).encode() in written[log] for log in logs)
 
 
 def test_names_follow_from_the_key(hostile: Path, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_any_name_keeps_its_bytes_and_is_its_own(texts: list[str], is_ascii: boo
 
 def test_names_of_one_letter_stay_apart() -> None:
     names = Names(KEY)
-    assert len({names.of(chr(33 + i)) for i in range(90)}) == 90
+    assert len({names.replacement(chr(33 + i)) for i in range(90)}) == 90
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_names_of_one_letter_stay_apart() -> None:
 )
 def test_what_stays_of_a_text(field: str, text: str, kept: str) -> None:
     names = Names(KEY)
-    hidden = re.sub(r"\{(.*?)\}", lambda match: names.of(match[1]), kept, flags=re.DOTALL)
+    hidden = re.sub(r"\{(.*?)\}", lambda match: names.replacement(match[1]), kept, flags=re.DOTALL)
     assert names.in_field(field, text) == hidden
 
 
@@ -171,10 +171,10 @@ def test_configs_that_rules_need_keep_their_numbers_and_nodes_their_ids() -> Non
         return [found["resourceName"], *found["configs"][0].values()]
 
     names = Names(KEY)
-    of = names.of
-    assert hidden(2, "7", "retention.ms", "-1") == [of("7"), "retention.ms", "-1"]
-    assert hidden(4, "7", "retention.ms", "acme") == ["7", "retention.ms", of("acme")]
-    assert hidden(4, "acme", "port", "12") == [of("acme"), of("port"), of("12")]
+    new = names.replacement
+    assert hidden(2, "7", "retention.ms", "-1") == [new("7"), "retention.ms", "-1"]
+    assert hidden(4, "7", "retention.ms", "acme") == ["7", "retention.ms", new("acme")]
+    assert hidden(4, "acme", "port", "12") == [new("acme"), new("port"), new("12")]
 
 
 @pytest.mark.slow

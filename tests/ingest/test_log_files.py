@@ -314,7 +314,7 @@ def read_of(found: Survey, **options: Any) -> list[tuple[list[dict[str, Any]], i
     return [
         (by_line(rows), sum(lines.physical for lines in of_files.values()))
         for part in found.ranges
-        for rows, of_files in parse_together([ParsedRange.of(found, part)], **options)
+        for rows, of_files in parse_together([ParsedRange.surveyed(found, part)], **options)
     ]
 
 

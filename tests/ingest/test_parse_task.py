@@ -38,7 +38,7 @@ from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 
 found = survey(LogFile("r", 11, "UTC", "big.log", sys.argv[1]))
-ranges = [ParsedRange.of(found, part) for part in found.ranges]
+ranges = [ParsedRange.surveyed(found, part) for part in found.ranges]
 (task,) = tasks_of(ranges, 1, TableFiles(sys.argv[2], "part"), LINE_BYTES_MAX)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 parse_task(task)
@@ -85,7 +85,7 @@ def test_versions_newer_than_the_schemas_are_read_and_counted(tmp_path: Path) ->
     log = tmp_path / "broker.log"
     log.write_bytes(b"\n".join(stamps) + b"\n")
     found = survey(LogFile("r", 11, "UTC", "broker.log", str(log)))
-    ranges = [ParsedRange.of(found, part) for part in found.ranges]
+    ranges = [ParsedRange.surveyed(found, part) for part in found.ranges]
     (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path / "w"), "part"), LINE_BYTES_MAX)
     parsed = parse_task(task)
     assert parsed.newer_versions == {(1, 19): 2, (1, 20): 1}
@@ -104,7 +104,7 @@ def _ranges_of_files(folder: Path, contents: list[bytes], node_id: int = 11) -> 
         path = folder / f"{node_id}.log.{number}"
         path.write_bytes(content)
         found = survey(LogFile("r", node_id, "UTC", path.name, str(path)))
-        ranges += [ParsedRange.of(found, part) for part in found.ranges]
+        ranges += [ParsedRange.surveyed(found, part) for part in found.ranges]
     return ranges
 
 

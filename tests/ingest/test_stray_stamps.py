@@ -38,7 +38,7 @@ def found(
     path = folder / "a.log"
     path.write_bytes(b"".join(lines))
     of_file = survey(LogFile("r", 1, zone, "a.log", str(path)), SurveySettings(range_bytes))
-    ranges = [ParsedRange.of(of_file, part) for part in of_file.ranges]
+    ranges = [ParsedRange.surveyed(of_file, part) for part in of_file.ranges]
     files = TableFiles(str(folder / "warehouse"), "part")
     todo = tasks_of(ranges, tasks, files, LINE_BYTES_MAX)
     parsed = [parse_task(task) for task in todo]

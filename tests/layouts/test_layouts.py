@@ -128,7 +128,7 @@ def surveyed(folder: Path, log: bytes, range_bytes: int, final: bool = True) -> 
 
 def ids(found: Survey) -> Iterator[tuple[str, bool]]:
     for part in found.ranges:
-        for rows, _ in parse_together([ParsedRange.of(found, part)]):
+        for rows, _ in parse_together([ParsedRange.surveyed(found, part)]):
             yield from ((id, True) for id in rows["requests"].column("request_id").to_pylist())
             yield from ((id, False) for id in rows["rejected_lines"].column("line_id").to_pylist())
 

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import constructed
 
 from kip_replay.replay.lowest_acked_offset import events
-from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
+from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.state import Settings
+from kip_replay.replay.lowest_acked_offset.state import ClusterSettings
 from kip_replay.replay.model.brokers import (
     BrokerHeartbeatManager,
     Heartbeat,
@@ -122,17 +122,19 @@ def us(milliseconds: float) -> int:
 
 def _at_controller(
     kind: str, name: str, times: tuple[float, float], defaults: dict[str, Any]
-) -> Event:
+) -> ClusterEvent:
     """What the controller took up and built at two times (milliseconds) without error."""
     taken, built = map(us, times)
     clock = {"node_id": CONTROLLER, "received_us": taken, "dequeued_us": taken}
     request_id = f"{name} {times[0]:012.3f}"
-    return Event(built, kind, **({"request_id": request_id, **clock, "error_code": 0} | defaults))
+    return ClusterEvent(
+        built, kind, **({"request_id": request_id, **clock, "error_code": 0} | defaults)
+    )
 
 
 def beat(
     broker_id: int, received_ms: float, offset: int, built_ms: float | None = None, **others: Any
-) -> Event:
+) -> ClusterEvent:
     """A heartbeat of an unfenced broker, its response built 2 ms later unless given."""
     defaults = {"broker_id": broker_id, "broker_epoch": 5_000, "offset": offset}
     defaults |= {"handled_us": us(received_ms + 1), "response_bytes": 19}
@@ -143,7 +145,7 @@ def beat(
 
 def raft_fetch(
     replica_id: int, dequeued_ms: float, built_ms: float, offset: int, **others: Any
-) -> Event:
+) -> ClusterEvent:
     """A Raft FETCH to the leader of epoch 1; its sender's last record is of it."""
     defaults = {"broker_id": replica_id, "offset": offset}
     defaults |= {"leader_epoch": 1, "last_fetched_epoch": 1}
@@ -151,7 +153,7 @@ def raft_fetch(
     return _at_controller(events.FETCH, f"fetch {replica_id}", times, defaults | others)
 
 
-def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
+def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> ClusterEvent:
     """CREATE_TOPICS of one topic with one partition, forwarded to the controller by broker 11."""
     defaults = {"api_name": "CREATE_TOPICS", "written": 1, "partitions": 1}
     defaults |= {"client_id": "admin", "correlation_id": 7, "is_forwarded": True}
@@ -160,7 +162,7 @@ def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
     return _at_controller(events.WRITE, "write", (dequeued_ms, built_ms), defaults | others)
 
 
-def through_its_broker(write: Event) -> list[Event]:
+def through_its_broker(write: ClusterEvent) -> list[ClusterEvent]:
     """A write, and the line of the broker that forwarded it: as its connection shows."""
     broker_id = int((write.connection or "").split(":")[1].rpartition(".")[2])
     request_id = f"{write.request_id} at {broker_id}"
@@ -168,13 +170,13 @@ def through_its_broker(write: Event) -> list[Event]:
     return [write, line]
 
 
-def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: int) -> Event:
+def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: int) -> ClusterEvent:
     where = {"node_id": broker_id, "broker_id": broker_id, "offset": offset}
     name = f"versions {broker_id}"
     return _at_controller(events.API_VERSIONS, name, (dequeued_ms, built_ms), where)
 
 
-def metadata(broker_id: int, built_ms: float, topic: str, size: int) -> Event:
+def metadata(broker_id: int, built_ms: float, topic: str, size: int) -> ClusterEvent:
     """METADATA of a broker: how many partitions a topic has, 0 if there is none."""
     where = {"node_id": broker_id, "broker_id": broker_id, "topics": [topic], "sizes": [size]}
     return _at_controller(
@@ -182,13 +184,15 @@ def metadata(broker_id: int, built_ms: float, topic: str, size: int) -> Event:
     )
 
 
-def learned(broker_id: int, at_ms: float, high_watermark: int, variant: str = "recorded") -> Event:
+def learned(
+    broker_id: int, at_ms: float, high_watermark: int, variant: str = "recorded"
+) -> ClusterEvent:
     what = {"broker_id": broker_id, "high_watermark": high_watermark, "variant": variant}
     request_id = f"{variant}/{broker_id}/{high_watermark}"
-    return Event(us(at_ms), events.LEARNED, request_id, CONTROLLER, error_code=0, **what)
+    return ClusterEvent(us(at_ms), events.LEARNED, request_id, CONTROLLER, error_code=0, **what)
 
 
-def born_empty(at_ms: float = 0) -> list[Event]:
+def born_empty(at_ms: float = 0) -> list[ClusterEvent]:
     """Two of three voters begin with an empty log: nothing can have been committed before."""
     return [
         raft_fetch(voter, at_ms, at_ms + 1, 0, last_fetched_epoch=0, error_code=6, node_id=1)
@@ -196,11 +200,11 @@ def born_empty(at_ms: float = 0) -> list[Event]:
     ]
 
 
-def in_order(events: Iterable[Event]) -> list[Event]:
+def in_order(events: Iterable[ClusterEvent]) -> list[ClusterEvent]:
     return sorted(events, key=lambda event: (event.at_us, event.kind, event.request_id))
 
 
-def voters_fetch(ms: float, offset: int, **others: Any) -> list[Event]:
+def voters_fetch(ms: float, offset: int, **others: Any) -> list[ClusterEvent]:
     """Both followers of leader 2 have everything below an offset."""
     return [raft_fetch(voter, ms, ms + 1, offset, **others) for voter in (1, 3)]
 
@@ -208,14 +212,16 @@ def voters_fetch(ms: float, offset: int, **others: Any) -> list[Event]:
 BEFORE = [*born_empty(), *voters_fetch(10, 20)]
 
 
-def cluster(*more: Event, **write: Any) -> list[Event]:
+def cluster(*more: ClusterEvent, **write: Any) -> list[ClusterEvent]:
     """Brokers 11 and 12 at 19 from 1 s on, and a write at 5.0 s of offsets 20 and 21."""
     steady = [beat(b, 1000 + 100 * (b - 11) + ms, 19) for b in (11, 12) for ms in (0, 2002)]
     written = through_its_broker(create_topic(5000, 5050, **write))
     return in_order([*BEFORE, *steady, *written, *voters_fetch(5040, 22), *more])
 
 
-def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: Any) -> list[Event]:
+def beats(
+    broker: int, first_ms: float, count: int, offset: int = 21, **others: Any
+) -> list[ClusterEvent]:
     """Heartbeats every 2.004 s."""
     return [beat(broker, first_ms + 2004 * n, offset, **others) for n in range(count)]
 
@@ -246,13 +252,17 @@ class Replayed(NamedTuple):
 
 
 def replayed(
-    events: Sequence[Event], cuts: Iterable[int] = (), *, resumed: bool = False, **settings: Any
+    events: Sequence[ClusterEvent],
+    cuts: Iterable[int] = (),
+    *,
+    resumed: bool = False,
+    **settings: Any,
 ) -> Replayed:
     """Feeds a log, cut into increments, and gathers all outcomes.
 
     ``resumed``: after each increment the replay is saved, and another one resumes.
     """
-    start = partial(LowestAckedOffset, Settings(VOTERS, **settings))
+    start = partial(LowestAckedOffset, ClusterSettings(VOTERS, **settings))
     rows, places = Replayed([], [], [], [], []), [0, *sorted(cuts), len(events)]
     increments = (batch_of(events[begin:end]) for begin, end in pairwise(places))
     for of_increment in constructed.fed(start, increments, resumed=resumed):

@@ -14,13 +14,18 @@ import pytest
 from kip_replay.jobs.main import main
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.pipelines.record.cluster import BROKER_CONFIGS, Cluster, Node, UnreachableError
+from kip_replay.pipelines.record.cluster import (
+    BROKER_CONFIGS,
+    Cluster,
+    ClusterNode,
+    UnreachableError,
+)
 from kip_replay.pipelines.record.collect import command_of, source_of, zone_of
 from kip_replay.pipelines.record.properties import client_options, properties
-from kip_replay.pipelines.record.session import Session
+from kip_replay.pipelines.record.session import RecordingSession
 
-BROKER = Node(11, "broker", "b11", "b11:9092")
-BOTH = Node(2, "broker,controller", "h2", "h2:9092")
+BROKER = ClusterNode(11, "broker", "b11", "b11:9092")
+BOTH = ClusterNode(2, "broker,controller", "h2", "h2:9092")
 LINE = (
     '[{}] DEBUG Completed request:{{"isForwarded":false,"requestHeader":{{"requestApiKey":3}},'
     '"request":"","response":""}} (kafka.request.logger)\n'
@@ -142,42 +147,42 @@ class Brokers:
         for node in self.levels:
             (folder / f"{node.node_id}.log").touch()
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         return [*self.levels]
 
-    def level(self, node: Node) -> str:
+    def level(self, node: ClusterNode) -> str:
         return self.levels[node]
 
-    def set_level(self, node: Node, level: str) -> None:
+    def set_level(self, node: ClusterNode, level: str) -> None:
         if node == BOTH and level == self.refuses:
             raise UnreachableError("gone")
         self.levels[node] = level
 
-    def show_versions(self, node: Node) -> None:
+    def show_versions(self, node: ClusterNode) -> None:
         if self.levels[node] == "DEBUG":
             with (self.folder / f"{node.node_id}.log").open("a") as log:
                 log.write(LINE.format(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S},000"))
 
-    def voters(self, node: Node) -> list[int]:
+    def voters(self, node: ClusterNode) -> list[int]:
         return [2]
 
-    def metadata(self, node: Node) -> dict[str, int]:
+    def metadata(self, node: ClusterNode) -> dict[str, int]:
         return {"topic": 3}
 
-    def describe_groups(self, node: Node, groups_max: int) -> int:
+    def describe_groups(self, node: ClusterNode, groups_max: int) -> int:
         if self.refuses:
             raise UserError("not authorized")
         return 12 * groups_max
 
-    def configs(self, node: Node, kind: int, *_: object) -> dict[str, str]:
+    def configs(self, node: ClusterNode, kind: int, *_: object) -> dict[str, str]:
         return dict.fromkeys(BROKER_CONFIGS, "2") if kind == 4 else {}
 
 
-def session(tmp_path: Path, brokers: Brokers, **changes: Any) -> tuple[Session, list[str]]:
+def session(tmp_path: Path, brokers: Brokers, **changes: Any) -> tuple[RecordingSession, list[str]]:
     said: list[str] = []
     source = changes.pop("source", f"{brokers.folder}/{{id}}.log")
     limits = {"seconds": 1.0, "mb_per_second_max": 50.0, "mb_max": 500.0} | changes
-    made = Session(
+    made = RecordingSession(
         brokers,  # type: ignore[arg-type]
         tmp_path / "out",
         [source],
@@ -279,9 +284,9 @@ def is_running(text: str) -> bool:
 _STARTS = """
 import sys, time
 from pathlib import Path
-from kip_replay.pipelines.record.cluster import Node
-from kip_replay.pipelines.record.collect import Stream
-Stream(Node(11, "broker", "b11", "b11:9092"), sys.argv[1], Path(sys.argv[2])).start()
+from kip_replay.pipelines.record.cluster import ClusterNode
+from kip_replay.pipelines.record.collect import LogStream
+LogStream(ClusterNode(11, "broker", "b11", "b11:9092"), sys.argv[1], Path(sys.argv[2])).start()
 time.sleep(60)
 """
 

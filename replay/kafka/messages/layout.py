@@ -142,7 +142,8 @@ class Api:
     response: Message
 
     @staticmethod
-    def of(text: str) -> Api:
+    def parsed(text: str) -> Api:
+        """Reads the messages of an API."""
         request, response = messages_of(text).values()
         return Api(text, request.key, request, response)
 
@@ -210,6 +211,6 @@ def _default(type_: str, text: str | None) -> int | bool | str | None:
     return text
 
 
-PRODUCE, FETCH = Api.of(schemas.PRODUCE), Api.of(schemas.FETCH)
-BROKER_HEARTBEAT = Api.of(schemas.BROKER_HEARTBEAT)
+PRODUCE, FETCH = Api.parsed(schemas.PRODUCE), Api.parsed(schemas.FETCH)
+BROKER_HEARTBEAT = Api.parsed(schemas.BROKER_HEARTBEAT)
 APIS: Mapping[int, Api] = {api.key: api for api in (PRODUCE, FETCH, BROKER_HEARTBEAT)}

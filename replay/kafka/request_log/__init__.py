@@ -4,7 +4,7 @@
 """
 
 from .frequent import Rows as Rows
-from .line import Reason as Reason
+from .line import RejectReason as RejectReason
 from .line import stamp_of as stamp_of
 from .local_time import FoldBoundary as FoldBoundary
 from .local_time import LocalTime as LocalTime

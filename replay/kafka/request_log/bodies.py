@@ -18,7 +18,7 @@ import msgspec
 
 from ..messages.layout import Field, Struct, messages_of
 from .envelope import NO_BODY, Envelope
-from .line import Reason, Unreadable
+from .line import RejectReason, Unreadable
 
 Row = tuple[Any, ...]
 #: Rows that follow from a line, by table: the body's own fields in order, less what is of the line
@@ -61,9 +61,9 @@ def _decoded(raw: msgspec.Raw, text: str, kind: str, version: int) -> Any:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise Unreadable(Reason.bad_body, str(error)) from None
+        raise Unreadable(RejectReason.bad_body, str(error)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Unreadable(Reason.bad_body) from None
+        raise Unreadable(RejectReason.bad_body) from None
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What lines show of a cluster: leaders and ISRs, topics, brokers, metadata offsets, producers.
+"""Reads the state of a cluster from lines: leaders, ISRs, topics, brokers, offsets, producers.
 
 Source: the message schemas of each API. ALTER_PARTITION with a partition error returns ``isr: []``,
 which is no empty ISR: null here.

@@ -23,7 +23,7 @@ from kip_replay.replay.log_tables import Requests
 from kip_replay.replay.table import AT
 
 from .frequent import Columns, Positions
-from .line import Reason, Unreadable
+from .line import RejectReason, Unreadable
 
 #: API keys and versions.
 _Code = Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)]
@@ -118,14 +118,14 @@ def decode_envelope(json: bytes) -> Envelope:
         envelope = _decoder.decode(json)
     except msgspec.ValidationError as error:
         missing = "missing required field" in str(error)
-        reason = Reason.missing_field if missing else Reason.bad_envelope
+        reason = RejectReason.missing_field if missing else RejectReason.bad_envelope
         raise Unreadable(reason, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Unreadable(Reason.bad_json) from None
+        raise Unreadable(RejectReason.bad_json) from None
     for body in (envelope.request, envelope.response):
         view = memoryview(body)
         if view[0] != _BRACE and view not in NO_BODY:
-            raise Unreadable(Reason.bad_body)
+            raise Unreadable(RejectReason.bad_body)
     return envelope
 
 

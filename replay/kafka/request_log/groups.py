@@ -27,8 +27,6 @@ from .envelope import Envelope
 
 #: ConsumerGroupHeartbeatRequest.json: to leave for good, and to leave as a static member.
 _LEAVING = (-1, -2)
-
-
 _REMOTE_HOST = re.compile(r":\d+-(.*):\d+-\d+(?:-\d+)?$", re.DOTALL)
 _CONSUMER = "consumer"
 #: Topic id, topic, partition and the offset that was committed.
@@ -40,7 +38,7 @@ def _rows(*requests: GroupRequest) -> TypedRows:
 
 
 _JOIN_GROUP = """
-JoinGROUP_REQUESTS request
+JoinGroupRequest request
   GroupId string 0+, MemberId string 0+, Reason string 8+ nullableVersions=8+ default=null
 JoinGroupResponse response
   ErrorCode int16 0+, GenerationId int32 0+, MemberId string 0+, Members []raw 0+
@@ -86,7 +84,7 @@ def in_generation(
 
 
 _LEAVE_GROUP = """
-LeaveGROUP_REQUESTS request
+LeaveGroupRequest request
   GroupId string 0+, MemberId string 0-2
   Members []MemberIdentity 3+
     MemberId string 3+, Reason string 5+ nullableVersions=5+ default=null
@@ -101,25 +99,16 @@ def _left(request: Any, response: Any, _: Envelope) -> TypedRows:
     if request is None:
         return {}
     error_code = None if response is None else response.error_code
-    if request.members is None:
-        return _rows(
-            GroupRequest(request.group_id, request.member_id, "leave", error_code=error_code)
-        )
-    errors = {} if error_code else {of.member_id: of.error_code for of in response.members or ()}
-    # A static member may be named by its instance alone: then its id is empty.
-    members = {member.member_id: member.reason for member in request.members}
-    return _rows(
-        *(
-            GroupRequest(
-                request.group_id,
-                member_id,
-                "leave",
-                error_code=errors.get(member_id, error_code),
-                reason=reason,
-            )
-            for member_id, reason in members.items()
-        )
-    )
+    reasons, errors = {request.member_id: None}, {}
+    if request.members is not None:
+        # A static member may be named by its instance alone: then its id is empty.
+        reasons = {member.member_id: member.reason for member in request.members}
+        returned = response.members or () if response and not error_code else ()
+        errors = {member.member_id: member.error_code for member in returned}
+    rows = [GroupRequest(request.group_id, id_, "leave", reason=r) for id_, r in reasons.items()]
+    for row in rows:
+        row.error_code = errors.get(row.member_id, error_code)
+    return _rows(*rows)
 
 
 _CONSUMER_GROUP_HEARTBEAT = """
@@ -182,7 +171,7 @@ def _commit(request: Any, response: Any, envelope: Envelope) -> Iterator[Row]:
 
 
 _SYNC_GROUP = """
-SyncGROUP_REQUESTS request
+SyncGroupRequest request
   GroupId string 0+, GenerationId int32 0+, MemberId string 0+
   ProtocolType string 5+ nullableVersions=5+ default=null
 SyncGroupResponse response
@@ -198,7 +187,7 @@ def _synced(request: Any, response: Any, envelope: Envelope) -> TypedRows:
     assigned = [*_assigned(response.assignment)] if is_assigned and is_consumer else []
     count = len(assigned[0]) if assigned else None
     return {
-        "group_assignments": [_of_sender(envelope, request, of) for of in assigned],
+        "group_assignments": [_of_sender(envelope, request, partitions) for partitions in assigned],
         **_rows(in_generation("sync", request, response, count)),
     }
 

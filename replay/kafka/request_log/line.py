@@ -35,7 +35,7 @@ def stamp_of(line: bytes) -> bytes:
     return line[1 : STAMP_BYTES + 1]
 
 
-class Reason(Enum):
+class RejectReason(Enum):
     """``name`` is what ``rejected_lines.reason`` holds, ``value`` its sentence."""
 
     too_long = "It is longer than the configured limit."
@@ -61,10 +61,10 @@ class Reason(Enum):
 
 
 class Unreadable(Exception):
-    """Raised while one line is read; carries the ``Reason``, and what is known beyond it."""
+    """Raised while one line is read; carries the ``RejectReason``, and what is known beyond it."""
 
     def __init__(
-        self, reason: Reason, detail: str | None = None, line_bytes: int | None = None
+        self, reason: RejectReason, detail: str | None = None, line_bytes: int | None = None
     ) -> None:
         super().__init__(reason.value)
         self.reason = reason

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from .line import Reason, Unreadable
+from .line import RejectReason, Unreadable
 
 _SECOND = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times are naive until their zone is applied
@@ -40,20 +40,20 @@ def parse_local(stamp: bytes) -> datetime:
     """A stamp as a naive local datetime. Raises ``Unreadable`` (bad_stamp, stamp_out_of_range)."""
     millis_us = _MILLIS_US.get(stamp[19:])
     if millis_us is None:
-        raise Unreadable(Reason.bad_stamp)
+        raise Unreadable(RejectReason.bad_stamp)
     return _parse_second(stamp[:19]) + timedelta(microseconds=millis_us)
 
 
 def _parse_second(text: bytes) -> datetime:
     """``yyyy-MM-dd HH:mm:ss`` and no other form of ISO 8601."""
     if not _SECOND.fullmatch(text):
-        raise Unreadable(Reason.bad_stamp)
+        raise Unreadable(RejectReason.bad_stamp)
     try:
         local = datetime.fromisoformat(text.decode())
     except ValueError:
-        raise Unreadable(Reason.bad_stamp) from None
+        raise Unreadable(RejectReason.bad_stamp) from None
     if local.year not in YEARS:
-        raise Unreadable(Reason.stamp_out_of_range)
+        raise Unreadable(RejectReason.stamp_out_of_range)
     return local
 
 
@@ -73,7 +73,7 @@ class LocalTime:
         """
         millis_us = _MILLIS_US.get(stamp[19:])
         if millis_us is None:
-            raise Unreadable(Reason.bad_stamp)
+            raise Unreadable(RejectReason.bad_stamp)
         return self._both_passes(stamp[:19])[second_pass] + millis_us + self._offset_us
 
     def all_microseconds(
@@ -110,7 +110,7 @@ class LocalTime:
     def _utc_us(self, local: datetime, fold: int) -> int:
         utc = local.replace(tzinfo=self.zone, fold=fold).astimezone(UTC)
         if utc.astimezone(self.zone).replace(tzinfo=None, fold=0) != local:
-            raise Unreadable(Reason.stamp_not_in_time_zone)
+            raise Unreadable(RejectReason.stamp_not_in_time_zone)
         return (utc.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
 
 

@@ -23,7 +23,7 @@ _OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
 def _resource(
     resource_type: str, name: str | None, error_code: int | None, **of_type: int | None
 ) -> dict[str, Any]:
-    """An element of ``METADATA_WRITES.resources``: what a write is about, and its error."""
+    """An element of ``metadata_writes.resources``: what a write is about, and its error."""
     return {"resource_type": resource_type, "name": name, "error_code": error_code, **of_type}
 
 
@@ -144,8 +144,8 @@ Response response
 # --- configs
 
 
-def _shown(value: str | None, is_sensitive: bool = False) -> str | None:
-    """A value, None where it is secret or masked."""
+def _not_secret(value: str | None, is_sensitive: bool = False) -> str | None:
+    """Returns a value, None where it is secret or masked."""
     return None if is_sensitive or value == _MASK else value
 
 
@@ -169,7 +169,7 @@ def _described_configs(_: Any, response: Any, __: Envelope) -> TypedRows:
     for resource in response.results if response else ():
         of_resource, error = (_type(resource), resource.resource_name), resource.error_code
         for config in resource.configs:
-            value = _shown(config.value, config.is_sensitive)
+            value = _not_secret(config.value, config.is_sensitive)
             described = (value, "describe", config.config_source, error)
             rows[(*of_resource, config.name)] = (*of_resource, config.name, *described)
     return {"configs": [*rows.values()]}
@@ -206,7 +206,7 @@ def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
         for config in altered.configs:
             number = config.config_operation
             operation = _OPERATIONS.get(number, f"operation-{number}")
-            value = None if operation == "delete" else _shown(config.value)
+            value = None if operation == "delete" else _not_secret(config.value)
             key = (*of_resource, config.name)
             rows[(*key, operation)] = (*key, value, operation, None, of_error)
     write = (request.validate_only, error, resources)
@@ -261,13 +261,15 @@ def _created_topics(request: Any, response: Any, _: Envelope) -> TypedRows:
 
 
 def _sizes(requested: Any, returned: Any) -> list[int | None]:
-    """Partitions and replication factor: as returned, else as assigned, else as requested."""
+    """Returns partitions and replication factor: as returned, else assigned, else requested."""
     assignments = requested.assignments if requested else ()
     assigned = {
         "num_partitions": len(assignments),
         "replication_factor": len(assignments[0].broker_ids) if assignments else 0,
     }
-    return [_size(returned, name) or of or _size(requested, name) for name, of in assigned.items()]
+    return [
+        _size(returned, name) or count or _size(requested, name) for name, count in assigned.items()
+    ]
 
 
 def _size(topic: Any, name: str) -> int | None:
@@ -279,13 +281,13 @@ def _size(topic: Any, name: str) -> int | None:
 def _configs(requested: Any, returned: Any) -> list[Row]:
     """Requested configs are set; others that the response lists are described. One row each."""
     rows: dict[str, Row] = {
-        config.name: (config.name, _shown(config.value), "set", None)
+        config.name: (config.name, _not_secret(config.value), "set", None)
         for config in (requested.configs if requested else ())
     }
     set_by_request = set(rows)
     for config in (returned.configs or ()) if returned else ():
         operation = "set" if config.name in set_by_request else "describe"
-        value = _shown(config.value, config.is_sensitive)
+        value = _not_secret(config.value, config.is_sensitive)
         rows[config.name] = (config.name, value, operation, config.config_source)
     return [*rows.values()]
 

@@ -26,7 +26,7 @@ from .envelope import envelope_columns, with_times
 from .frequent import VIEWS, Columns, Positions, Rows, body_columns, list_of, lists_in
 from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
-from .line import Reason, Unreadable, stamp_of
+from .line import RejectReason, Unreadable, stamp_of
 from .local_time import LocalTime
 from .reading import OTHERS, Reading, read_batch
 
@@ -84,7 +84,7 @@ class LineParser:
             [stamp_of(line) for line in lines], second_pass_from
         )
         too_long = {
-            position: Unreadable(Reason.too_long)
+            position: Unreadable(RejectReason.too_long)
             for position, line in enumerate(lines)
             if len(line) > self._line_bytes_max
         }
@@ -151,8 +151,8 @@ def _columns(
     columns = requests | body_columns(key, lines)
     batch = pa.RecordBatch.from_pydict(columns)
     sizes = {
-        size: pc.if_else(columns["is_forwarded"], pa.scalar(None, LONG), of(APIS[key], batch))
-        for size, of in _SIZES.items()
+        size: pc.if_else(columns["is_forwarded"], pa.scalar(None, LONG), measure(APIS[key], batch))
+        for size, measure in _SIZES.items()
     }
     yield Requests, requests | sizes
     yield VIEWS[key], columns | sizes

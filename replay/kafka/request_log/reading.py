@@ -21,7 +21,7 @@ from ..messages import APIS, PRODUCE, Api
 from .bodies import Reader, TypedRows, decoded_bodies
 from .envelope import ENVELOPE, are_sound_envelopes, decode_envelope
 from .frequent import are_sound, body_type
-from .line import Reason, Unreadable, json_of
+from .line import RejectReason, Unreadable, json_of
 
 #: How Kafka begins a line, and no more than its first bytes: few lines of a log begin otherwise.
 _HEAD = re.compile(
@@ -133,7 +133,7 @@ def _decode(reading: Reading, texts: Mapping[int, bytes], readers: Mapping[int, 
         try:
             envelope = decode_envelope(text)
             if envelope.is_absurd:
-                raise Unreadable(Reason.absurd_times)
+                raise Unreadable(RejectReason.absurd_times)
             key, version = envelope.request_header.api_key, envelope.request_header.api_version
             if key in APIS:
                 bodies = decoded_bodies(envelope, APIS[key].text)

@@ -20,7 +20,7 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.lowest_acked_offset import reasons
-from kip_replay.replay.lowest_acked_offset.events import HELD, Event
+from kip_replay.replay.lowest_acked_offset.events import HELD, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED
 
 Span = tuple[float, float, int, int]
@@ -32,7 +32,7 @@ OF_11 = ((4990, 5045, 20, 22), (5048, 5500, 22, 22))
 OF_12 = ((4990, 5060, 20, 22), (5064, 5500, 22, 22))
 
 
-def fetches(broker: int, spans: Sequence[Span], **others: Any) -> list[Event]:
+def fetches(broker: int, spans: Sequence[Span], **others: Any) -> list[ClusterEvent]:
     """(dequeued, built, fetch offset, high watermark of the response), milliseconds."""
     made = []
     for n, (*span, high_watermark) in enumerate(spans):
@@ -41,7 +41,7 @@ def fetches(broker: int, spans: Sequence[Span], **others: Any) -> list[Event]:
     return made
 
 
-def of_12(events: list[Event], broker: int = 12, **settings: Any) -> tuple[Any, ...]:
+def of_12(events: list[ClusterEvent], broker: int = 12, **settings: Any) -> tuple[Any, ...]:
     """(learned, shown, applied, heartbeat that has it, reason) of the first write, at a broker."""
     row = next(
         row
@@ -53,7 +53,7 @@ def of_12(events: list[Event], broker: int = 12, **settings: Any) -> tuple[Any, 
     return (*times, row["reason"])
 
 
-CASES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
+CASES: dict[str, tuple[list[ClusterEvent], tuple[Any, ...]]] = {
     "what a heartbeat has was applied when it arrived": (
         cluster(*REPORTS, *fetches(12, OF_12), replicas=[30], topics=["t"]),
         (5060, 5064, 5106, 5106, None),
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize(("events", "expected"), CASES.values(), ids=CASES)
-def test_when_a_broker_shows_a_write(events: list[Event], expected: tuple[Any, ...]) -> None:
+def test_when_a_broker_shows_a_write(events: list[ClusterEvent], expected: tuple[Any, ...]) -> None:
     assert of_12(events) == expected
 
 
@@ -188,7 +188,7 @@ def test_topic_that_is_created_anew(
         topics=["t"],
         partitions=0,
     )
-    there = Event(us(9), HELD, "t", -1, topics=["t"], replicas=[1])
+    there = ClusterEvent(us(9), HELD, "t", -1, topics=["t"], replicas=[1])
     rows = replayed(in_order([there, *events]), replica_apply_ms=0).applied
     assert [row["shown_at"] for row in rows] == [us(ms) for ms in shown_ms]
 
@@ -207,8 +207,8 @@ def test_topic_that_the_log_does_not_have_is_deleted_as_soon_as_the_largest_one(
         topics=["v"],
         api_name="DELETE_TOPICS",
     )
-    there = [Event(us(9), HELD, f"{b}", -1, error_code=0, broker_id=b) for b in (11, 12)]
-    there += [Event(us(9), HELD, "t", -1, topics=["t"], replicas=[n]) for n in largest]
+    there = [ClusterEvent(us(9), HELD, f"{b}", -1, error_code=0, broker_id=b) for b in (11, 12)]
+    there += [ClusterEvent(us(9), HELD, "t", -1, topics=["t"], replicas=[n]) for n in largest]
     found = replayed(in_order([*there, *(event for event in events if event.at_us > us(9))]))
     rows = [(r["shown_at"], r["applied_at"], r["reason"]) for r in found.applied]
     assert rows[0] == (us(5064), None, reasons.UNKNOWN_WORK)
@@ -217,7 +217,7 @@ def test_topic_that_the_log_does_not_have_is_deleted_as_soon_as_the_largest_one(
     assert [row["applied_everywhere_at"] for row in found.writes_of(ESTIMATED)] == [None, None]
 
 
-def estimated(*events: Event, **write: Any) -> tuple[Any, ...]:
+def estimated(*events: ClusterEvent, **write: Any) -> tuple[Any, ...]:
     """(applied everywhere, last broker, stale window, read after write, reason) as estimated."""
     (row,) = replayed(cluster(*events, **write)).writes_of(ESTIMATED)
     assert row["known_at"] is row["known_everywhere_at"] is None
@@ -247,7 +247,7 @@ def test_broker_that_stood_still_shows_old_metadata_once_it_goes_on() -> None:
 
 def test_replicas_that_no_request_has_are_those_of_metadata_or_unknown() -> None:
     """A topic with the brokers' default.replication.factor."""
-    of_metadata = Event(us(5049), HELD, "t", -1, error_code=0, topics=["t"], replicas=[3])
+    of_metadata = ClusterEvent(us(5049), HELD, "t", -1, error_code=0, topics=["t"], replicas=[3])
     created = {"replicas": [0], "topics": ["t"]}
     events = cluster(*REPORTS, of_metadata, *fetches(12, OF_12), **created)
     assert of_12(events, replica_apply_ms=4)[1:3] == (5064, 5070)

@@ -25,9 +25,9 @@ from notation.heartbeats import (
 
 from kip_replay.replay.lowest_acked_offset import reasons, simulation
 from kip_replay.replay.lowest_acked_offset import writes as written
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.state import Settings
+from kip_replay.replay.lowest_acked_offset.state import ClusterSettings
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
 from kip_replay.replay.model.brokers import Heartbeat
 
@@ -44,7 +44,7 @@ def only(rows: Sequence[Row]) -> Row:
 
 #: Of a log: when the write is applied everywhere, known to its broker and everywhere (ms), which
 #: broker is the last to apply it, and the reason.
-FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
+FATES: dict[str, tuple[list[ClusterEvent], tuple[Any, ...]]] = {
     # The last to report it is 12, at 5.106 s, worked off a millisecond later. 12's own response
     # carries it at once, 11 receives it with its next heartbeat.
     "from request to known": (cluster(*REPORTS), (5107, 7012, 7012, 12, None)),
@@ -104,7 +104,7 @@ FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize(("events", "expected"), FATES.values(), ids=FATES)
-def test_fate_of_a_write(events: list[Event], expected: tuple[Any, ...]) -> None:
+def test_fate_of_a_write(events: list[ClusterEvent], expected: tuple[Any, ...]) -> None:
     row = only(replayed(events).writes_of("lowest_acked_offset"))
     at = [row[name] for name in ("applied_everywhere_at", "known_at", "known_everywhere_at")]
     times = (None if time is None else time / 1000 for time in at)
@@ -133,7 +133,7 @@ def test_update_features_has_when_each_broker_can_renegotiate() -> None:
 # --- kinds of evidence ---------------------------------------------------------------------------
 
 
-def sign(events: Sequence[Event], kind: str) -> tuple[int, int | None, str | None]:
+def sign(events: Sequence[ClusterEvent], kind: str) -> tuple[int, int | None, str | None]:
     """(earliest, latest, reason) of broker 12."""
     rows = replayed(events).visibility
     row = only([r for r in rows if (r["broker_id"], r["evidence"]) == (12, kind)])
@@ -233,7 +233,7 @@ def test_heartbeats_are_worked_off_in_the_order_of_the_controllers_queue() -> No
 # --- which offsets a write has -------------------------------------------------------------------
 
 
-def committed(*events: Event, voters: Sequence[int] = VOTERS) -> written.CommittedOffsets:
+def committed(*events: ClusterEvent, voters: Sequence[int] = VOTERS) -> written.CommittedOffsets:
     log = written.CommittedOffsets(frozenset(voters))
     for event in sorted(events, key=lambda e: e.dequeued_us):
         log.fetch(event)
@@ -271,7 +271,7 @@ def committed(*events: Event, voters: Sequence[int] = VOTERS) -> written.Committ
     ],
 )
 def test_offsets_are_between_log_end_before_and_high_watermark_after(
-    fetches: list[Event], offsets: Offsets
+    fetches: list[ClusterEvent], offsets: Offsets
 ) -> None:
     assert committed(*BEFORE, *fetches).offsets(create_topic(5000, 5050)) == offsets
 
@@ -316,7 +316,9 @@ JOINS: dict[str, tuple[list[tuple[int, int, int]], tuple[int, int | None]]] = {
 }
 
 
-def forwarding(*lines: tuple[int, int, int], hosts: Sequence[Event] = ()) -> written.Forwarding:
+def forwarding(
+    *lines: tuple[int, int, int], hosts: Sequence[ClusterEvent] = ()
+) -> written.Forwarding:
     """Lines are (broker, received, built)."""
     known = written.Forwarding()
     for event in (beat(11, 0, 1), beat(12, 0, 1), *hosts):
@@ -331,15 +333,15 @@ def test_forwarded_write_is_joined_with_its_brokers_line(
     lines: list[tuple[int, int, int]], via: tuple[int, int | None]
 ) -> None:
     broker, received = via
-    sender = written.Sender(broker, None if received is None else us(received))
-    assert forwarding(*lines).via(create_topic(5000, 5050)) == sender
+    sender = written.Arrival(broker, None if received is None else us(received))
+    assert forwarding(*lines).arrival(create_topic(5000, 5050)) == sender
 
 
 def test_host_of_no_broker_and_of_two_shows_nothing() -> None:
     unknown = create_topic(5000, 5050, connection="10.0.0.2:9093-10.0.5.5:1-1")
-    assert forwarding((11, 4995, 5061)).via(unknown) == written.Sender(None, None)
+    assert forwarding((11, 4995, 5061)).arrival(unknown) == written.Arrival(None, None)
     shared = forwarding(hosts=[beat(12, 0, 1, connection="10.0.0.2:9093-10.0.1.11:2-1")])
-    assert shared.via(create_topic(5000, 5050)) == written.Sender(None, None)
+    assert shared.arrival(create_topic(5000, 5050)) == written.Arrival(None, None)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +366,7 @@ SWEEP = {"intervals_ms": (100, 500, 1000, 2000), "recorded_interval_ms": 2000}
 LONG = [e for b in (11, 12) for e in beats(b, 5106 + 100 * (b - 11), 6)]
 
 
-def news(*more: tuple[int, int], variant: str = "recorded") -> list[Event]:
+def news(*more: tuple[int, int], variant: str = "recorded") -> list[ClusterEvent]:
     """Both brokers learn 20 at the beginning, and more at (ms, high watermark)."""
     return [learned(b, ms, hw, variant) for b in (11, 12) for ms, hw in ((20, 20), *more)]
 
@@ -375,7 +377,7 @@ def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> Non
     for ms, offset in ((3000, 20), (5000, 30)):
         handled = Heartbeat(CONTROLLER, 12, 5, us(ms), us(ms + 2), offset, False, False)
         beats.heartbeat(us(ms), handled, want_fence=False)
-    broker = beats.of(12)
+    broker = beats.broker(12)
     assert [broker.applied("recorded", us(ms)) for ms in (2999, 3999, 4000)] == [20, 20, 30]
     assert beats.delay.seen == []
 
@@ -384,22 +386,30 @@ def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> Non
 
 
 def test_events_out_of_order_are_refused() -> None:
-    replay = LowestAckedOffset(Settings(VOTERS))
+    replay = LowestAckedOffset(ClusterSettings(VOTERS))
     with pytest.raises(ValueError, match="order of at_us, kind, request_id"):
         replay.feed(batch_of(list(reversed(cluster(*REPORTS)))))
 
 
+def test_event_of_no_kind_is_refused() -> None:
+    replay = LowestAckedOffset(ClusterSettings(VOTERS))
+    replay.feed(batch_of([LONG[0]._replace(kind="vote")]))
+    with pytest.raises(ValueError, match="no such kind of event: vote"):
+        replay.finish()
+
+
 def test_what_a_kind_does_not_have_may_be_null() -> None:
     """As the text has it; the state that is saved has none of them."""
-    events, none = cluster(*REPORTS, *news((5067, 22))), Event._field_defaults
+    events, none = cluster(*REPORTS, *news((5067, 22))), ClusterEvent._field_defaults
     nulls = [
-        Event(*(None if v == none.get(n) else v for n, v in e._asdict().items())) for e in events
+        ClusterEvent(*(None if v == none.get(n) else v for n, v in e._asdict().items()))
+        for e in events
     ]
     assert replayed(nulls, [20], resumed=True, **SWEEP) == replayed(events, **SWEEP)
 
 
 def test_rows_are_emitted_once_nothing_can_change_them() -> None:
-    replay = LowestAckedOffset(Settings(VOTERS, step_rows=20))
+    replay = LowestAckedOffset(ClusterSettings(VOTERS, step_rows=20))
     found, writes, *_ = replay.feed(batch_of(cluster(*beats(11, 5006, 70), *beats(12, 5007, 70))))
     # One of each variant.
     assert writes.num_rows == 2
@@ -419,7 +429,7 @@ def test_sizes_of_responses_change_no_offset_and_no_time() -> None:
 
 def test_saved_state_does_not_grow_with_the_log() -> None:
     def size(rounds: int) -> int:
-        replay = LowestAckedOffset(Settings(VOTERS, (500,), 2000, step_rows=100))
+        replay = LowestAckedOffset(ClusterSettings(VOTERS, (500,), 2000, step_rows=100))
         replay.feed(batch_of(cluster(*beats(11, 5017, rounds), *beats(12, 5018, rounds))))
         return len(replay.saved())
 

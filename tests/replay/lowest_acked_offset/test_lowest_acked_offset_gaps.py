@@ -19,7 +19,7 @@ from notation.heartbeats import (
 
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 from kip_replay.replay.lowest_acked_offset import reasons
-from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, Event
+from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
 
 STANDBY = 3
@@ -29,7 +29,7 @@ def gap(node_id: int, since_ms: float, until_ms: float) -> LogGap:
     return LogGap(node_id, us(since_ms), us(until_ms))
 
 
-def without(events: list[Event], *gaps: LogGap) -> list[Event]:
+def without(events: list[ClusterEvent], *gaps: LogGap) -> list[ClusterEvent]:
     return [
         event
         for event in events
@@ -39,7 +39,7 @@ def without(events: list[Event], *gaps: LogGap) -> list[Event]:
     ]
 
 
-def lacking(events: list[Event], *gaps: LogGap) -> Replayed:
+def lacking(events: list[ClusterEvent], *gaps: LogGap) -> Replayed:
     return replayed(without(events, *gaps), gaps=Gaps(gaps))
 
 

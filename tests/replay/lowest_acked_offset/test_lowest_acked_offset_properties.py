@@ -24,7 +24,7 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.log_gaps import Gaps, LogGap
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
 from kip_replay.replay.model import STAMP_US
 from kip_replay.replay.simulation import Rising
@@ -51,7 +51,7 @@ ROUGH: list[dict[str, Any]] = [
 class Cluster:
     """A cluster whose truth is known: when each offset was committed and applied by whom."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[ClusterEvent] = field(default_factory=list)
     committed: Rising = field(default_factory=Rising)
     applied: dict[int, Rising] = field(default_factory=dict)
     writes: dict[str, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..line import LOGGER, MARKER, STAMP_BYTES, Reason, Unreadable, without_line_end
+from ..line import LOGGER, MARKER, STAMP_BYTES, RejectReason, Unreadable, without_line_end
 from .text import TextLayout, are_usual_and_sound, is_usual, without_stamps_of_parts
 from .wrappers import (
     REQUEST_KEY,
@@ -179,7 +179,8 @@ class _Part:
     can_follow: bool = False
 
     @staticmethod
-    def of(unwrapped: Unwrapped) -> "_Part":
+    def unwrapped(unwrapped: Unwrapped) -> "_Part":
+        """Strips what a carrier such as CRI or journald puts before each part of a line."""
         if unwrapped.around:
             return _Part(unwrapped.label((STREAM,)) or "", unwrapped.text, can_follow=True)
         carrier = _CARRIER.match(unwrapped.text)
@@ -243,7 +244,7 @@ class LineReader:
             return out
         for number, raw in records:
             if isinstance(raw, LongLine):
-                too_long = Unreadable(Reason.too_long, line_bytes=raw.line_bytes)
+                too_long = Unreadable(RejectReason.too_long, line_bytes=raw.line_bytes)
                 self._reject(number, raw.head, too_long)
                 continue
             try:
@@ -366,12 +367,12 @@ class LineReader:
     # --- lines
 
     def _take(self, number: int, unwrapped: Unwrapped) -> None:
-        """A text that is no whole line like those before: a part of one, or another's."""
+        """Adds a text that is no whole line like those before: a part of one, or another's."""
         if unwrapped.text.startswith(b"{") and _LEFT_OUT in unwrapped.text:
             detail = "journalctl left out its text: use journalctl -o json --all"
-            self._reject(number, unwrapped.text, Unreadable(Reason.truncated, detail))
+            self._reject(number, unwrapped.text, Unreadable(RejectReason.truncated, detail))
             return
-        part = _Part.of(unwrapped)
+        part = _Part.unwrapped(unwrapped)
         marker = unwrapped.text.find(MARKER)
         pending = self._pending.get(part.stream)
         begins = marker >= 0 or self._text.stamps.begins(part.text)
@@ -383,11 +384,11 @@ class LineReader:
             is_begun = part.can_follow and is_cut_object(part.text)
             if marker < 0 and not (part.is_open or is_begun):
                 if part.text.rstrip().endswith(LOGGER):
-                    cut = Unreadable(Reason.truncated, "its beginning is not there")
+                    cut = Unreadable(RejectReason.truncated, "its beginning is not there")
                     self._reject(number, unwrapped.text, cut)
                 elif REQUEST_KEY in part.text:
                     is_cut = is_cut_object(part.text)
-                    reason = Reason.truncated if is_cut else Reason.other_form
+                    reason = RejectReason.truncated if is_cut else RejectReason.other_form
                     self._reject(number, unwrapped.text, Unreadable(reason))
                 else:
                     self._count_other(part.text)
@@ -397,17 +398,17 @@ class LineReader:
             self._try(part.stream, pending, is_all=not part.can_follow)
 
     def _try(self, stream: str, pending: _Pending, is_all: bool) -> None:
-        """Takes the line in if it is whole; with ``is_all`` of it there, as what it is."""
+        """Reads a pending line if it is whole, or ``is_all`` that will come; else it waits."""
         whole = Unwrapped(pending.text, pending.unwrapped.around)
         marker = whole.text.find(MARKER)
         try:
             if len(whole.text) > self._line_bytes_max:
-                raise Unreadable(Reason.too_long)
+                raise Unreadable(RejectReason.too_long)
             # A carrier has split what JSON is around the line, or is the line.
             if is_escaped(whole.text, marker) or (marker < 0 and REQUEST_KEY in whole.text):
                 inner = self._unwrapped_json(whole.text, level=1 if whole.around else 0)
                 if not inner:
-                    raise Unreadable(Reason.truncated, "the JSON around it is not whole")
+                    raise Unreadable(RejectReason.truncated, "the JSON around it is not whole")
                 whole, is_all = inner[0], True
                 marker = whole.text.find(MARKER)
             if marker < 0 and not is_all and is_cut_object(whole.text):
@@ -418,7 +419,7 @@ class LineReader:
             else:
                 self._count_other(whole.text)
         except Unreadable as unreadable:
-            is_cut = unreadable.reason is Reason.truncated
+            is_cut = unreadable.reason is RejectReason.truncated
             if is_cut and not is_all:
                 return
             if is_cut and whole.text.startswith(pending.unwrapped.text):

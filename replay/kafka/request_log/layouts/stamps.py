@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ..line import Reason, Unreadable
+from ..line import RejectReason, Unreadable
 
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 #: 2026-11-20 20:30:34,831; T, a dot, more decimals and a zone are usual elsewhere.
@@ -86,7 +86,7 @@ class StampReader:
             try:
                 second, nanos = int(value["epochSecond"]), int(value.get("nanoOfSecond") or 0)
             except (TypeError, ValueError, OverflowError):
-                raise Unreadable(Reason.bad_stamp, str(value)) from None
+                raise Unreadable(RejectReason.bad_stamp, str(value)) from None
             return self._of_epoch(second, b"%03d" % (nanos // 1_000_000))
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
@@ -113,7 +113,7 @@ class StampReader:
                 y, mo, d, h, mi, s = match.group("y3", "mo3", "d3", "h3", "mi3", "s3")
                 fraction, zone = match["f3"] or match["f4"], match["z3"]
         if fraction is None:
-            raise Unreadable(Reason.stamp_without_milliseconds, match[0].decode())
+            raise Unreadable(RejectReason.stamp_without_milliseconds, match[0].decode())
         if self._is_padded and len(fraction) == 6:
             fraction = fraction[3:]
         second = b"%s-%s-%s %s:%s:%s" % (y, mo, d, h, mi, s)
@@ -121,7 +121,7 @@ class StampReader:
 
     def _of_epoch(self, second: int, millis: bytes | None) -> bytes:
         if millis is None:
-            raise Unreadable(Reason.stamp_without_milliseconds, str(second))
+            raise Unreadable(RejectReason.stamp_without_milliseconds, str(second))
         return self._second(second, b"") + b"," + millis
 
     def _in_zone(self, second: bytes | int, offset: bytes) -> bytes:
@@ -133,7 +133,7 @@ class StampReader:
                 at = _with_offset(second, offset)
             local = at.astimezone(self._zone)
         except (ValueError, OverflowError):  # the years 1 and 9999 have no other zone
-            raise Unreadable(Reason.stamp_out_of_range) from None
+            raise Unreadable(RejectReason.stamp_out_of_range) from None
         return local.strftime("%Y-%m-%d %H:%M:%S").encode()
 
 
@@ -142,4 +142,4 @@ def _with_offset(second: bytes, offset: bytes) -> datetime:
     try:
         return datetime.fromisoformat((second + zone).decode())
     except ValueError:
-        raise Unreadable(Reason.bad_stamp, (second + offset).decode()) from None
+        raise Unreadable(RejectReason.bad_stamp, (second + offset).decode()) from None

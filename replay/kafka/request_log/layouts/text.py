@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from ..line import LOGGER, MARKER, STAMP_BYTES, Reason, Unreadable, is_text
+from ..line import LOGGER, MARKER, STAMP_BYTES, RejectReason, Unreadable, is_text
 from .stamps import StampReader
 
 _USUAL_BEGIN = re.compile(rb"\[.{10} .{8},.{3}\] DEBUG " + MARKER, re.DOTALL)
@@ -47,9 +47,9 @@ def require_sound(line: bytes, json_start: int) -> None:
     write, or a line's middle is *lost*, a second stamp or marker is inside."""
     # "[2026-": no JSON array begins with a year and a minus.
     if line.find(line[:6], 6) >= 0 or line.find(MARKER, json_start) >= 0:
-        raise Unreadable(Reason.interleaved)
+        raise Unreadable(RejectReason.interleaved)
     if not is_text(line):
-        raise Unreadable(Reason.binary)
+        raise Unreadable(RejectReason.binary)
 
 
 def has_stamps_of_parts(text: bytes) -> bool:
@@ -91,11 +91,11 @@ class TextLayout:
             return text
         start = marker + len(MARKER)
         if text.startswith(_BEFORE_2_8, start):
-            raise Unreadable(Reason.before_2_8)
+            raise Unreadable(RejectReason.before_2_8)
         if has_stamps_of_parts(text):
-            raise Unreadable(Reason.truncated)
+            raise Unreadable(RejectReason.truncated)
         if text.find(_LAST_FIELD, 0, marker) >= 0:  # the end of another line
-            raise Unreadable(Reason.interleaved)
+            raise Unreadable(RejectReason.interleaved)
         end = self._end(text, start, is_all)
         stamp = self.stamps.of_text(text, 0, marker) if marker else None
         if stamp is None:
@@ -103,7 +103,7 @@ class TextLayout:
         if stamp is None:
             stamp = self.stamps.of_text(text, end, len(text))
         if stamp is None:
-            raise Unreadable(Reason.bad_stamp)
+            raise Unreadable(RejectReason.bad_stamp)
         # Behind the header no field can have this name: bodies are Kafka's, names are escaped.
         is_deprecated = text.find(_DEPRECATED, start, text.find(b'"request":', start)) >= 0
         level = b"INFO" if is_deprecated else b"DEBUG"
@@ -119,7 +119,7 @@ class TextLayout:
         if is_last and text.rfind(_LAST_FIELD, max(start, end - _LAST_BYTES), end) >= 0:
             return end + 1
         if not is_all:
-            raise Unreadable(Reason.truncated)
+            raise Unreadable(RejectReason.truncated)
         end, last = len(text), 0
         for braces in range(_BRACES_MAX):
             end = text.rfind(b"}", start, end)
@@ -135,5 +135,5 @@ class TextLayout:
         if last and text.endswith(LOGGER):  # it ended, and what is wrong with it lies within
             return last
         if text.find(MARKER, start) >= 0:
-            raise Unreadable(Reason.interleaved)
-        raise Unreadable(Reason.truncated)
+            raise Unreadable(RejectReason.interleaved)
+        raise Unreadable(RejectReason.truncated)

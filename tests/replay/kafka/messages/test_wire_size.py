@@ -101,7 +101,7 @@ def test_a_new_version_is_one_entry(
 
     newer = schemas.FETCH.replace("validVersions=4-18", "validVersions=4-19")
     newer = newer.replace("  ForgottenTopicsData", f"      MadeUp {entry}\n  ForgottenTopicsData")
-    monkeypatch.setitem(cast(dict, APIS), FETCH.key, Api.of(newer))
+    monkeypatch.setitem(cast(dict, APIS), FETCH.key, Api.parsed(newer))
 
     fetch = parsed_fetch(19, {"madeUp": value})
     assert fetch["request_bytes"] == before["request_bytes"] + more_bytes

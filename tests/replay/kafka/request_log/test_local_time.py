@@ -10,7 +10,7 @@ from kip_replay.replay.kafka.request_log import (
     fold_boundary,
     has_ambiguous_hour,
 )
-from kip_replay.replay.kafka.request_log.line import Reason, Unreadable
+from kip_replay.replay.kafka.request_log.line import RejectReason, Unreadable
 
 ZONE = "Europe/Berlin"  # 2026: forward on 29 March at 02:00, back on 25 October at 03:00
 
@@ -56,7 +56,9 @@ def test_bad_stamps(stamp: str) -> None:
     with pytest.raises(Unreadable) as caught:
         utc(ZONE, stamp)
     is_gap = stamp.startswith("2026-03-29")
-    assert caught.value.reason is (Reason.stamp_not_in_time_zone if is_gap else Reason.bad_stamp)
+    assert caught.value.reason is (
+        RejectReason.stamp_not_in_time_zone if is_gap else RejectReason.bad_stamp
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from parsed_lines import LISTS, SINGLE, parsed
 
-from kip_replay.replay.kafka.request_log import Reason
+from kip_replay.replay.kafka.request_log import RejectReason
 
 pytestmark = pytest.mark.property
 
@@ -31,7 +31,7 @@ def is_one_or_the_other(row: dict[str, Any]) -> bool:
         return row["request"] is not None
     others = {name for name, value in row.items() if not value} - {"rejected"}
     says_nothing = {*SINGLE.values(), *LISTS} - {"rejected"} <= others
-    return says_nothing and row["rejected"]["reason"] in Reason.__members__
+    return says_nothing and row["rejected"]["reason"] in RejectReason.__members__
 
 
 @st.composite
