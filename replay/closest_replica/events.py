@@ -1,6 +1,6 @@
 """What the rule closest_replica reads: of a leader's partitions that consumers read.
 
-A row is a partition of a line. ``Kind`` decides which columns it fills; the others are null. Order
+A row is a partition of a line. ``LineKind`` decides which columns it fills; the others are null. Order
 is (at_us, kind_order, request_id, topic, partition); rows at 0 or before are true at all times.
 """
 
@@ -11,7 +11,7 @@ from ..model import AT_ONCE_US
 from ..records import event_schema
 
 
-class Kind(StrEnum):
+class LineKind(StrEnum):
     """What an event is. Events of one time are taken in this order."""
 
     #: ``broker.rack`` of a broker.
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     READ = "read"
 
 
-class Event(NamedTuple):
+class ReplicaEvent(NamedTuple):
     """One event. Times are microseconds since the epoch; what a kind lacks is its default."""
 
     at_us: int
@@ -77,4 +77,4 @@ class Event(NamedTuple):
         return self.at_us - self.handled_us > AT_ONCE_US
 
 
-INPUT_SCHEMA = event_schema(Event)
+INPUT_SCHEMA = event_schema(ReplicaEvent)

@@ -9,9 +9,9 @@ reads committed records waits for the last stable offset in the same way.
 from typing import NamedTuple
 
 from ..outcomes import Variant
-from .events import Event
+from .events import ReplicaEvent
 from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
-from .partition import NOTED_US, Follower, ReadPartition, Response
+from .partition import NOTED_US, FollowerHistory, Learned, ReadPartition
 
 READ_COMMITTED = 1
 #: Who reads committed records, and waited for so much longer than for the record, waited for the
@@ -29,7 +29,7 @@ class Given(NamedTuple):
 class Moments:
     """Those of one read."""
 
-    def __init__(self, partition: ReadPartition, read: Event) -> None:
+    def __init__(self, partition: ReadPartition, read: ReplicaEvent) -> None:
         self._partition, self._read = partition, read
         self._waits = self._waits_for(read.fetch_offset + 1)
         is_committed = read.isolation_level == READ_COMMITTED and read.is_awaited
@@ -56,7 +56,7 @@ class Moments:
         """Records that were there before the FETCH waited for it."""
         return at_us if self._waits else max(at_us, self._read.dequeued_us)
 
-    def _learned(self, follower: Follower, variant: Variant | None = None) -> Given | None:
+    def _learned(self, follower: FollowerHistory, variant: Variant | None = None) -> Given | None:
         response = follower.response(self._offset)
         is_first = response is not None and response is follower.learned[0]
         if response is None or (is_first and self._partition.shown.values[0] >= self._offset):
@@ -71,7 +71,7 @@ class Moments:
         # Its log has the record half of the way there and back before its next FETCH says so.
         return Given(response.built_us, max(built_us + way_us, arrives_us - way_us))
 
-    def _expires(self, response: Response, wait_us: int) -> int:
+    def _expires(self, response: Learned, wait_us: int) -> int:
         """Returns when one of the FETCHes, each waiting so long, ends first after the leader's high
         watermark has moved.
         """

@@ -63,7 +63,7 @@ NOTED_US = STAMP_US + PROGRESS_US_MAX
 _ALL = 2**63 - 1
 
 
-class Response(msgspec.Struct, array_like=True, gc=False):
+class Learned(msgspec.Struct, array_like=True, gc=False):
     """A leader's response that carried a high watermark to a follower.
 
     ``received_us``: arrival of the FETCH; ``way_us``: from leader to follower.
@@ -75,13 +75,13 @@ class Response(msgspec.Struct, array_like=True, gc=False):
     way_us: int
 
 
-class Follower(msgspec.Struct, array_like=True):
+class FollowerHistory(msgspec.Struct, array_like=True):
     """``has``: below which offset it has all, whenever a FETCH says so. ``learned``: responses by
     rising high watermark.
     """
 
     has: Rising = msgspec.field(default_factory=Rising)
-    learned: list[Response] = []
+    learned: list[Learned] = []
 
     def fetch(self, at: int, offset: int) -> None:
         """Takes a FETCH; where its offset is the same, it has fetched since all the same."""
@@ -91,7 +91,7 @@ class Follower(msgspec.Struct, array_like=True):
             has.values.append(offset)
             has.nodes.append(-1)
 
-    def response(self, high_watermark: int) -> Response | None:
+    def response(self, high_watermark: int) -> Learned | None:
         """Returns the first response with this high watermark."""
         at = bisect_left(self.learned, high_watermark, key=lambda of: of.high_watermark)
         return self.learned[at] if at < len(self.learned) else None
@@ -110,7 +110,7 @@ class ReadPartition(msgspec.Struct, array_like=True):
     terms: dict[int, tuple[int, int]] = {}
     isr: Timeline[tuple[int, ...]] = msgspec.field(default_factory=Timeline)
     shown: Rising = msgspec.field(default_factory=Rising)
-    followers: dict[int, Follower] = {}
+    followers: dict[int, FollowerHistory] = {}
 
     def lead(self, epoch: int, at: int, leader_id: int) -> None:
         """Takes a term; with a new one followers have to show anew what they have."""
@@ -126,9 +126,9 @@ class ReadPartition(msgspec.Struct, array_like=True):
         epoch = max(begun) if begun else min(self.terms, default=None)
         return None if epoch is None else self.terms[epoch][1]
 
-    def follower(self, broker_id: int) -> Follower:
+    def follower(self, broker_id: int) -> FollowerHistory:
         if broker_id not in self.followers:
-            self.followers[broker_id] = Follower()
+            self.followers[broker_id] = FollowerHistory()
         return self.followers[broker_id]
 
     def passed(self, high_watermark: int, by_us: int) -> int:

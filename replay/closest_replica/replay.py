@@ -11,15 +11,15 @@ from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_
 from ..outcomes import NOT_SWEPT, Variant
 from ..records import Records, events_of
 from ..rule import CLOCKS_DIFFER
-from .events import Event, Kind
+from .events import LineKind, ReplicaEvent
 from .moments import Moments
 from .outcomes import (
     LEADER,
     ClosestReplicaOutcome,
     RecordedRead,
-    Unknown,
+    UnknownReason,
 )
-from .partition import ReadPartition, Response, Zones
+from .partition import Learned, ReadPartition, Zones
 
 #: A read is decided so long after its response: by then its followers have got a response.
 DECIDED_AFTER_US = 10_000_000
@@ -30,7 +30,7 @@ LISTED_US = 24 * 3_600_000_000
 _TIMES = ("given_at_earliest", "given_at", "added_ms")
 
 
-class State(msgspec.Struct):
+class ReadState(msgspec.Struct):
     """All that a replay carries.
 
     ``racks``: by broker. ``listed``: by node, session and partition when it was last listed, at
@@ -46,10 +46,10 @@ class State(msgspec.Struct):
     listed: dict[tuple[int, int, str, int], tuple[int, int, int]] = {}
     preferred: dict[tuple[str | None, str | None, str, int], PreferredReadReplica] = {}
     ways: dict[int, int] = {}
-    reads: list[Event] = []
+    reads: list[ReplicaEvent] = []
 
 
-class Place(NamedTuple):
+class ReplicaPlace(NamedTuple):
     """Where a replica is to a client; columns of an outcome."""
 
     replica_id: int | None
@@ -76,8 +76,8 @@ class ClosestReplica:
         gaps: Gaps = NO_GAPS,
         apart: Sequence[int] = (),
     ) -> None:
-        new = State(node_id, [*variants])
-        self._state = new if saved is None else msgspec.msgpack.decode(saved, type=State)
+        new = ReadState(node_id, [*variants])
+        self._state = new if saved is None else msgspec.msgpack.decode(saved, type=ReadState)
         self._zones = Zones(self._state.racks, stated or {})
         self._gaps, self._apart = gaps, {*apart}
         self._rows = Records(ClosestReplicaOutcome)
@@ -88,7 +88,7 @@ class ClosestReplica:
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """Takes an increment and returns rows that nothing still to come can change."""
         state, decided = self._state, 0
-        for event in events_of(batch, Event):
+        for event in events_of(batch, ReplicaEvent):
             if event.at_us > 0:
                 if event[:2] < state.front:
                     raise ValueError("events must come in order of at_us, kind_order")
@@ -111,12 +111,12 @@ class ClosestReplica:
 
     # --- what the log shows
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: ReplicaEvent) -> None:
         state, kind, broker_id = self._state, event.kind, event.broker_id
-        if kind == Kind.RACK:
+        if kind == LineKind.RACK:
             state.racks[broker_id] = event.rack
             return
-        if kind == Kind.LISTED:
+        if kind == LineKind.LISTED:
             session = broker_id, event.session_id, event.topic, event.partition
             _, before, _ = state.listed.get(session, (0, -1, -1))
             state.listed[session] = event.at_us, event.fetch_offset, before
@@ -124,13 +124,13 @@ class ClosestReplica:
         partition = state.partitions.get(event.topic_partition)
         if partition is None:
             partition = state.partitions[event.topic_partition] = ReadPartition()
-        if kind == Kind.PROGRESS:
+        if kind == LineKind.PROGRESS:
             partition.follower(broker_id).fetch(event.at_us, event.fetch_offset)
-        elif kind == Kind.RETURNED:
+        elif kind == LineKind.RETURNED:
             self._note(partition, event)
-        elif kind == Kind.TERM:
+        elif kind == LineKind.TERM:
             partition.lead(event.leader_epoch, event.at_us, broker_id)
-        elif kind == Kind.ISR:
+        elif kind == LineKind.ISR:
             partition.isr.add(event.at_us, tuple(event.isr))
         else:
             if broker_id == state.node_id:
@@ -144,7 +144,7 @@ class ClosestReplica:
                 event = event._replace(fetch_offset=-1 if is_lost else offset)
             state.reads.append(event)
 
-    def _note(self, partition: ReadPartition, event: Event) -> None:
+    def _note(self, partition: ReadPartition, event: ReplicaEvent) -> None:
         """Takes a high watermark that a follower learns."""
         partition.shown.add(event.at_us, event.high_watermark)
         learned = partition.follower(event.broker_id).learned
@@ -155,7 +155,7 @@ class ClosestReplica:
             if sent_us and not self._gaps.touch(node_id, sent_us, received_us):
                 ways[event.broker_id] = max(0, received_us - sent_us) // 2
             way_us = ways.get(event.broker_id, 0)
-            learned.append(Response(event.high_watermark, event.at_us, received_us, way_us))
+            learned.append(Learned(event.high_watermark, event.at_us, received_us, way_us))
 
     def _forget(self, front_us: int) -> None:
         state, before = self._state, front_us - FORGET_US
@@ -168,7 +168,7 @@ class ClosestReplica:
 
     # --- what follows
 
-    def _decide(self, read: Event) -> None:
+    def _decide(self, read: ReplicaEvent) -> None:
         """Emits a read's outcomes, unless another node leads the partition by then."""
         state, partition = self._state, self._state.partitions[read.topic_partition]
         leader_id = partition.leader(read.at_us)
@@ -199,15 +199,15 @@ class ClosestReplica:
             self._rows.add(outcome, shared=recorded)
 
     def _outcomes(
-        self, read: Event, partition: ReadPartition, leader_id: int | None, zone: str | None
+        self, read: ReplicaEvent, partition: ReadPartition, leader_id: int | None, zone: str | None
     ) -> Iterator[ClosestReplicaOutcome]:
-        of_leader = of_chosen = Place(None)
-        is_redirected, why_not = False, Unknown.LEADER
+        of_leader = of_chosen = ReplicaPlace(None)
+        is_redirected, why_not = False, UnknownReason.LEADER
         if leader_id is not None:
             chosen, is_redirected = self._choose(read, partition, leader_id, zone)
             of_leader = self._place(leader_id, zone, [leader_id])
             of_chosen = self._place(chosen, zone, [leader_id, *partition.followers])
-            why_not = Unknown.FOLLOWERS
+            why_not = UnknownReason.FOLLOWERS
         moments = Moments(partition, read) if read.record_bytes else None
         for variant in self._state.variants:
             is_leader = variant.name == LEADER
@@ -228,28 +228,30 @@ class ClosestReplica:
                 self._time(outcome, read, moments, place.replica_id)
             yield outcome
 
-    def _place(self, replica_id: int | None, zone: str | None, replicas: Sequence[int]) -> Place:
+    def _place(
+        self, replica_id: int | None, zone: str | None, replicas: Sequence[int]
+    ) -> ReplicaPlace:
         """Says where a replica is to a client; if that may be anywhere, what share would cross."""
         of_brokers = self._zones.of_brokers
         its = None if replica_id is None else of_brokers.get(replica_id)
         if its is None or zone:
-            return Place(replica_id, its, not is_same_rack(zone, its) if its else None)
+            return ReplicaPlace(replica_id, its, not is_same_rack(zone, its) if its else None)
         near = len({of_brokers[each] for each in replicas if each in of_brokers})
-        return Place(replica_id, its, None, 1 - near / len({*of_brokers.values()}))
+        return ReplicaPlace(replica_id, its, None, 1 - near / len({*of_brokers.values()}))
 
     def _time(
-        self, outcome: ClosestReplicaOutcome, read: Event, moments: Moments, replica_id: int
+        self, outcome: ClosestReplicaOutcome, read: ReplicaEvent, moments: Moments, replica_id: int
     ) -> None:
         """Says when the replica would have given the records."""
         of_leader, own = moments.of_leader, self._state.node_id
         is_follower = replica_id != own
         given = moments.of_follower(replica_id, outcome.variant) if is_follower else of_leader
         if read.fetch_offset < 0:
-            outcome.make_unknown(Unknown.OFFSET)
+            outcome.make_unknown(UnknownReason.OFFSET)
         elif read.broker_id != own and not self._apart.isdisjoint((read.broker_id, own)):
             outcome.make_unknown(CLOCKS_DIFFER)
         elif given is None:
-            outcome.make_unknown(Unknown.HIGH_WATERMARK)
+            outcome.make_unknown(UnknownReason.HIGH_WATERMARK)
         else:
             outcome.given_at_earliest, outcome.given_at = given
             outcome.added_ms = (given.at_us - of_leader.at_us) / 1000
@@ -258,7 +260,7 @@ class ClosestReplica:
             outcome.rest_on_lines(self._gaps, own, since_us, until_us, *_TIMES)
 
     def _choose(
-        self, read: Event, partition: ReadPartition, leader_id: int, zone: str | None
+        self, read: ReplicaEvent, partition: ReadPartition, leader_id: int, zone: str | None
     ) -> tuple[int | None, bool]:
         """Returns the replica that the consumer would read from, None if that is not known, and
         whether its leader names it only now.

@@ -51,7 +51,7 @@ from ..outcomes import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .brokers import SCAN_SLACK_US
 from .closed_loop_replay import PREDICTED, ProducersReact
-from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, Kind
+from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, EventKind
 from .isr import STALE_US
 from .outcomes import (
     ACKS_ALL,
@@ -94,7 +94,7 @@ RULE = Rule(
     sweeps={"min_insync_replicas": 1},
     needs=Produces,
     constants={
-        "kinds": [*map(str, Kind)],
+        "kinds": [*map(str, EventKind)],
         "progress_us_max": PROGRESS_US_MAX,
         "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
         "pending": PENDING,
@@ -108,6 +108,6 @@ RULE = Rule(
     comparison=Comparison(
         "replica_id",
         {ProduceAckOutcome.name: _REPLAYED, ProduceClosedLoopOutcome.name: PREDICTED},
-        (Kind.METADATA, Kind.CONFIG),
+        (EventKind.METADATA, EventKind.CONFIG),
     ),
 )

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US, BrokerControlState, next_state
-from .events import SILENCE, Event
+from .events import SILENCE, LeaderEvent
 
 #: Between the scan that is due and the response with its records: timers, fsync, Raft.
 SCAN_SLACK_US = 600_000
@@ -49,7 +49,7 @@ class AmbiguousFencing(NamedTuple):
     until_us: int
 
 
-class Response(NamedTuple):
+class MetadataResponse(NamedTuple):
     """A response with the metadata log: built when, between which offsets, high watermark."""
 
     built_us: int
@@ -58,7 +58,7 @@ class Response(NamedTuple):
     high_watermark: int
 
     @classmethod
-    def to(cls, fetch: Event, end: int) -> "Response":
+    def to(cls, fetch: LeaderEvent, end: int) -> "MetadataResponse":
         start, high_watermark = fetch.fetch_offset, fetch.high_watermark
         return cls(
             fetch.built_us or 0,
@@ -83,7 +83,7 @@ class _Change(msgspec.Struct):
     offset: int | None = None
 
 
-class Brokers(msgspec.Struct):
+class BrokerStates(msgspec.Struct):
     """Brokers' states as one node knows them. Fed in order of time.
 
     ``decided``: what the controller made of a broker last, applied or not, and of which epoch.
@@ -95,8 +95,8 @@ class Brokers(msgspec.Struct):
     ambiguous: list[AmbiguousFencing] = []
     decided: dict[int, tuple[BrokerControlState, int]] = {}
     pending: list[_Change] = []
-    responses: list[Response] = []
-    fetch: Event | None = None
+    responses: list[MetadataResponse] = []
+    fetch: LeaderEvent | None = None
     fencings: list[tuple[_Change, int]] = []
 
     def is_active(self, broker_id: int) -> bool:
@@ -115,7 +115,7 @@ class Brokers(msgspec.Struct):
             return False
         return epoch is None or self.epochs.get(broker_id, epoch) == epoch
 
-    def heartbeat(self, event: Event) -> list[Applied]:
+    def heartbeat(self, event: LeaderEvent) -> list[Applied]:
         """Takes a heartbeat; ``operation`` "silence": none follows for long."""
         assert event.replica_id is not None
         assert event.built_us is not None
@@ -148,7 +148,9 @@ class Brokers(msgspec.Struct):
         self.states[broker_id] = BrokerControlState.FENCED
         self.decided.pop(broker_id, None)
 
-    def metadata_fetch(self, event: Event, partitions_with: Callable[[int], int]) -> list[Applied]:
+    def metadata_fetch(
+        self, event: LeaderEvent, partitions_with: Callable[[int], int]
+    ) -> list[Applied]:
         """Takes a FETCH of the metadata log by this node: it has received the previous response.
 
         ``partitions_with(broker)`` counts partitions with the broker in their ISR.
@@ -156,7 +158,7 @@ class Brokers(msgspec.Struct):
         fetch, self.fetch = self.fetch, event
         if fetch is None or fetch.built_us is None or event.fetch_offset is None:
             return []
-        response = Response.to(fetch, event.fetch_offset)
+        response = MetadataResponse.to(fetch, event.fetch_offset)
         self._find_fencings(response, partitions_with)
         self.responses.append(response)
         if response.built_us - self.responses[0].built_us > 2 * RESPONSES_KEPT_US:
@@ -169,7 +171,7 @@ class Brokers(msgspec.Struct):
         fetch, self.fetch = self.fetch, None
         if fetch is None or fetch.built_us is None:
             return []
-        return self._apply(Response.to(fetch, -1), fetch.built_us)
+        return self._apply(MetadataResponse.to(fetch, -1), fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
         """Tells whether the node has a response that shows a commit after a time (controller's)."""
@@ -177,14 +179,16 @@ class Brokers(msgspec.Struct):
             return self.fetch is None
         return self._shows(self.responses[-1], after_us)
 
-    def _shows(self, response: Response, after_us: int) -> bool:
+    def _shows(self, response: MetadataResponse, after_us: int) -> bool:
         since_us = after_us - COMMIT_SLACK_US
         if response.built_us < since_us:
             return False
         before = [kept.high_watermark for kept in self.responses if kept.built_us < since_us]
         return response.high_watermark > max(before, default=-1)
 
-    def _find_fencings(self, response: Response, partitions_with: Callable[[int], int]) -> None:
+    def _find_fencings(
+        self, response: MetadataResponse, partitions_with: Callable[[int], int]
+    ) -> None:
         def may_fence(broker_id: int) -> bool:
             least = max(FENCING_RECORDS_MIN, 1 + partitions_with(broker_id))
             return response.end - response.start >= least
@@ -207,7 +211,7 @@ class Brokers(msgspec.Struct):
                 change.offset = response.end
                 self.decided[change.broker_id] = (BrokerControlState.FENCED, change.epoch)
 
-    def _apply(self, response: Response, at_us: int) -> list[Applied]:
+    def _apply(self, response: MetadataResponse, at_us: int) -> list[Applied]:
         applied: list[Applied] = []
         pending: list[_Change] = []
         for change in self.pending:

@@ -42,7 +42,7 @@ _LEADER = -1
 Group = tuple[tuple[int, ...], int]
 
 
-class Sent(StrEnum):
+class SendTime(StrEnum):
     """When a PRODUCE that did not come on its own was sent, within the time that the log allows."""
 
     EARLIEST = "earliest"
@@ -82,7 +82,7 @@ class Produce(msgspec.Struct, array_like=True, gc=False):
     dequeued_us: int
     handled_us: int
     built_us: int | None
-    sent_us: dict[Sent, int]
+    sent_us: dict[SendTime, int]
     previous: int = 0
     is_own: bool = True
     turnaround_us: int = 0
@@ -93,7 +93,7 @@ class Produce(msgspec.Struct, array_like=True, gc=False):
     followers: tuple[int, ...] = ()
     waits: dict[Acks, Waits] = {}
     next: int = 0
-    left: int = len(Acks) * len(Sent)
+    left: int = len(Acks) * len(SendTime)
     is_emitted: bool = False
 
 
@@ -108,7 +108,7 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     error: int | None = None
 
 
-class Follower(msgspec.Struct, array_like=True, gc=False):
+class LoopFollower(msgspec.Struct, array_like=True, gc=False):
     """A follower in one loop: its cycle, and since when its FETCH is parked (None: it is not).
 
     ``is_behind``: something was appended since the last response, which carried everything up to
@@ -135,10 +135,10 @@ class LoopState(msgspec.Struct, array_like=True):
     """
 
     acks: Acks
-    sent: Sent
+    sent: SendTime
     events: EventQueue[int] = msgspec.field(default_factory=EventQueue)
     runs: dict[int, Run] = {}
-    followers: dict[int, Follower] = {}
+    followers: dict[int, LoopFollower] = {}
     partitions: dict[Group, Partition] = {}
     due: list[tuple[int, int]] = []
     appends: int = 0
@@ -152,7 +152,7 @@ class OfLog(NamedTuple):
     cycles: Mapping[int, Cycles]
 
 
-class ClosedLoop:
+class ProducerLoop:
     """One leader whose producers react, under one kind of acks, with one time of sending."""
 
     def __init__(self, log: OfLog, state: LoopState) -> None:
@@ -160,7 +160,7 @@ class ClosedLoop:
         self._state = state
 
     def add_follower(self, replica_id: int, noted_us: int) -> None:
-        self._state.followers[replica_id] = Follower(noted_us, noted_us)
+        self._state.followers[replica_id] = LoopFollower(noted_us, noted_us)
         self._state.events.push(noted_us, _NOTED, replica_id)
 
     def add(self, produce: Produce) -> None:
@@ -281,7 +281,7 @@ class ClosedLoop:
             if is_on_its_way and burst_us >= follower.begun_us:
                 self._travel(replica_id, follower, at_us, in_burst=True)
 
-    def _wake(self, replica_id: int, follower: Follower, parked_us: int, at_us: int) -> None:
+    def _wake(self, replica_id: int, follower: LoopFollower, parked_us: int, at_us: int) -> None:
         """Responds to a parked FETCH, for something was appended."""
         follower.parked_us = None
         if at_us - parked_us >= MAX_WAIT_US:
@@ -296,13 +296,15 @@ class ClosedLoop:
                 return
         self._respond_to(replica_id, follower, max(at_us, parked_us))
 
-    def _respond_to(self, replica_id: int, follower: Follower, at_us: int) -> None:
+    def _respond_to(self, replica_id: int, follower: LoopFollower, at_us: int) -> None:
         """Responds with everything appended so far, and draws when the follower is back."""
         follower.is_behind, follower.carried, follower.begun_us = False, self._state.appends, at_us
         in_burst = min(self._state.held_back_us) >= at_us
         self._travel(replica_id, follower, at_us, in_burst=in_burst)
 
-    def _travel(self, replica_id: int, follower: Follower, at_us: int, *, in_burst: bool) -> None:
+    def _travel(
+        self, replica_id: int, follower: LoopFollower, at_us: int, *, in_burst: bool
+    ) -> None:
         follower.in_burst = in_burst
         drawn = self._cycles[replica_id].after(follower.begun_us, in_burst=in_burst)
         if drawn is None:

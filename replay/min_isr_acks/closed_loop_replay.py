@@ -19,8 +19,8 @@ from ..log_gaps import NO_GAPS, Gaps
 from ..model.partition import Acks, Errors
 from ..outcomes import Variant, Verdict
 from ..records import Records
-from .closed_loop import OWN_US, ClosedLoop, Group, LoopState, OfLog, Produce, Sent, Waits
-from .events import Event, Kind
+from .closed_loop import OWN_US, Group, LoopState, OfLog, Produce, ProducerLoop, SendTime, Waits
+from .events import EventKind, LeaderEvent
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
 from .outcomes import (
     ACKS_ALL,
@@ -85,12 +85,12 @@ class ProducersReact:
     ) -> None:
         self._node_id, self._gaps = node_id, gaps
         of_open_loop = None
-        self._state = _State([LoopState(acks, sent) for acks in Acks for sent in Sent])
+        self._state = _State([LoopState(acks, sent) for acks in Acks for sent in SendTime])
         if saved:
             of_open_loop, self._state = msgspec.msgpack.decode(saved, type=tuple[bytes, _State])
         self._open_loop, state = open_loop(of_open_loop), self._state
         log = OfLog(state.produces, state.cycles)
-        self._loops = {(loop.acks, loop.sent): ClosedLoop(log, loop) for loop in state.loops}
+        self._loops = {(loop.acks, loop.sent): ProducerLoop(log, loop) for loop in state.loops}
         self._records = Records(ProduceClosedLoopOutcome)
 
     def saved(self) -> bytes:
@@ -101,10 +101,10 @@ class ProducersReact:
         state = self._state
         for events in self._open_loop.replay(batch):
             for event, partitions in events:
-                if event.kind == Kind.FETCH:
+                if event.kind == EventKind.FETCH:
                     state.now_us = event.at_us
                     self._fetched(event)
-                elif event.kind == Kind.PRODUCE:
+                elif event.kind == EventKind.PRODUCE:
                     state.now_us = event.at_us
                     if partitions:
                         self._produced(event)
@@ -128,7 +128,7 @@ class ProducersReact:
         self._emit_held()
         return self._open_loop.rows(), self._records.take()
 
-    def _fetched(self, event: Event) -> None:
+    def _fetched(self, event: LeaderEvent) -> None:
         state, noted_us = self._state, event.at_us
         replica_id = _fetching(event.replica_id or 0, event.fetcher or 0)
         if replica_id not in state.cycles:
@@ -139,7 +139,7 @@ class ProducersReact:
             times = noted_us, event.done_us, event.built_us
             state.cycles[replica_id].fetched(*times, min(state.held_back_us))
 
-    def _produced(self, event: Event) -> None:
+    def _produced(self, event: LeaderEvent) -> None:
         state = self._state
         state.number += 1
         dequeued_us, handled_us = event.dequeued_us or 0, event.done_us
@@ -157,7 +157,7 @@ class ProducersReact:
             dequeued_us,
             handled_us,
             event.built_us,
-            dict.fromkeys(Sent, received_us),
+            dict.fromkeys(SendTime, received_us),
             state.last.get(connection, 0),
         )
         last = state.produces.get(produce.previous)
@@ -178,12 +178,12 @@ class ProducersReact:
             until_us, before = min(free_us, received_us), last.sent_us
             earliest_us, sent_us = (
                 max(min(before[sent], until_us), since_us)
-                for sent in (Sent.EARLIEST, Sent.ESTIMATE)
+                for sent in (SendTime.EARLIEST, SendTime.ESTIMATE)
             )
             # Spread evenly and the same in every run: multiples of the golden ratio.
             share = state.number * 2_654_435_769 % 2**32 / 2**32
             sent_us += int(max(until_us - sent_us, 0) * share)
-            produce.sent_us |= {Sent.EARLIEST: earliest_us, Sent.ESTIMATE: sent_us}
+            produce.sent_us |= {SendTime.EARLIEST: earliest_us, SendTime.ESTIMATE: sent_us}
         state.last[connection] = state.number
         state.produces[state.number] = produce
         state.waiting[event.request_id] = state.number
@@ -291,14 +291,14 @@ class ProducersReact:
                 recorded_received_at=received_us,
                 request_recorded_latency_ms=_ms(recorded_us),
             )
-            run = runs[Sent.ESTIMATE]
-            if produce.reason or waits[Sent.ESTIMATE] is None or run is None:
+            run = runs[SendTime.ESTIMATE]
+            if produce.reason or waits[SendTime.ESTIMATE] is None or run is None:
                 record.make_unknown(produce.reason or LOG_ENDED)
             else:
                 record.received_at, record.error_code = run.arrived_us, run.error
-                record.latency_ms = _ms(waits[Sent.ESTIMATE])
-                record.latency_sent_earliest_ms = _ms(waits[Sent.EARLIEST])
-                record.latency_sent_latest_ms = _ms(waits[Sent.LATEST])
+                record.latency_ms = _ms(waits[SendTime.ESTIMATE])
+                record.latency_sent_earliest_ms = _ms(waits[SendTime.EARLIEST])
+                record.latency_sent_latest_ms = _ms(waits[SendTime.LATEST])
             self._state.held.append(record)
 
     def _emit_held(self) -> None:

@@ -26,7 +26,7 @@ ENOUGH_BYTES = 1
 SESSIONS_KEPT = 10_000
 
 
-class Session(msgspec.Struct, array_like=True):
+class ConsumerSession(msgspec.Struct, array_like=True):
     partitions: set[TopicPartition] = set()
     parked_until_us: int = 0
 
@@ -37,7 +37,7 @@ class Consumers(msgspec.Struct):
     ``parked_until_us``: of partitions that were listed without a session.
     """
 
-    sessions: dict[int, Session] = {}
+    sessions: dict[int, ConsumerSession] = {}
     of_partition: dict[TopicPartition, set[int]] = {}
     parked_until_us: dict[TopicPartition, int] = {}
 
@@ -66,7 +66,7 @@ class Consumers(msgspec.Struct):
                 before_us = self.parked_until_us.get(partition, 0)
                 self.parked_until_us[partition] = max(before_us, until_us)
             return
-        session = self.sessions.pop(session_id, None) or Session()
+        session = self.sessions.pop(session_id, None) or ConsumerSession()
         self._leave(session_id, session.partitions - listed if is_full else forgotten)
         session.partitions = listed if is_full else (session.partitions - forgotten) | listed
         session.parked_until_us = max(session.parked_until_us, until_us)

@@ -1,6 +1,6 @@
 """What the rule min_isr_acks reads: one leader's PRODUCEs and FETCHes, and what other nodes log.
 
-``Kind`` decides which columns an event fills; the others are null.
+``EventKind`` decides which columns an event fills; the others are null.
 Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effect on the leader:
 
 * a PRODUCE when the handler takes it;
@@ -9,7 +9,7 @@ Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effe
 * a consumer's FETCH when its handler is done: from then on it is parked, if it is;
 * METADATA and configs when their response was built, ALTER_PARTITION also when it arrived.
 
-``Increment`` has an increment of the log as objects: events, and the partitions that they name.
+``LeaderEvents`` has an increment of the log as objects: events, and the partitions that they name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ SILENCE, SILENCE_US = "silence", SESSION_TIMEOUT_US
 PENDING = "pending"
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What an event is. Events of one time are taken in this order."""
 
     #: A topic's name and id: true at all times, so it comes first.
@@ -52,10 +52,10 @@ class Kind(StrEnum):
     PRODUCE = "produce"
 
 
-KIND_ORDER = {kind: order for order, kind in enumerate(Kind)}
+KIND_ORDER = {kind: order for order, kind in enumerate(EventKind)}
 
 
-class Partition(NamedTuple):
+class ListedPartition(NamedTuple):
     """A partition as an event names it: by name or, where its version has only that, by id."""
 
     topic: str | None
@@ -78,7 +78,7 @@ class Partition(NamedTuple):
     replicas: list[int] | None = None
 
 
-class Event(NamedTuple):
+class LeaderEvent(NamedTuple):
     """One event. Times are microseconds since the epoch."""
 
     at_us: int
@@ -119,7 +119,7 @@ class Event(NamedTuple):
     name: str | None = None
     operation: str | None = None
     value: str | None = None
-    partitions: list[Partition] | None = None
+    partitions: list[ListedPartition] | None = None
 
     @property
     def done_us(self) -> int:
@@ -127,8 +127,8 @@ class Event(NamedTuple):
         return self.handled_us or self.at_us
 
 
-#: Input of the replay: ``Event``, a column per field.
-INPUT_SCHEMA = event_schema(Event)
+#: Input of the replay: ``LeaderEvent``, a column per field.
+INPUT_SCHEMA = event_schema(LeaderEvent)
 
 
 #: Partitions of events that are taken at once, if one event has no more.
@@ -149,7 +149,7 @@ class PartitionState(NamedTuple):
     is_active: bool
 
 
-class Rows(NamedTuple):
+class ListedColumns(NamedTuple):
     """Partitions of the events, by column."""
 
     partition: list[TopicPartition]
@@ -162,28 +162,28 @@ class Rows(NamedTuple):
     is_forgotten: list[bool | None]
 
 
-class Increment:
+class LeaderEvents:
     """A batch of ``INPUT_SCHEMA``; ``names``: those of topic ids."""
 
     def __init__(self, batch: pa.RecordBatch, names: Mapping[str, str]) -> None:
         self._batch = batch
         flat = batch.column("partitions").flatten()
-        self._columns = columns = dict(zip(Partition._fields, flat.flatten(), strict=True))
+        self._columns = columns = dict(zip(ListedPartition._fields, flat.flatten(), strict=True))
         topics = pc.coalesce(columns["topic"], columns["topic_id"], "").dictionary_encode()
         keys = topics.dictionary.to_pylist()
         # An event may name a topic by its id where the name is meant.
         resolved = [names.get(name, name) for name in (names.get(key, key) for key in keys)]
         codes, indexes = values_of(topics.indices), values_of(columns["partition"])
         partitions = [(resolved[c], index) for c, index in zip(codes, indexes, strict=True)]
-        rest = (values_of(columns[name]) for name in Rows._fields[1:])
-        self.rows = Rows._make([partitions, *rest])
+        rest = (values_of(columns[name]) for name in ListedColumns._fields[1:])
+        self.rows = ListedColumns._make([partitions, *rest])
 
-    def events(self) -> Iterator[tuple[Event, range]]:
+    def events(self) -> Iterator[tuple[LeaderEvent, range]]:
         """Yields each event without its partitions, and their places in ``rows``."""
         end, batch, lengths = 0, self._batch, _lengths(self._batch).tolist()
         place = batch.schema.get_field_index("partitions")
         batch = batch.set_column(place, "partitions", pa.nulls(batch.num_rows))
-        for event, length in zip(events_of(batch, Event), lengths, strict=True):
+        for event, length in zip(events_of(batch, LeaderEvent), lengths, strict=True):
             begin, end = end, end + length
             yield event, range(begin, end)
 

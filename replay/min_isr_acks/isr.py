@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from ..model.partition import Isr, Partition
-from .events import PENDING, Event, Kind, PartitionState
+from .events import PENDING, EventKind, LeaderEvent, PartitionState
 
 #: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
 APPLY_US_MAX = 200_000
@@ -74,12 +74,12 @@ class KnownPartition(msgspec.Struct, array_like=True):
     def take(self, at_us: int, kind: str, state: PartitionState) -> bool:
         """Takes a request or response of ALTER_PARTITION, or what METADATA returned."""
         self.partition.replicas = state.replicas or self.partition.replicas
-        if kind == Kind.ISR_REQUESTED:
+        if kind == EventKind.ISR_REQUESTED:
             # Who is new in what the leader requests counts from now on.
             if state.isr is not None and self.isr is not None:
                 self.partition.change_isr(self.isr, state.isr)
             return False
-        if kind == Kind.METADATA and not self._is_news(at_us, state):
+        if kind == EventKind.METADATA and not self._is_news(at_us, state):
             return False
         self._commit(at_us, state.isr)
         return True
@@ -202,7 +202,7 @@ class MinIsrConfig(msgspec.Struct):
     #: Topics of which it was set, or deleted.
     assigned: set[str] = set()
 
-    def take(self, event: Event) -> None:
+    def take(self, event: LeaderEvent) -> None:
         """Takes what was set, deleted or described; described without a value is the default."""
         name = event.name or ""
         value = int(event.value) if event.value and event.value.isdigit() else None

@@ -8,8 +8,8 @@ from ..model.partition import Acks
 from ..outcomes import Variant, Verdict
 from ..records import NODE_ID, REQUEST_ID, Outcome, Record
 from ..table import At, Bool, Int, Ints, Long, Ms, RequiredInt, RequiredText, Text, column, key
-from .produces import Batch, LedPartition, Request, UnderVariant
-from .responses import ACKS_0, Evidence, Latency, Refusal, Response, refusal
+from .produces import LedPartition, OpenBatch, Request, UnderVariant
+from .responses import ACKS_0, Latency, LeaderEvidence, ProduceResponse, Refusal, refusal
 
 NAME = "min_isr_acks"
 #: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
@@ -101,10 +101,10 @@ class Responses(NamedTuple):
     """A batch under one variant, and its responses under both acks."""
 
     under: UnderVariant
-    acks_all: Response
-    acks_min_isr: Response
+    acks_all: ProduceResponse
+    acks_min_isr: ProduceResponse
 
-    def response(self, acks: Acks) -> Response:
+    def response(self, acks: Acks) -> ProduceResponse:
         return self.acks_all if acks is Acks.ALL else self.acks_min_isr
 
 
@@ -113,7 +113,7 @@ class Produced(NamedTuple):
 
     request: Request
     led: Sequence[LedPartition]
-    batches: Sequence[Batch]
+    batches: Sequence[OpenBatch]
     responses: list[list[Responses]]
 
     @classmethod
@@ -121,8 +121,8 @@ class Produced(NamedTuple):
         cls,
         request: Request,
         led: Sequence[LedPartition],
-        batches: Sequence[Batch],
-        evidence: Evidence,
+        batches: Sequence[OpenBatch],
+        evidence: LeaderEvidence,
     ) -> "Produced":
         responses = [_responses(request, batch, evidence) for batch in batches]
         return cls(request, led, batches, responses)
@@ -138,9 +138,9 @@ class Produced(NamedTuple):
         return reduce(Latency.or_slower, all_latencies), reduce(Latency.or_slower, early_latencies)
 
 
-def _responses(request: Request, batch: Batch, evidence: Evidence) -> list[Responses]:
+def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> list[Responses]:
     # Most variants have a response in common: what acknowledged it is one object then.
-    known: dict[tuple[int, Refusal | None], Response] = {}
+    known: dict[tuple[int, Refusal | None], ProduceResponse] = {}
     responses: list[Responses] = []
     for under in batch.variants:
         if responses and under == responses[0].under:
@@ -157,7 +157,7 @@ def _responses(request: Request, batch: Batch, evidence: Evidence) -> list[Respo
 
 
 def ack_outcomes(
-    produced: Produced, node_id: int, variants: Sequence[Variant], evidence: Evidence
+    produced: Produced, node_id: int, variants: Sequence[Variant], evidence: LeaderEvidence
 ) -> Iterator[tuple[RecordedBatch, list[tuple[ProduceAckOutcome, list[Variant]]]]]:
     """Yields each batch of a PRODUCE, and its outcomes, each with the variants that have it."""
     request, waits = produced.request, produced.request.acks != 0

@@ -69,7 +69,7 @@ class UnderVariant(msgspec.Struct, array_like=True, gc=False):
     missing: Isr | None = None
 
 
-class Batch(msgspec.Struct, array_like=True, gc=False):
+class OpenBatch(msgspec.Struct, array_like=True, gc=False):
     """A partition of a PRODUCE.
 
     ``base_offset`` is -1 if nothing was appended, None without a response. ``carried_us``: of a
@@ -161,7 +161,7 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
             for variant in self.variants:
                 variant.waits = []
 
-    def followed_by(self, other: "Batch", is_in_order: bool) -> None:
+    def followed_by(self, other: "OpenBatch", is_in_order: bool) -> None:
         """Takes a batch with a larger base offset for the next one, if it is nearer.
 
         The order of handlers is not that of appends, but a batch that comes long after one with a
@@ -201,7 +201,7 @@ class LedPartition(msgspec.Struct, array_like=True, gc=False):
     def model(self) -> Partition:
         return self.known.partition
 
-    def order(self, number: int, batches: dict[int, Batch]) -> None:
+    def order(self, number: int, batches: dict[int, OpenBatch]) -> None:
         """Finds out which batches one lies between."""
         batch, base_offsets = batches[number], self.base_offsets
         base_offset = batch.base_offset or 0
@@ -216,7 +216,7 @@ class LedPartition(msgspec.Struct, array_like=True, gc=False):
             batches[before].followed_by(batch, is_in_order)
         insort(base_offsets, (base_offset, number))
 
-    def forget(self, batches: dict[int, Batch]) -> None:
+    def forget(self, batches: dict[int, OpenBatch]) -> None:
         """Leaves out batches that are not open any more."""
         self.batches = [number for number in self.batches if number in batches]
         self.base_offsets = [entry for entry in self.base_offsets if entry[1] in batches]

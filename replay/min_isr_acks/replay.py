@@ -23,9 +23,18 @@ from ..model.partition import (
 )
 from ..outcomes import Variant
 from ..records import Records
-from .brokers import Applied, Brokers
+from .brokers import Applied, BrokerStates
 from .consumers import AFTER_RESPONSE_US, ENOUGH_BYTES, Consumers
-from .events import PENDING, SILENCE_US, Event, Increment, Kind, Rows, TopicPartition, parts_of
+from .events import (
+    PENDING,
+    SILENCE_US,
+    EventKind,
+    LeaderEvent,
+    LeaderEvents,
+    ListedColumns,
+    TopicPartition,
+    parts_of,
+)
 from .isr import APPLY_US_MAX, Change, KnownPartition, Loss, MinIsrConfig
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
 from .produces import (
@@ -33,12 +42,12 @@ from .produces import (
     NEVER,
     REORDER_US_MAX,
     Acknowledgement,
-    Batch,
     LedPartition,
+    OpenBatch,
     Request,
     UnderVariant,
 )
-from .responses import Evidence
+from .responses import LeaderEvidence
 
 #: acks of a PRODUCE that waits for the whole ISR (acks=all).
 ACKS_ALL = -1
@@ -52,7 +61,7 @@ _TICK_US = 1_000_000
 _SESSION_BITS = 32
 
 
-class State(msgspec.Struct):
+class LeaderState(msgspec.Struct):
     """All that a replay carries.
 
     ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
@@ -66,8 +75,8 @@ class State(msgspec.Struct):
     variants: list[Variant]
     configs: MinIsrConfig
     front: tuple[int, int, str] = (-1, 0, "")
-    altered: list[Event] = []
-    brokers: Brokers = msgspec.field(default_factory=Brokers)
+    altered: list[LeaderEvent] = []
+    brokers: BrokerStates = msgspec.field(default_factory=BrokerStates)
     consumers: Consumers = msgspec.field(default_factory=Consumers)
     absent: set[int] = set()
     uncertain_us: int = -SILENCE_US
@@ -75,7 +84,7 @@ class State(msgspec.Struct):
     fetched: dict[int, tuple[int, int | None]] = {}
     led: dict[TopicPartition, LedPartition] = {}
     requests: list[Request] = []
-    batches: dict[int, Batch] = {}
+    batches: dict[int, OpenBatch] = {}
     deadlines: list[tuple[int, int]] = []
     batch_count: int = 0
 
@@ -98,13 +107,13 @@ class MinIsrAcks:
         gaps: Gaps = NO_GAPS,
     ) -> None:
         self._gaps = gaps
-        self._rows: Rows
+        self._rows: ListedColumns
         self._names: dict[str, str] = {}
         self._records = Records(ProduceAckOutcome)
         if saved is None:
-            self._state = State(node_id, list(rules), MinIsrConfig({**min_isrs}))
+            self._state = LeaderState(node_id, list(rules), MinIsrConfig({**min_isrs}))
         else:
-            self._state = msgspec.msgpack.decode(saved, type=State)
+            self._state = msgspec.msgpack.decode(saved, type=LeaderState)
 
     def saved(self) -> bytes:
         state, front_us = self._state, self._state.front[0]
@@ -134,48 +143,50 @@ class MinIsrAcks:
         """Returns the rows of what was finalized since the last call."""
         return self._records.take()
 
-    def replay(self, batch: pa.RecordBatch) -> Iterator[list[tuple[Event, int]]]:
+    def replay(self, batch: pa.RecordBatch) -> Iterator[list[tuple[LeaderEvent, int]]]:
         """Takes an increment, part by part; yields a part's events, with how many partitions."""
-        names = batch.select(["name", "value"]).filter(pc.equal(batch["kind"], Kind.TOPIC.value))
+        names = batch.select(["name", "value"]).filter(
+            pc.equal(batch["kind"], EventKind.TOPIC.value)
+        )
         values, topics = names["value"].to_pylist(), names["name"].to_pylist()
         self._names.update(zip(values, topics, strict=True))
         for part in parts_of(batch):
-            self._increment = increment = Increment(part, self._names)
+            self._increment = increment = LeaderEvents(part, self._names)
             self._rows = increment.rows
             taken = []
             for event, rows in increment.events():
-                if event.kind != Kind.TOPIC:
+                if event.kind != EventKind.TOPIC:
                     self._take(event, rows)
                     taken.append((event, len(rows)))
             yield taken
 
-    def _take(self, event: Event, rows: range) -> None:
+    def _take(self, event: LeaderEvent, rows: range) -> None:
         state, place = self._state, (event.at_us, event.kind_order, event.request_id)
         if place < state.front:
             raise ValueError("events must come in order of at_us, kind_order, request_id")
         state.front = place
         self._expire(event.at_us)
         match event.kind:
-            case Kind.FETCH:
+            case EventKind.FETCH:
                 self._fetch(event, rows)
-            case Kind.PRODUCE:
+            case EventKind.PRODUCE:
                 self._produce(event, rows)
-            case Kind.CONSUMER_FETCH:
+            case EventKind.CONSUMER_FETCH:
                 self._consumer_fetch(event, rows)
-            case Kind.METADATA | Kind.ISR_REQUESTED | Kind.ISR_COMMITTED:
+            case EventKind.METADATA | EventKind.ISR_REQUESTED | EventKind.ISR_COMMITTED:
                 self._partition_states(event, rows)
-            case Kind.METADATA_FETCH:
+            case EventKind.METADATA_FETCH:
                 counts = partial(self._partitions_with, event.at_us)
                 self._apply(state.brokers.metadata_fetch(event, counts))
                 self._apply_configs(event.at_us)
-            case Kind.HEARTBEAT:
+            case EventKind.HEARTBEAT:
                 self._apply(state.brokers.heartbeat(event))
-            case Kind.CONFIG:
+            case EventKind.CONFIG:
                 state.altered.append(event)
                 self._apply_configs(event.at_us)
                 if event.operation == PENDING:
                     self._sweep(event.at_us, KnownPartition.forget_waiting)
-            case Kind.UNCERTAIN:
+            case EventKind.UNCERTAIN:
                 self._forget_what_gaps_hide(event)
 
     def _led(self, partition: TopicPartition, at_us: int) -> LedPartition:
@@ -192,7 +203,7 @@ class MinIsrAcks:
         led.seen_us = at_us
         return led
 
-    def _fetch(self, event: Event, listed: range) -> None:
+    def _fetch(self, event: LeaderEvent, listed: range) -> None:
         """Takes a follower's FETCH: it has everything below the offsets that it fetches at."""
         state, rows, at_us, follower = self._state, self._rows, event.at_us, event.replica_id or 0
         fetcher = event.fetcher or 0
@@ -283,7 +294,7 @@ class MinIsrAcks:
             batch = self._state.batches[heappop(deadlines)[1]]
             batch.note_missing(self._state.led[batch.partition].model)
 
-    def _produce(self, event: Event, listed: range) -> None:
+    def _produce(self, event: LeaderEvent, listed: range) -> None:
         state, first = self._state, self._state.batch_count
         for row in listed:
             self._append(event, row)
@@ -301,7 +312,7 @@ class MinIsrAcks:
             )
             state.requests.append(request)
 
-    def _append(self, event: Event, row: int) -> None:
+    def _append(self, event: LeaderEvent, row: int) -> None:
         """Takes a partition of a PRODUCE: refused or appended, as its base offset shows."""
         state, rows, at_us = self._state, self._rows, event.done_us
         led, base_offset = self._led(rows.partition[row], event.at_us), rows.base_offset[row]
@@ -332,7 +343,7 @@ class MinIsrAcks:
                 offset, of_last = follower.log_end_offset, (follower.epoch, follower.session)
                 model.fetch(broker_id, offset, fetched_us, *of_last)
         number, state.batch_count = state.batch_count, state.batch_count + 1
-        batch = state.batches[number] = Batch(
+        batch = state.batches[number] = OpenBatch(
             rows.partition[row],
             base_offset,
             rows.record_bytes[row],
@@ -369,7 +380,7 @@ class MinIsrAcks:
             model.forget({number})
             batch.lose(at_us, Loss.LEADER)
 
-    def _consumer_fetch(self, event: Event, listed: range) -> None:
+    def _consumer_fetch(self, event: LeaderEvent, listed: range) -> None:
         rows, built_us = self._rows, event.built_us or 0
         forgotten = {rows.partition[row] for row in listed if rows.is_forgotten[row]}
         partitions = {rows.partition[row] for row in listed if not rows.is_forgotten[row]}
@@ -379,9 +390,9 @@ class MinIsrAcks:
         session_id, is_full = event.session_id or 0, bool(event.is_full)
         self._state.consumers.fetch(session_id, partitions, forgotten, is_full, until_us)
 
-    def _partition_states(self, event: Event, rows: range) -> None:
+    def _partition_states(self, event: LeaderEvent, rows: range) -> None:
         """Takes ISRs and leaders, of METADATA or ALTER_PARTITION."""
-        state, at_us, is_metadata = self._state, event.at_us, event.kind == Kind.METADATA
+        state, at_us, is_metadata = self._state, event.at_us, event.kind == EventKind.METADATA
         is_active = not is_metadata or state.brokers.is_active(event.replica_id or 0)
         for partition, seen in self._increment.states(rows, is_active=is_active):
             led = self._led(partition, at_us)
@@ -456,7 +467,7 @@ class MinIsrAcks:
                 self._acknowledge(led, by)
             self._lose(led, at_us)
 
-    def _forget_what_gaps_hide(self, event: Event) -> None:
+    def _forget_what_gaps_hide(self, event: LeaderEvent) -> None:
         """Forgets what depends on lines that are missing from here on."""
         state, at_us, follower = self._state, event.at_us, event.replica_id
         if event.name == "configs":
@@ -490,7 +501,7 @@ class MinIsrAcks:
             self._apply(state.brokers.close())
         front_us = state.front[0]
         own_gaps = self._gaps.of(state.node_id)
-        evidence = Evidence(front_us, state.brokers.ambiguous, own_gaps)
+        evidence = LeaderEvidence(front_us, state.brokers.ambiguous, own_gaps)
         produced: list[Produced] = []
         requests: list[Request] = []
         for request in state.requests:

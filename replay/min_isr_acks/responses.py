@@ -8,7 +8,7 @@ from ..model import STAMP_US
 from ..model.partition import Errors, delayed_produce, has_enough_in_sync
 from .brokers import AmbiguousFencing
 from .isr import APPLY_US_MAX, Loss
-from .produces import REORDER_US_MAX, Acknowledgement, Batch, Request
+from .produces import REORDER_US_MAX, Acknowledgement, OpenBatch, Request
 
 ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
 MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"
@@ -44,7 +44,7 @@ class Latency(NamedTuple):
         return Latency._make(max(ms or 0, more or 0) for ms, more in zip(self, other, strict=True))
 
 
-class Response(NamedTuple):
+class ProduceResponse(NamedTuple):
     """The response to a batch under one kind of acks, or why it is unknown.
 
     ``enough_us``: when enough replicas had the batch,
@@ -62,7 +62,7 @@ class Response(NamedTuple):
     fetch_id: str | None = None
 
 
-class Evidence(NamedTuple):
+class LeaderEvidence(NamedTuple):
     """What a log decides responses by: ``front_us`` is its last event, ``gaps`` the leader's."""
 
     front_us: int
@@ -70,8 +70,12 @@ class Evidence(NamedTuple):
     gaps: Sequence[LogGap]
 
     def respond(
-        self, request: Request, batch: Batch, by: Acknowledgement | None, refused: Refusal | None
-    ) -> Response:
+        self,
+        request: Request,
+        batch: OpenBatch,
+        by: Acknowledgement | None,
+        refused: Refusal | None,
+    ) -> ProduceResponse:
         """Returns the first of: refused, enough replicas have it, leader lost, timed out."""
         appended_us = batch.appended_us
         enough_us = responded_us = passed_us = follower_id = fetch_id = None
@@ -93,19 +97,19 @@ class Evidence(NamedTuple):
                 latest_us = max(by.latest_us, appended_us)
                 follower_id, fetch_id = by.follower_id, by.fetch_id
         if reason is not None:
-            return Response(reason, enough_us)
+            return ProduceResponse(reason, enough_us)
         by_whom, is_acknowledged = (passed_us, follower_id, fetch_id), error == Errors.NONE
         if request.acks == 0:
-            return Response(None, enough_us, is_acknowledged, Latency(), None, *by_whom)
+            return ProduceResponse(None, enough_us, is_acknowledged, Latency(), None, *by_whom)
         since_us = request.received_us
         latency = Latency(
             (at_us - since_us) / 1000,
             max(earliest_us - STAMP_US - since_us, 0) / 1000,
             (latest_us + STAMP_US - since_us) / 1000,
         )
-        return Response(None, enough_us, is_acknowledged, latency, error, *by_whom)
+        return ProduceResponse(None, enough_us, is_acknowledged, latency, error, *by_whom)
 
-    def _unknown(self, batch: Batch, at_us: int, error: Errors) -> str | None:
+    def _unknown(self, batch: OpenBatch, at_us: int, error: Errors) -> str | None:
         """Returns why it is not known what came first; None: it is."""
         if error is Errors.NONE and not self.ambiguous and not self.gaps:
             return None
@@ -129,7 +133,7 @@ class Evidence(NamedTuple):
                 return True
         return False
 
-    def visible_us(self, batch: Batch, enough_us: int | None) -> int | None:
+    def visible_us(self, batch: OpenBatch, enough_us: int | None) -> int | None:
         """Returns when the high watermark passed a batch; None where the log may lack that."""
         if enough_us is None or (self.gaps and self.is_hidden(batch.appended_us, enough_us)):
             return None
@@ -138,7 +142,7 @@ class Evidence(NamedTuple):
         rests_on_loss = batch.loss in (Loss.UNCERTAIN, Loss.CONTRADICTED)
         return None if rests_on_loss and enough_us > batch.lost_us else enough_us
 
-    def last_offset(self, batch: Batch) -> int | None:
+    def last_offset(self, batch: OpenBatch) -> int | None:
         """Returns one below the next batch's, None where others may lie between."""
         next_us, appended_us = batch.next_us, batch.appended_us
         if not batch.is_next_certain or batch.next_base_offset is None:
@@ -151,7 +155,7 @@ class Evidence(NamedTuple):
         return batch.next_base_offset - 1
 
 
-def refusal(batch: Batch, min_isr: int | None) -> Refusal | None:
+def refusal(batch: OpenBatch, min_isr: int | None) -> Refusal | None:
     """Returns with which error a batch was not appended, whatever acks, or why that is unknown.
 
     None: it was appended (``Partition.appendRecordsToLeader``).

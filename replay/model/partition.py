@@ -277,14 +277,16 @@ def has_enough_in_sync(isr_size: int, min_isr: int) -> bool:
     return isr_size >= min_isr
 
 
-class Completion(NamedTuple):
+class ProduceCompletion(NamedTuple):
     """The response to a batch that was appended: when, and with which error."""
 
     at_us: int
     error: Errors
 
 
-def delayed_produce(enough_us: int | None, lost_us: int | None, deadline_us: int) -> Completion:
+def delayed_produce(
+    enough_us: int | None, lost_us: int | None, deadline_us: int
+) -> ProduceCompletion:
     """Returns what comes first: enough replicas, the loss of the leader, the timeout.
 
     ``DelayedProduce.tryComplete`` and ``onExpiration``. Never NOT_ENOUGH_REPLICAS_AFTER_APPEND:
@@ -295,4 +297,4 @@ def delayed_produce(enough_us: int | None, lost_us: int | None, deadline_us: int
         at_us, error = lost_us, Errors.NOT_LEADER_OR_FOLLOWER
     if enough_us is not None and enough_us <= at_us:
         at_us, error = enough_us, Errors.NONE
-    return Completion(at_us, error)
+    return ProduceCompletion(at_us, error)
