@@ -1,7 +1,8 @@
-"""What the rule closest_replica reads: of a leader's partitions that consumers read.
+"""The input of closest_replica: what lines show of a leader's partitions that consumers read.
 
-A row is a partition of a line. ``LineKind`` decides which columns it fills; the others are null. Order
-is (at_us, kind_order, request_id, topic, partition); rows at 0 or before are true at all times.
+A row is a partition of a line. ``LineKind`` decides which columns it fills; the others are null.
+Order is (at_us, kind_order, request_id, topic, partition); rows at 0 or before are true at all
+times.
 """
 
 from enum import StrEnum
@@ -12,7 +13,7 @@ from ..records import event_schema
 
 
 class LineKind(StrEnum):
-    """What an event is. Events of one time are taken in this order."""
+    """Tells events apart. Events of one time are replayed in this order."""
 
     #: ``broker.rack`` of a broker.
     RACK = "rack"

@@ -130,7 +130,7 @@ class ProducersReact:
 
     def _fetched(self, event: LeaderEvent) -> None:
         state, noted_us = self._state, event.at_us
-        replica_id = _fetching(event.replica_id or 0, event.fetcher or 0)
+        replica_id = _fetching(event.replica_id, event.fetcher)
         if replica_id not in state.cycles:
             state.cycles[replica_id] = Cycles()
             for loop in self._loops.values():
@@ -142,17 +142,17 @@ class ProducersReact:
     def _produced(self, event: LeaderEvent) -> None:
         state = self._state
         state.number += 1
-        dequeued_us, handled_us = event.dequeued_us or 0, event.done_us
-        handling_us = handled_us - (event.received_us or 0)
+        dequeued_us, handled_us = event.dequeued_us, event.done_us
+        handling_us = handled_us - event.received_us
         # Loops are so far behind the log: nothing arrives before that.
         since_us = dequeued_us - LOOKAHEAD_US
-        received_us = max(event.received_us or 0, since_us)
-        connection = event.connection or ""
+        received_us = max(event.received_us, since_us)
+        connection = event.connection
         produce = Produce(
             state.number,
             event.request_id,
             event.client_id,
-            event.acks or 0,
+            event.acks,
             received_us,
             dequeued_us,
             handled_us,
@@ -192,7 +192,7 @@ class ProducersReact:
         """Takes what PRODUCEs got as they arrived; adds them in the log's order."""
         state, added = self._state, []
         for done in produced:
-            self._complete(state.produces[state.waiting[done.request.request_id]], done)
+            self._complete(state.produces[state.waiting[done.request.event.request_id]], done)
         for request_id, number in state.waiting.items():
             produce = state.produces[number]
             if not produce.waits:

@@ -8,7 +8,7 @@ from ..model.partition import Acks
 from ..outcomes import Variant, Verdict
 from ..records import NODE_ID, REQUEST_ID, Outcome, Record
 from ..table import At, Bool, Int, Ints, Long, Ms, RequiredInt, RequiredText, Text, column, key
-from .produces import LedPartition, OpenBatch, Request, UnderVariant
+from .produces import Append, LedPartition, OpenBatch, Request, UnderVariant
 from .responses import ACKS_0, Latency, LeaderEvidence, ProduceResponse, Refusal, refusal
 
 NAME = "min_isr_acks"
@@ -107,6 +107,18 @@ class Responses(NamedTuple):
     def response(self, acks: Acks) -> ProduceResponse:
         return self.acks_all if acks is Acks.ALL else self.acks_min_isr
 
+    @property
+    def reason(self) -> str | None:
+        """Returns why one of them is unknown, if it is."""
+        return self.acks_all.reason or self.acks_min_isr.reason
+
+
+class Latencies(NamedTuple):
+    """How long a request takes under one variant, under both acks."""
+
+    acks_all: Latency
+    acks_min_isr: Latency
+
 
 class Produced(NamedTuple):
     """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant."""
@@ -117,25 +129,27 @@ class Produced(NamedTuple):
     responses: list[list[Responses]]
 
     @classmethod
-    def of(
+    def by(
         cls,
+        evidence: LeaderEvidence,
         request: Request,
         led: Sequence[LedPartition],
         batches: Sequence[OpenBatch],
-        evidence: LeaderEvidence,
     ) -> "Produced":
         responses = [_responses(request, batch, evidence) for batch in batches]
         return cls(request, led, batches, responses)
 
-    def slowest(self, variant: int) -> tuple[Latency, Latency]:
+    def slowest(self, variant: int) -> Latencies:
         """Returns latency and bounds of the request: with its last partition, None if unknown."""
         if len(self.responses) == 1:
             _, acks_all, acks_min_isr = self.responses[0][variant]
-            return acks_all.latency, acks_min_isr.latency
-        of_variant = [responses[variant] for responses in self.responses]
-        all_latencies = (responses.acks_all.latency for responses in of_variant)
-        early_latencies = (responses.acks_min_isr.latency for responses in of_variant)
-        return reduce(Latency.or_slower, all_latencies), reduce(Latency.or_slower, early_latencies)
+            return Latencies(acks_all.latency, acks_min_isr.latency)
+        under_variant = [responses[variant] for responses in self.responses]
+        slowest = (
+            reduce(Latency.or_slower, (own.response(acks).latency for own in under_variant))
+            for acks in Acks
+        )
+        return Latencies(*slowest)
 
 
 def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> list[Responses]:
@@ -160,71 +174,94 @@ def ack_outcomes(
     produced: Produced, node_id: int, variants: Sequence[Variant], evidence: LeaderEvidence
 ) -> Iterator[tuple[RecordedBatch, list[tuple[ProduceAckOutcome, list[Variant]]]]]:
     """Yields each batch of a PRODUCE, and its outcomes, each with the variants that have it."""
-    request, waits = produced.request, produced.request.acks != 0
-    recorded_ms = _ms(request.received_us, request.built_us)
+    request, batches = produced.request, zip(produced.led, produced.batches, strict=True)
     slowest = [produced.slowest(variant) for variant in range(len(variants))]
-    for led, batch, responses in zip(
-        produced.led, produced.batches, produced.responses, strict=True
-    ):
-        recorded = RecordedBatch(
-            request_id=request.request_id,
-            node_id=node_id,
-            topic=led.topic,
-            partition=led.number,
-            client_id=request.client_id,
-            acks=request.acks,
-            is_transactional=request.is_transactional,
-            is_idempotent=request.is_idempotent,
-            record_bytes=batch.record_bytes,
-            received_at=request.received_us,
-            appended_at=batch.appended_us if batch.is_appended and waits else None,
-            built_at=request.built_us,
-            base_offset=None if batch.base_offset == -1 else batch.base_offset,
-            last_offset=evidence.last_offset(batch),
-            isr=batch.isr,
-            recorded_error=batch.error_code,
-            partition_recorded_latency_ms=recorded_ms if len(produced.led) == 1 else None,
-            request_recorded_latency_ms=recorded_ms,
-        )
+    for (led, batch), responses in zip(batches, produced.responses, strict=True):
+        recorded = _recorded(request, node_id, led, batch, evidence, is_only=len(produced.led) == 1)
         outcomes: list[tuple[ProduceAckOutcome, list[Variant]]] = []
-        for variant, of_batch, of_request in zip(variants, responses, slowest, strict=True):
-            if outcomes and of_batch is responses[0] and of_request == slowest[0]:
+        for variant, own, of_request in zip(variants, responses, slowest, strict=True):
+            if outcomes and own is responses[0] and of_request == slowest[0]:
                 outcomes[0][1].append(variant)
                 continue
-            (under, full, early), (of_all, of_early) = of_batch, of_request
-            reason = full.reason or early.reason if waits else ACKS_0
-            outcome = ProduceAckOutcome(
-                variant=variant,
-                verdict=Verdict.UNKNOWN if reason else Verdict.REPLAYED,
-                reason=reason,
-                min_insync_replicas=under.min_isr,
-                all_isr_acked_at=full.passed_us,
-                min_isr_acked_at=early.passed_us,
-                visible_at=evidence.visible_us(batch, full.enough_us),
-                acks_all_follower_id=full.follower_id,
-                acks_all_fetch_id=full.fetch_id,
-                min_isr_follower_id=early.follower_id,
-                min_isr_fetch_id=early.fetch_id,
-                missing_followers=under.missing,
-                acks_all_error=full.error,
-                min_isr_error=early.error,
-                partition_acks_all_latency_ms=full.latency.ms,
-                partition_min_isr_latency_ms=early.latency.ms,
-                request_acks_all_latency_ms=of_all.ms,
-                request_acks_all_latency_earliest_ms=of_all.earliest_ms,
-                request_acks_all_latency_latest_ms=of_all.latest_ms,
-                request_min_isr_latency_ms=of_early.ms,
-                request_min_isr_latency_earliest_ms=of_early.earliest_ms,
-                request_min_isr_latency_latest_ms=of_early.latest_ms,
-            )
-            if not waits:
-                outcome.verdict = Verdict.NOT_APPLICABLE
-            if early.is_acknowledged:
-                outcome.replicas_at_min_isr_ack = under.copies
-                outcome.min_insync_replicas_at_ack = under.needed
-                outcome.exposure_ms = _ms(early.passed_us, full.passed_us)
-            outcomes.append((outcome, [variant]))
+            visible_us = evidence.visible_us(batch, own.acks_all.enough_us)
+            outcomes.append((_outcome(request, variant, own, of_request, visible_us), [variant]))
         yield recorded, outcomes
+
+
+def _recorded(
+    request: Request,
+    node_id: int,
+    led: LedPartition,
+    batch: OpenBatch,
+    evidence: LeaderEvidence,
+    *,
+    is_only: bool,
+) -> RecordedBatch:
+    """Makes the columns of a batch as recorded; ``is_only``: its PRODUCE has no other."""
+    event = request.event
+    recorded_ms = _ms(event.received_us, event.built_us)
+    return RecordedBatch(
+        request_id=event.request_id,
+        node_id=node_id,
+        topic=led.topic,
+        partition=led.number,
+        client_id=event.client_id,
+        acks=event.acks,
+        is_transactional=event.is_transactional,
+        is_idempotent=event.is_idempotent,
+        record_bytes=batch.record_bytes,
+        received_at=event.received_us,
+        appended_at=batch.appended_us if batch.is_appended and request.gets_response else None,
+        built_at=event.built_us,
+        base_offset=None if batch.append is Append.REFUSED else batch.base_offset,
+        last_offset=evidence.last_offset(batch),
+        isr=batch.isr,
+        recorded_error=batch.error_code,
+        partition_recorded_latency_ms=recorded_ms if is_only else None,
+        request_recorded_latency_ms=recorded_ms,
+    )
+
+
+def _outcome(
+    request: Request,
+    variant: Variant,
+    responses: Responses,
+    slowest: Latencies,
+    visible_us: int | None,
+) -> ProduceAckOutcome:
+    under, full, early = responses
+    reason = responses.reason if request.gets_response else ACKS_0
+    outcome = ProduceAckOutcome(
+        variant=variant,
+        verdict=Verdict.UNKNOWN if reason else Verdict.REPLAYED,
+        reason=reason,
+        min_insync_replicas=under.min_isr,
+        all_isr_acked_at=full.passed_us,
+        min_isr_acked_at=early.passed_us,
+        visible_at=visible_us,
+        acks_all_follower_id=full.follower_id,
+        acks_all_fetch_id=full.fetch_id,
+        min_isr_follower_id=early.follower_id,
+        min_isr_fetch_id=early.fetch_id,
+        missing_followers=under.missing,
+        acks_all_error=full.error,
+        min_isr_error=early.error,
+        partition_acks_all_latency_ms=full.latency.ms,
+        partition_min_isr_latency_ms=early.latency.ms,
+        request_acks_all_latency_ms=slowest.acks_all.ms,
+        request_acks_all_latency_earliest_ms=slowest.acks_all.earliest_ms,
+        request_acks_all_latency_latest_ms=slowest.acks_all.latest_ms,
+        request_min_isr_latency_ms=slowest.acks_min_isr.ms,
+        request_min_isr_latency_earliest_ms=slowest.acks_min_isr.earliest_ms,
+        request_min_isr_latency_latest_ms=slowest.acks_min_isr.latest_ms,
+    )
+    if not request.gets_response:
+        outcome.verdict = Verdict.NOT_APPLICABLE
+    if early.is_acknowledged:
+        outcome.replicas_at_min_isr_ack = under.copies
+        outcome.min_insync_replicas_at_ack = under.needed
+        outcome.exposure_ms = _ms(early.passed_us, full.passed_us)
+    return outcome
 
 
 def _ms(since_us: int | None, until_us: int | None) -> float | None:

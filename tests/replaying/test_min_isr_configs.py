@@ -76,6 +76,6 @@ def test_a_topic_has_what_lines_state(
     for until in (1, 10, 1000):
         while rows and rows[-1]["at_us"] <= at(until).timestamp() * 1e6:
             event = rows.pop()
-            configs.take(LeaderEvent(**{name: event.get(name) for name in LeaderEvent._fields}))
-        found.append(configs.of("t"))
+            configs.note(LeaderEvent(**{name: event.get(name) for name in LeaderEvent._fields}))
+        found.append(configs.in_force("t"))
     assert found == expected

@@ -211,7 +211,7 @@ UNION ALL BY NAME
 SELECT recording, node_id, unix_micros(shown_at) AS at_us, kind_order('uncertain') AS kind_order,
     concat_ws(' ', what, CAST(broker_id AS VARCHAR), CAST(gap_node_id AS VARCHAR)) AS request_id, 'uncertain' AS kind,
     unix_micros(uncertain_from) AS received_us, unix_micros(uncertain_until) AS built_us,
-    nullif(broker_id, -1) AS replica_id, what AS name
+    broker_id AS replica_id, what AS name
 FROM uncertainties
 UNION ALL BY NAME
 SELECT recording, node_id, at_us, kind_order(kind) AS kind_order, request_id, kind,
