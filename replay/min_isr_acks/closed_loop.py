@@ -14,12 +14,12 @@ cycles after its append.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
 
 from ..model.partition import Acks, Partition, Requirement
 from ..simulation import EventQueue
+from .events import LeaderEvent
 from .follower_cycles import LOOKAHEAD_US, Cycles
 
 #: A PRODUCE that comes so long after the response before it waited for none.
@@ -51,11 +51,11 @@ class SendTime(StrEnum):
 
 
 class Waits(msgspec.Struct, array_like=True, gc=False):
-    """What a PRODUCE waits for under one kind of acks: ``groups``, one for each partition.
+    """The groups that a PRODUCE waits for under one kind of acks, one for each partition.
 
     ``latency_us`` and ``error`` are of the response to it as it arrived, as recorded where that is
-    unknown. ``after_ack_us``: from the last acknowledgement to it, where consumers get theirs first
-    (``consumers``).
+    unknown. ``after_ack_us``: from the last acknowledgement to the response, where consumers get
+    theirs first (``consumers``).
     """
 
     latency_us: int = 0
@@ -75,13 +75,8 @@ class Produce(msgspec.Struct, array_like=True, gc=False):
     """
 
     number: int
-    request_id: str
-    client_id: str | None
-    acks: int
+    event: LeaderEvent
     received_us: int
-    dequeued_us: int
-    handled_us: int
-    built_us: int | None
     sent_us: dict[SendTime, int]
     previous: int = 0
     is_own: bool = True
@@ -96,6 +91,10 @@ class Produce(msgspec.Struct, array_like=True, gc=False):
     left: int = len(Acks) * len(SendTime)
     is_emitted: bool = False
 
+    @property
+    def waits_for_replicas(self) -> bool:
+        return self.event.acks not in (0, 1)
+
 
 class Run(msgspec.Struct, array_like=True, gc=False):
     """A PRODUCE in one loop. ``missing``: groups that do not have it yet."""
@@ -106,6 +105,10 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     missing: int = 0
     built_us: int | None = None
     error: int | None = None
+
+    @property
+    def wait_us(self) -> int | None:
+        return None if self.built_us is None else self.built_us - self.arrived_us
 
 
 class LoopFollower(msgspec.Struct, array_like=True, gc=False):
@@ -145,26 +148,23 @@ class LoopState(msgspec.Struct, array_like=True):
     held_back_us: tuple[int, int] = (-1, -1)
 
 
-class OfLog(NamedTuple):
-    """What all loops take from the log; it grows with it."""
-
-    produces: Mapping[int, Produce]
-    cycles: Mapping[int, Cycles]
-
-
 class ProducerLoop:
-    """One leader whose producers react, under one kind of acks, with one time of sending."""
+    """One leader whose producers react, under one kind of acks, with one time of sending.
 
-    def __init__(self, log: OfLog, state: LoopState) -> None:
-        self._produces, self._cycles = log
-        self._state = state
+    ``produces`` and ``cycles`` of the log are the same objects for all loops, and grow with it.
+    """
+
+    def __init__(
+        self, produces: Mapping[int, Produce], cycles: Mapping[int, Cycles], state: LoopState
+    ) -> None:
+        self._produces, self._cycles, self._state = produces, cycles, state
 
     def add_follower(self, replica_id: int, noted_us: int) -> None:
         self._state.followers[replica_id] = LoopFollower(noted_us, noted_us)
         self._state.events.push(noted_us, _NOTED, replica_id)
 
     def add(self, produce: Produce) -> None:
-        """Takes the next PRODUCE of the log."""
+        """Adds the next PRODUCE of the log; it is sent once its connection is free."""
         if produce.previous not in self._produces:
             self._send(produce, None)
         elif (free_us := self.built_us(produce.previous)) is not None:

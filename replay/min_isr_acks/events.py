@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..model.brokers import SESSION_TIMEOUT_US
-from ..model.partition import Isr
 from ..records import event_schema, events_of, values_of
 
 #: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.
@@ -156,47 +155,34 @@ _LISTED_AT_ONCE = 65_536
 TopicPartition = tuple[str, int]
 
 
-class PartitionState(NamedTuple):
-    """A partition as METADATA or ALTER_PARTITION has it; ``is_active``: its node may lead."""
-
-    isr: Isr | None
-    leader_id: int | None
-    leader_epoch: int | None
-    replicas: int | None
-    is_active: bool
-
-
-class ListedColumns(NamedTuple):
-    """Partitions that the events of a batch list, one after the other, by column."""
-
-    partition: list[TopicPartition]
-    record_bytes: list[int | None]
-    base_offset: list[int | None]
-    error_code: list[int | None]
-    fetch_offset: list[int | None]
-    leader_epoch: list[int | None]
-    is_refused: list[bool | None]
-    is_forgotten: list[bool | None]
-
-
 class LeaderEvents:
-    """A batch of ``INPUT_SCHEMA``; ``names``: those of topic ids."""
+    """A batch of ``INPUT_SCHEMA``; ``names``: those of topic ids.
+
+    ``partitions`` are those that its events list, one after the other, and so are the values of a
+    ``column`` of them.
+    """
 
     def __init__(self, batch: pa.RecordBatch, names: Mapping[str, str]) -> None:
-        self._batch = batch
-        flat = batch.column("partitions").flatten()
-        self._columns = columns = dict(zip(ListedPartition._fields, flat.flatten(), strict=True))
+        self._batch, self._values = batch, dict[str, list[Any]]()
+        self._rows = rows = batch.column("partitions").flatten()
+        self._columns = columns = dict(zip(ListedPartition._fields, rows.flatten(), strict=True))
         topics = pc.coalesce(columns["topic"], columns["topic_id"], "").dictionary_encode()
         keys = topics.dictionary.to_pylist()
         # An event may name a topic by its id where the name is meant.
         resolved = [names.get(name, name) for name in (names.get(key, key) for key in keys)]
         codes, indexes = values_of(topics.indices), values_of(columns["partition"])
-        partitions = [(resolved[c], index) for c, index in zip(codes, indexes, strict=True)]
-        rest = (values_of(columns[name]) for name in ListedColumns._fields[1:])
-        self.listed = ListedColumns._make([partitions, *rest])
+        self.partitions: list[TopicPartition] = [
+            (resolved[code], index) for code, index in zip(codes, indexes, strict=True)
+        ]
+
+    def column(self, name: str) -> list[Any]:
+        values = self._values.get(name)
+        if values is None:
+            values = self._values[name] = values_of(self._columns[name])
+        return values
 
     def events(self) -> Iterator[tuple[LeaderEvent, range]]:
-        """Yields each event without its partitions, and their places in ``listed``."""
+        """Yields each event without its partitions, and their places in ``partitions``."""
         end, batch, lengths = 0, self._batch, _lengths(self._batch).tolist()
         place = batch.schema.get_field_index("partitions")
         batch = batch.set_column(place, "partitions", pa.nulls(batch.num_rows))
@@ -204,19 +190,8 @@ class LeaderEvents:
             begin, end = end, end + length
             yield event, range(begin, end)
 
-    def states(
-        self, places: range, *, is_active: bool
-    ) -> Iterator[tuple[TopicPartition, PartitionState]]:
-        """Yields what METADATA and ALTER_PARTITION have of each partition."""
-        for place in places:
-            isr, replicas, leader_id, leader_epoch = (
-                self._columns[name][place].as_py()
-                for name in ("isr", "replicas", "leader_id", "leader_epoch")
-            )
-            members = None if isr is None else tuple(sorted(set(isr)))
-            count = len(set(replicas or ()))
-            state = PartitionState(members, leader_id, leader_epoch, count, is_active)
-            yield self.listed.partition[place], state
+    def listed(self, place: int) -> ListedPartition:
+        return ListedPartition(**self._rows[place].as_py())
 
 
 def _lengths(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from ..model.partition import Isr, Partition, has_enough_in_sync
-from .events import DESCRIBE, PENDING, EventKind, LeaderEvent, PartitionState
+from .events import DESCRIBE, PENDING, EventKind, LeaderEvent, ListedPartition
 
 #: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
 APPLY_US_MAX = 200_000
@@ -104,13 +104,13 @@ class KnownPartition(msgspec.Struct, array_like=True):
         if epoch > self.leader_epoch:
             self.leader_epoch = epoch
 
-    def note_leader(self, at_us: int, state: PartitionState) -> None:
+    def note_leader(self, at_us: int, stated: ListedPartition) -> None:
         """Notes the leader that METADATA names, if it names one."""
-        epoch = state.leader_epoch or 0
-        if state.leader_id is None:
+        epoch = stated.leader_epoch or 0
+        if stated.leader_id is None:
             return
-        self.leader_id = state.leader_id
-        if state.leader_id == self.partition.leader_id:
+        self.leader_id = stated.leader_id
+        if stated.leader_id == self.partition.leader_id:
             if self.role is not Role.LEADER and epoch > self.lost_epoch:
                 self._lead(at_us)
         elif self.role is Role.LEADER and epoch > self.leader_epoch >= 0:
@@ -133,17 +133,20 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     # --- who is in sync
 
-    def note_state(self, at_us: int, kind: str, state: PartitionState) -> bool:
-        """Notes what ALTER_PARTITION requested or returned, or what METADATA returned."""
-        self.partition.replicas = state.replicas or self.partition.replicas
+    def note_state(
+        self, at_us: int, kind: str, stated: ListedPartition, *, is_active: bool
+    ) -> bool:
+        """Notes what ALTER_PARTITION requested or returned, or METADATA of an active broker."""
+        isr = None if stated.isr is None else tuple(sorted({*stated.isr}))
+        self.partition.replicas = len({*(stated.replicas or ())}) or self.partition.replicas
         if kind == EventKind.ISR_REQUESTED:
             # From now on the high watermark waits for those that the leader wants to add.
-            if state.isr is not None and self.isr is not None:
-                self.partition.change_isr(self.isr, state.isr)
+            if isr is not None and self.isr is not None:
+                self.partition.change_isr(self.isr, isr)
             return False
-        if kind == EventKind.METADATA and not self._is_news(at_us, state):
+        if kind == EventKind.METADATA and not (isr and self._is_news(at_us, stated, is_active)):
             return False
-        self._commit(at_us, state.isr)
+        self._commit(at_us, isr)
         return True
 
     def _commit(self, at_us: int, isr: Isr | None) -> None:
@@ -155,17 +158,15 @@ class KnownPartition(msgspec.Struct, array_like=True):
                 self.previous_isr, self.changed_us, current = current, at_us, isr
         self.partition.change_isr(current)
 
-    def _is_news(self, at_us: int, state: PartitionState) -> bool:
+    def _is_news(self, at_us: int, stated: ListedPartition, is_active: bool) -> bool:
         """Tells whether METADATA is newer than what is known: nodes may return an old state."""
-        if not state.isr:
-            return False
         if self.uncertain_us is not None:
             return at_us - self.uncertain_us > STALE_US
         if self.isr is None:
             return True
-        epoch = state.leader_epoch
+        epoch = stated.leader_epoch
         is_old = epoch is not None and epoch < self.leader_epoch
-        return state.is_active and not is_old and at_us - self.changed_us > STALE_US
+        return is_active and not is_old and at_us - self.changed_us > STALE_US
 
     def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> bool:
         """Removes a broker that a controller fenced or lets stop; the last of an ISR stays in it.

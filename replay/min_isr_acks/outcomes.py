@@ -1,6 +1,6 @@
 """Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -98,26 +98,15 @@ class ProduceClosedLoopOutcome(Outcome, name="produce_closed_loop_outcomes", rul
 
 
 class Responses(NamedTuple):
-    """A batch under one variant, and its responses under both acks."""
+    """A batch under one variant, and its response under each acks."""
 
     under: UnderVariant
-    acks_all: ProduceResponse
-    acks_min_isr: ProduceResponse
-
-    def response(self, acks: Acks) -> ProduceResponse:
-        return self.acks_all if acks is Acks.ALL else self.acks_min_isr
+    responses: dict[Acks, ProduceResponse]
 
     @property
     def reason(self) -> str | None:
         """Returns why one of them is unknown, if it is."""
-        return self.acks_all.reason or self.acks_min_isr.reason
-
-
-class Latencies(NamedTuple):
-    """How long a request takes under one variant, under both acks."""
-
-    acks_all: Latency
-    acks_min_isr: Latency
+        return next(filter(None, (response.reason for response in self.responses.values())), None)
 
 
 class Produced(NamedTuple):
@@ -139,17 +128,10 @@ class Produced(NamedTuple):
         responses = [_responses(request, batch, evidence) for batch in batches]
         return cls(request, led, batches, responses)
 
-    def slowest(self, variant: int) -> Latencies:
+    def slowest(self, variant: int) -> dict[Acks, Latency]:
         """Returns latency and bounds of the request: with its last partition, None if unknown."""
-        if len(self.responses) == 1:
-            _, acks_all, acks_min_isr = self.responses[0][variant]
-            return Latencies(acks_all.latency, acks_min_isr.latency)
-        under_variant = [responses[variant] for responses in self.responses]
-        slowest = (
-            reduce(Latency.or_slower, (own.response(acks).latency for own in under_variant))
-            for acks in Acks
-        )
-        return Latencies(*slowest)
+        own = [responses[variant].responses for responses in self.responses]
+        return {acks: reduce(Latency.or_slower, (r[acks].latency for r in own)) for acks in Acks}
 
 
 def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> list[Responses]:
@@ -160,13 +142,14 @@ def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> 
         if responses and under == responses[0].under:
             responses.append(responses[0])  # the config in force is one of those swept
             continue
-        refused, both = refusal(batch, under.min_isr), []
-        for by in (under.acks_all, under.acks_min_isr):
+        refused, own = refusal(batch, under.min_isr), {}
+        for acks in Acks:
+            by = under.completed.get(acks)
             key = id(by), refused
             if key not in known:
                 known[key] = evidence.respond(request, batch, by, refused)
-            both.append(known[key])
-        responses.append(Responses(under, *both))
+            own[acks] = known[key]
+        responses.append(Responses(under, own))
     return responses
 
 
@@ -183,8 +166,9 @@ def ack_outcomes(
             if outcomes and own is responses[0] and of_request == slowest[0]:
                 outcomes[0][1].append(variant)
                 continue
-            visible_us = evidence.visible_us(batch, own.acks_all.enough_us)
-            outcomes.append((_outcome(request, variant, own, of_request, visible_us), [variant]))
+            outcome = _outcome(request, variant, own, of_request)
+            outcome.visible_at = evidence.visible_us(batch, own.responses[Acks.ALL].enough_us)
+            outcomes.append((outcome, [variant]))
         yield recorded, outcomes
 
 
@@ -223,22 +207,16 @@ def _recorded(
 
 
 def _outcome(
-    request: Request,
-    variant: Variant,
-    responses: Responses,
-    slowest: Latencies,
-    visible_us: int | None,
+    request: Request, variant: Variant, own: Responses, slowest: Mapping[Acks, Latency]
 ) -> ProduceAckOutcome:
-    under, full, early = responses
-    reason = responses.reason if request.gets_response else ACKS_0
+    """Makes the outcome of a batch under one variant; ``slowest``: of its request."""
+    under, full, early = own.under, own.responses[Acks.ALL], own.responses[Acks.MIN_ISR]
+    slowest_full, slowest_early = slowest[Acks.ALL], slowest[Acks.MIN_ISR]
     outcome = ProduceAckOutcome(
         variant=variant,
-        verdict=Verdict.UNKNOWN if reason else Verdict.REPLAYED,
-        reason=reason,
         min_insync_replicas=under.min_isr,
         all_isr_acked_at=full.passed_us,
         min_isr_acked_at=early.passed_us,
-        visible_at=visible_us,
         acks_all_follower_id=full.follower_id,
         acks_all_fetch_id=full.fetch_id,
         min_isr_follower_id=early.follower_id,
@@ -248,15 +226,17 @@ def _outcome(
         min_isr_error=early.error,
         partition_acks_all_latency_ms=full.latency.ms,
         partition_min_isr_latency_ms=early.latency.ms,
-        request_acks_all_latency_ms=slowest.acks_all.ms,
-        request_acks_all_latency_earliest_ms=slowest.acks_all.earliest_ms,
-        request_acks_all_latency_latest_ms=slowest.acks_all.latest_ms,
-        request_min_isr_latency_ms=slowest.acks_min_isr.ms,
-        request_min_isr_latency_earliest_ms=slowest.acks_min_isr.earliest_ms,
-        request_min_isr_latency_latest_ms=slowest.acks_min_isr.latest_ms,
+        request_acks_all_latency_ms=slowest_full.ms,
+        request_acks_all_latency_earliest_ms=slowest_full.earliest_ms,
+        request_acks_all_latency_latest_ms=slowest_full.latest_ms,
+        request_min_isr_latency_ms=slowest_early.ms,
+        request_min_isr_latency_earliest_ms=slowest_early.earliest_ms,
+        request_min_isr_latency_latest_ms=slowest_early.latest_ms,
     )
     if not request.gets_response:
-        outcome.verdict = Verdict.NOT_APPLICABLE
+        outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, ACKS_0
+    elif own.reason:
+        outcome.make_unknown(own.reason)
     if early.is_acknowledged:
         outcome.replicas_at_min_isr_ack = under.copies
         outcome.min_insync_replicas_at_ack = under.needed

@@ -63,7 +63,7 @@ class Acknowledgement(NamedTuple):
 
 
 class UnderVariant(msgspec.Struct, array_like=True, gc=False):
-    """A batch under one min.insync.replicas, ``min_isr``, and what acknowledged it under each acks.
+    """A batch under one min.insync.replicas, ``min_isr``, and what completed it under each acks.
 
     ``waits``: acks under which it is not complete. ``copies``: how many replicas had it at the
     early acknowledgement, and how many were ``needed``. ``missing``: followers that did not have it
@@ -71,8 +71,7 @@ class UnderVariant(msgspec.Struct, array_like=True, gc=False):
     """
 
     min_isr: int | None
-    acks_all: Acknowledgement | None = None
-    acks_min_isr: Acknowledgement | None = None
+    completed: dict[Acks, Acknowledgement] = {}
     waits: list[Acks] = []
     copies: int = 0
     needed: int = 0
@@ -155,10 +154,11 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
         if by.at_us > self.done_us:
             self.done_us = by.at_us
         under.waits.remove(requirement.acks)
+        under.completed[requirement.acks] = by
         if requirement.acks is Acks.ALL:
-            under.acks_all, under.missing = by, copies.missing
+            under.missing = copies.missing
         else:
-            under.acks_min_isr, under.copies, under.needed = by, copies.replicas, needed
+            under.copies, under.needed = copies.replicas, needed
 
     def copies(self, partition: Partition) -> Copies:
         return partition.copies(self.base_offset or 0, self.isr or ())

@@ -30,7 +30,6 @@ from .events import (
     EventKind,
     LeaderEvent,
     LeaderEvents,
-    ListedColumns,
     TopicPartition,
     Uncertain,
     parts_of,
@@ -115,7 +114,7 @@ class MinIsrAcks:
         gaps: Gaps = NO_GAPS,
     ) -> None:
         self._gaps = gaps
-        self._listed: ListedColumns
+        self._events: LeaderEvents
         self._names: dict[str, str] = {}
         self._records = Records(ProduceAckOutcome)
         if saved is None:
@@ -158,10 +157,8 @@ class MinIsrAcks:
         values, topics = names["value"].to_pylist(), names["name"].to_pylist()
         self._names.update(zip(values, topics, strict=True))
         for part in parts_of(batch):
-            self._events = events = LeaderEvents(part, self._names)
-            self._listed = events.listed
-            replayed = []
-            for event, places in events.events():
+            self._events, replayed = LeaderEvents(part, self._names), []
+            for event, places in self._events.events():
                 if event.kind != EventKind.TOPIC:
                     self._replay(event, places)
                     replayed.append((event, len(places)))
@@ -216,19 +213,21 @@ class MinIsrAcks:
 
     def _fetch(self, event: LeaderEvent, places: range) -> None:
         """Notes a follower's FETCH: it has everything below the offsets that it fetches at."""
-        state, listed, at_us, follower = self._state, self._listed, event.at_us, event.replica_id
+        state, events, at_us, follower = self._state, self._events, event.at_us, event.replica_id
         session = follower << _SESSION_BITS | event.session_id
         last = state.fetched.get(session, LastFetch(0, None))
         epoch = None if event.replica_epoch == -1 else event.replica_epoch
         self._allow_for_changes(event, last)
+        offsets, epochs = events.column("fetch_offset"), events.column("leader_epoch")
+        is_refused = events.column("is_refused")
         for place in places:
-            offset = listed.fetch_offset[place]
-            if offset is None or listed.is_refused[place]:
+            offset = offsets[place]
+            if offset is None or is_refused[place]:
                 continue
-            led = self._led(listed.partition[place], at_us)
+            led = self._led(events.partitions[place], at_us)
             if event.fetcher != led.fetchers.get(follower, 0):
                 led.fetchers[follower] = event.fetcher
-            leader_epoch, model = listed.leader_epoch[place], led.model
+            leader_epoch, model = epochs[place], led.model
             led.known.note_epoch(at_us, -1 if leader_epoch is None else leader_epoch)
             before = model.followers.get(follower)
             if before and offset < before.log_end_offset:
@@ -312,7 +311,7 @@ class MinIsrAcks:
     def _produce(self, event: LeaderEvent, places: range) -> None:
         state, first = self._state, self._state.batch_count
         for place in places:
-            led = self._led(self._listed.partition[place], event.at_us)
+            led = self._led(self._events.partitions[place], event.at_us)
             batch = self._open(event, place, led)
             self._catch_up(led.model)
             number, state.batch_count = state.batch_count, state.batch_count + 1
@@ -328,8 +327,8 @@ class MinIsrAcks:
 
     def _open(self, event: LeaderEvent, place: int, led: LedPartition) -> OpenBatch:
         """Makes the batch of a partition of a PRODUCE, which its leader appended or refused."""
-        listed, known, model, at_us = self._listed, led.known, led.model, event.done_us
-        base_offset = listed.base_offset[place]
+        events, known, model, at_us = self._events, led.known, led.model, event.done_us
+        base_offset: int | None = events.column("base_offset")[place]
         is_placed = base_offset is not None and base_offset >= 0
         if is_placed:
             known.note_append(at_us)
@@ -349,10 +348,10 @@ class MinIsrAcks:
         # What is not appended, or waits for an unknown ISR, only its neighbours may still change.
         is_followed = is_placed and isr is not None
         return OpenBatch(
-            partition=listed.partition[place],
+            partition=events.partitions[place],
             base_offset=base_offset,
-            record_bytes=listed.record_bytes[place],
-            error_code=listed.error_code[place],
+            record_bytes=events.column("record_bytes")[place],
+            error_code=events.column("error_code")[place],
             handled_us=at_us,
             deadline_us=deadline_us,
             until_us=deadline_us + FOLLOWED_US_MAX if is_followed else at_us + REORDER_US_MAX,
@@ -400,13 +399,13 @@ class MinIsrAcks:
     # --- consumers
 
     def _consumer_fetch(self, event: LeaderEvent, places: range) -> None:
-        listed, built_us = self._listed, event.built_us or 0
-        forgotten = {listed.partition[place] for place in places if listed.is_forgotten[place]}
-        partitions = {listed.partition[place] for place in places if not listed.is_forgotten[place]}
+        built_us, is_forgotten = event.built_us or 0, self._events.column("is_forgotten")
+        named: tuple[set[TopicPartition], set[TopicPartition]] = set(), set()
+        for place in places:
+            named[bool(is_forgotten[place])].add(self._events.partitions[place])
         is_parked = built_us - event.at_us > AT_ONCE_US and event.min_bytes <= ENOUGH_BYTES
         until_us = built_us if is_parked else 0
-        session_id, is_full = event.session_id, event.is_full
-        self._state.consumers.fetch(session_id, partitions, forgotten, is_full, until_us)
+        self._state.consumers.fetch(event.session_id, *named, event.is_full, until_us)
 
     # --- ISRs, leaders and configs
 
@@ -414,9 +413,12 @@ class MinIsrAcks:
         """Notes ISRs and leaders, of METADATA or ALTER_PARTITION."""
         state, at_us, is_metadata = self._state, event.at_us, event.kind == EventKind.METADATA
         is_active = not is_metadata or state.brokers.is_active(event.replica_id)
-        for partition, stated in self._events.states(places, is_active=is_active):
-            led = self._led(partition, at_us)
-            if led.known.note_state(at_us, event.kind, stated):
+        for place in places:
+            led, stated = (
+                self._led(self._events.partitions[place], at_us),
+                self._events.listed(place),
+            )
+            if led.known.note_state(at_us, event.kind, stated, is_active=is_active):
                 self._acknowledge(led, Acknowledgement.at(at_us))
                 if is_metadata:
                     led.known.note_leader(at_us, stated)

@@ -15,13 +15,13 @@ from notation.leader_log import History, batch_of
 from kip_replay.replay.min_isr_acks.closed_loop import (
     Group,
     LoopState,
-    OfLog,
     Produce,
     ProducerLoop,
     SendTime,
     Waits,
 )
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
+from kip_replay.replay.min_isr_acks.events import LeaderEvent
 from kip_replay.replay.min_isr_acks.follower_cycles import IN_A_ROW, LOOKAHEAD_US, Cycles
 from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
@@ -65,13 +65,14 @@ def produce(
     """
     at_us, under = us(received_ms), {Acks.ALL: all_isr, Acks.MIN_ISR: early}
     times = at_us, at_us, us(received_ms + 1), us(received_ms + 60)
+    event = LeaderEvent(at_us, 0, f"r{number}", "produce", *times, client_id="p", acks=-1)
     values: dict[str, Any] = {
         "sent_us": dict.fromkeys(SendTime, at_us),
         "handling_us": (1000, 1000),
     }
     values |= {"is_appended": True, "followers": (12, 13)}
     values["waits"] = {acks: Waits(of[1], error, of[2]) for acks, of in under.items()}
-    one = Produce(number, f"r{number}", "p", -1, *times, **(values | more))
+    one = Produce(number, event, at_us, **(values | more))
     return one, {acks: of[0] for acks, of in under.items()}
 
 
@@ -89,7 +90,7 @@ class Simulated:
     ) -> None:
         self.state = LoopState(acks, sent)
         self.produces: dict[int, Produce] = {}
-        self.loop = ProducerLoop(OfLog(self.produces, followers), self.state)
+        self.loop = ProducerLoop(self.produces, followers, self.state)
         for replica_id in followers:
             self.loop.add_follower(replica_id, 0)
 
