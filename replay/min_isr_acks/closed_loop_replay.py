@@ -218,11 +218,11 @@ class ProducersReact:
             produce.followers = (*produce.followers, *added)
             early_followers = (own.under.min_isr or 0) - 1
             if produce.waits_for_replicas:
-                for acks, count in zip(Acks, (len(replicas), early_followers), strict=True):
+                for acks, count in ((Acks.ALL, len(replicas)), (Acks.MIN_ISR, early_followers)):
                     if count > 0 and (replicas, count) not in groups[acks]:
                         groups[acks].append((replicas, count))
             # Refused, or the leader was lost: no follower acknowledges it.
-            is_appended = own.responses[Acks.MIN_ISR].error in _APPENDED
+            is_appended = own.acks_min_isr.error in _APPENDED
             is_known &= not is_appended or bool(batch.isr)
             is_taken &= is_appended and early_followers <= len(replicas)
             if gets_response and batch.is_appended:
@@ -233,10 +233,10 @@ class ProducersReact:
         elif appended_us > handled_us:
             # Of a transaction: its coordinator responds first, and no handler waits for that.
             produce.append_us = appended_us - produce.received_us
-        for acks, latency in produced.slowest(0).items():
-            responses = [own.responses[acks] for own in in_force]
-            latency = latency if is_known else Latency()
-            produce.waits[acks] = _waits(produce, groups[acks], latency, responses)
+        _, *responses = zip(*in_force, strict=True)
+        for acks, own, latency in zip(Acks, responses, produced.slowest[0], strict=True):
+            known = latency if is_known else Latency()
+            produce.waits[acks] = _waits(produce, groups[acks], known, own)
 
     def _advance(self, until_us: int) -> None:
         state, loops = self._state, self._loops

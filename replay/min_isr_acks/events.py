@@ -158,14 +158,13 @@ TopicPartition = tuple[str, int]
 class LeaderEvents:
     """A batch of ``INPUT_SCHEMA``; ``names``: those of topic ids.
 
-    ``partitions`` are those that its events list, one after the other, and so are the values of a
-    ``column`` of them.
+    ``partitions`` are those that its events list, one after the other, and so are the values of
+    their ``columns``, but for lists.
     """
 
     def __init__(self, batch: pa.RecordBatch, names: Mapping[str, str]) -> None:
-        self._batch, self._values = batch, dict[str, list[Any]]()
-        self._rows = rows = batch.column("partitions").flatten()
-        self._columns = columns = dict(zip(ListedPartition._fields, rows.flatten(), strict=True))
+        self._batch, self._rows = batch, batch.column("partitions").flatten()
+        columns = dict(zip(ListedPartition._fields, self._rows.flatten(), strict=True))
         topics = pc.coalesce(columns["topic"], columns["topic_id"], "").dictionary_encode()
         keys = topics.dictionary.to_pylist()
         # An event may name a topic by its id where the name is meant.
@@ -174,12 +173,11 @@ class LeaderEvents:
         self.partitions: list[TopicPartition] = [
             (resolved[code], index) for code, index in zip(codes, indexes, strict=True)
         ]
-
-    def column(self, name: str) -> list[Any]:
-        values = self._values.get(name)
-        if values is None:
-            values = self._values[name] = values_of(self._columns[name])
-        return values
+        self.columns: dict[str, list[Any]] = {
+            name: values_of(column)
+            for name, column in columns.items()
+            if name not in ("topic", "topic_id", "isr", "replicas")
+        }
 
     def events(self) -> Iterator[tuple[LeaderEvent, range]]:
         """Yields each event without its partitions, and their places in ``partitions``."""

@@ -1,7 +1,6 @@
 """Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..model.partition import Acks
@@ -98,24 +97,42 @@ class ProduceClosedLoopOutcome(Outcome, name="produce_closed_loop_outcomes", rul
 
 
 class Responses(NamedTuple):
-    """A batch under one variant, and its response under each acks."""
+    """A batch under one variant, its responses, and why one of them is unknown, if it is."""
 
     under: UnderVariant
-    responses: dict[Acks, ProduceResponse]
+    acks_all: ProduceResponse
+    acks_min_isr: ProduceResponse
 
     @property
     def reason(self) -> str | None:
-        """Returns why one of them is unknown, if it is."""
-        return next(filter(None, (response.reason for response in self.responses.values())), None)
+        return self.acks_all.reason or self.acks_min_isr.reason
+
+    @property
+    def latencies(self) -> "Latencies":
+        return Latencies(self.acks_all.latency, self.acks_min_isr.latency)
+
+
+class Latencies(NamedTuple):
+    """Latency and bounds under both acks."""
+
+    acks_all: Latency
+    acks_min_isr: Latency
+
+    def or_slower(self, other: "Latencies") -> "Latencies":
+        return Latencies(*map(Latency.or_slower, self, other))
 
 
 class Produced(NamedTuple):
-    """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant."""
+    """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant.
+
+    ``slowest``: by variant, the latencies of the request: with its last partition.
+    """
 
     request: Request
     led: Sequence[LedPartition]
     batches: Sequence[OpenBatch]
     responses: list[list[Responses]]
+    slowest: list[Latencies]
 
     @classmethod
     def by(
@@ -126,12 +143,10 @@ class Produced(NamedTuple):
         batches: Sequence[OpenBatch],
     ) -> "Produced":
         responses = [_responses(request, batch, evidence) for batch in batches]
-        return cls(request, led, batches, responses)
-
-    def slowest(self, variant: int) -> dict[Acks, Latency]:
-        """Returns latency and bounds of the request: with its last partition, None if unknown."""
-        own = [responses[variant].responses for responses in self.responses]
-        return {acks: reduce(Latency.or_slower, (r[acks].latency for r in own)) for acks in Acks}
+        slowest = [own.latencies for own in responses[0]]
+        for others in responses[1:]:
+            slowest = [*map(Latencies.or_slower, slowest, (own.latencies for own in others))]
+        return cls(request, led, batches, responses, slowest)
 
 
 def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> list[Responses]:
@@ -142,14 +157,13 @@ def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> 
         if responses and under == responses[0].under:
             responses.append(responses[0])  # the config in force is one of those swept
             continue
-        refused, own = refusal(batch, under.min_isr), {}
-        for acks in Acks:
-            by = under.completed.get(acks)
+        refused, both = refusal(batch, under.min_isr), []
+        for by in (under.completed.get(Acks.ALL), under.completed.get(Acks.MIN_ISR)):
             key = id(by), refused
             if key not in known:
                 known[key] = evidence.respond(request, batch, by, refused)
-            own[acks] = known[key]
-        responses.append(Responses(under, own))
+            both.append(known[key])
+        responses.append(Responses(under, *both))
     return responses
 
 
@@ -158,16 +172,15 @@ def ack_outcomes(
 ) -> Iterator[tuple[RecordedBatch, list[tuple[ProduceAckOutcome, list[Variant]]]]]:
     """Yields each batch of a PRODUCE, and its outcomes, each with the variants that have it."""
     request, batches = produced.request, zip(produced.led, produced.batches, strict=True)
-    slowest = [produced.slowest(variant) for variant in range(len(variants))]
     for (led, batch), responses in zip(batches, produced.responses, strict=True):
         recorded = _recorded(request, node_id, led, batch, evidence, is_only=len(produced.led) == 1)
         outcomes: list[tuple[ProduceAckOutcome, list[Variant]]] = []
-        for variant, own, of_request in zip(variants, responses, slowest, strict=True):
-            if outcomes and own is responses[0] and of_request == slowest[0]:
+        for variant, own, of_request in zip(variants, responses, produced.slowest, strict=True):
+            if outcomes and own is responses[0] and of_request == produced.slowest[0]:
                 outcomes[0][1].append(variant)
                 continue
             outcome = _outcome(request, variant, own, of_request)
-            outcome.visible_at = evidence.visible_us(batch, own.responses[Acks.ALL].enough_us)
+            outcome.visible_at = evidence.visible_us(batch, own.acks_all.enough_us)
             outcomes.append((outcome, [variant]))
         yield recorded, outcomes
 
@@ -207,11 +220,11 @@ def _recorded(
 
 
 def _outcome(
-    request: Request, variant: Variant, own: Responses, slowest: Mapping[Acks, Latency]
+    request: Request, variant: Variant, own: Responses, slowest: Latencies
 ) -> ProduceAckOutcome:
     """Makes the outcome of a batch under one variant; ``slowest``: of its request."""
-    under, full, early = own.under, own.responses[Acks.ALL], own.responses[Acks.MIN_ISR]
-    slowest_full, slowest_early = slowest[Acks.ALL], slowest[Acks.MIN_ISR]
+    under, full, early = own
+    slowest_full, slowest_early = slowest
     outcome = ProduceAckOutcome(
         variant=variant,
         min_insync_replicas=under.min_isr,

@@ -213,18 +213,19 @@ class MinIsrAcks:
 
     def _fetch(self, event: LeaderEvent, places: range) -> None:
         """Notes a follower's FETCH: it has everything below the offsets that it fetches at."""
-        state, events, at_us, follower = self._state, self._events, event.at_us, event.replica_id
+        state, columns, at_us = self._state, self._events.columns, event.at_us
+        follower = event.replica_id
         session = follower << _SESSION_BITS | event.session_id
         last = state.fetched.get(session, LastFetch(0, None))
         epoch = None if event.replica_epoch == -1 else event.replica_epoch
         self._allow_for_changes(event, last)
-        offsets, epochs = events.column("fetch_offset"), events.column("leader_epoch")
-        is_refused = events.column("is_refused")
+        offsets, epochs = columns["fetch_offset"], columns["leader_epoch"]
+        is_refused, partitions = columns["is_refused"], self._events.partitions
         for place in places:
             offset = offsets[place]
             if offset is None or is_refused[place]:
                 continue
-            led = self._led(events.partitions[place], at_us)
+            led = self._led(partitions[place], at_us)
             if event.fetcher != led.fetchers.get(follower, 0):
                 led.fetchers[follower] = event.fetcher
             leader_epoch, model = epochs[place], led.model
@@ -328,7 +329,7 @@ class MinIsrAcks:
     def _open(self, event: LeaderEvent, place: int, led: LedPartition) -> OpenBatch:
         """Makes the batch of a partition of a PRODUCE, which its leader appended or refused."""
         events, known, model, at_us = self._events, led.known, led.model, event.done_us
-        base_offset: int | None = events.column("base_offset")[place]
+        base_offset: int | None = events.columns["base_offset"][place]
         is_placed = base_offset is not None and base_offset >= 0
         if is_placed:
             known.note_append(at_us)
@@ -350,8 +351,8 @@ class MinIsrAcks:
         return OpenBatch(
             partition=events.partitions[place],
             base_offset=base_offset,
-            record_bytes=events.column("record_bytes")[place],
-            error_code=events.column("error_code")[place],
+            record_bytes=events.columns["record_bytes"][place],
+            error_code=events.columns["error_code"][place],
             handled_us=at_us,
             deadline_us=deadline_us,
             until_us=deadline_us + FOLLOWED_US_MAX if is_followed else at_us + REORDER_US_MAX,
@@ -399,7 +400,7 @@ class MinIsrAcks:
     # --- consumers
 
     def _consumer_fetch(self, event: LeaderEvent, places: range) -> None:
-        built_us, is_forgotten = event.built_us or 0, self._events.column("is_forgotten")
+        built_us, is_forgotten = event.built_us or 0, self._events.columns["is_forgotten"]
         named: tuple[set[TopicPartition], set[TopicPartition]] = set(), set()
         for place in places:
             named[bool(is_forgotten[place])].add(self._events.partitions[place])

@@ -119,15 +119,11 @@ class LeaderEvidence(NamedTuple):
         is_acknowledged, latency = error == Errors.NONE, Latency()
         if request.gets_response:
             latency = Latency.between(request.event.received_us, at_us, earliest_us, latest_us)
+        else:
+            error = None
+        by_whom = (completing.follower_id, completing.fetch_id) if completing else ()
         return ProduceResponse(
-            None,
-            enough_us,
-            is_acknowledged,
-            latency,
-            error if request.gets_response else None,
-            passed_us,
-            completing.follower_id if completing else None,
-            completing.fetch_id if completing else None,
+            None, enough_us, is_acknowledged, latency, error, passed_us, *by_whom
         )
 
     def _unknown(self, batch: OpenBatch, at_us: int, error: Errors) -> str | None:
