@@ -29,7 +29,7 @@ def variants(fetch_wait_ms: Sequence[int] = ()) -> list[Variant]:
 
 
 class RecordedRead(Record):
-    """What is the same under all variants."""
+    """A read as recorded: the same under all variants."""
 
     request_id: RequiredText = REQUEST_ID
     node_id: RequiredInt = column("broker that was read from")

@@ -82,7 +82,7 @@ def test_the_manifest_says_where_clients_are(client: Any, zone: str | None) -> N
     stated = {"c": "b", "10.0.0.0/16": "a", "10.0.1.0/24": "c"}
     row = read(None, **client).row(stated=stated)
     assert (row["client_zone"], row["has_rack_id"]) == (zone, False)
-    assert Zones({}, stated).of_client("z", "c", None) == "z"
+    assert Zones({}, stated).zone("z", "c", None) == "z"
 
 
 def test_a_follower_that_the_high_watermark_passed_is_not_in_sync() -> None:
