@@ -37,7 +37,7 @@ class Loss(StrEnum):
 
 
 class KnownPartition(msgspec.Struct, array_like=True):
-    """One partition as far as this node's leader knows it, and the log shows.
+    """A partition as far as the log shows it; ``model`` is as this node would lead it.
 
     ``previous_isr``: the one before the last change, at ``changed_us``. ``uncertain_us``: since
     when the ISR may be another one behind a gap; None: it is not. ``absent``: followers that may be
@@ -48,7 +48,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     What changes it returns whether acknowledgements may follow.
     """
 
-    partition: Partition
+    model: Partition
     role: Role = Role.UNKNOWN
     previous_isr: Isr | None = None
     changed_us: int = 0
@@ -62,7 +62,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     @property
     def isr(self) -> Isr | None:
-        return self.partition.isr
+        return self.model.isr
 
     def isr_at_append(self, min_isr: int | None, *, is_taken: bool) -> Isr | None:
         """Returns the ISR under which the leader appended or refused a batch with acks=all.
@@ -79,7 +79,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     def _lead(self, at_us: int) -> None:
         self.role = Role.LEADER
-        self.partition.lead(at_us)
+        self.model.lead(at_us)
 
     def _lose(self, at_us: int, loss: Loss) -> None:
         """Ends this node's lead: what waits gets NOT_LEADER_OR_FOLLOWER."""
@@ -110,7 +110,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
         if stated.leader_id is None:
             return
         self.leader_id = stated.leader_id
-        if stated.leader_id == self.partition.leader_id:
+        if stated.leader_id == self.model.leader_id:
             if self.role is not Role.LEADER and epoch > self.lost_epoch:
                 self._lead(at_us)
         elif self.role is Role.LEADER and epoch > self.leader_epoch >= 0:
@@ -121,7 +121,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     def _succeed(self, broker_id: int) -> None:
         """Allows for another leader, maybe this node, where the one that led is gone."""
-        if self.leader_id == broker_id != self.partition.leader_id:
+        if self.leader_id == broker_id != self.model.leader_id:
             self.leader_id = None
             self.may_lead(0)
 
@@ -138,11 +138,11 @@ class KnownPartition(msgspec.Struct, array_like=True):
     ) -> bool:
         """Notes what ALTER_PARTITION requested or returned, or METADATA of an active broker."""
         isr = None if stated.isr is None else tuple(sorted({*stated.isr}))
-        self.partition.replicas = len({*(stated.replicas or ())}) or self.partition.replicas
+        self.model.replicas = len({*(stated.replicas or ())}) or self.model.replicas
         if kind == EventKind.ISR_REQUESTED:
             # From now on the high watermark waits for those that the leader wants to add.
             if isr is not None and self.isr is not None:
-                self.partition.change_isr(self.isr, isr)
+                self.model.change_isr(self.isr, isr)
             return False
         if kind == EventKind.METADATA and not (isr and self._is_news(at_us, stated, is_active)):
             return False
@@ -156,7 +156,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
             self.uncertain_us = None
             if isr != current:
                 self.previous_isr, self.changed_us, current = current, at_us, isr
-        self.partition.change_isr(current)
+        self.model.change_isr(current)
 
     def _is_news(self, at_us: int, stated: ListedPartition, is_active: bool) -> bool:
         """Tells whether METADATA is newer than what is known: nodes may return an old state."""
@@ -173,7 +173,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
         This node loses the lead only to another one of the ISR that may lead: not ``inactive``.
         """
-        isr, own_id = self.isr or (), self.partition.leader_id
+        isr, own_id = self.isr or (), self.model.leader_id
         has_heir = set(isr) - {own_id} - inactive
         if broker_id == own_id and self.role is Role.LEADER and has_heir:
             self._lose(at_us, Loss.LEADER)
@@ -187,7 +187,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     def forget_isr(self, at_us: int) -> bool:
         """Forgets the ISR: it may be another one by now."""
         self.uncertain_us = at_us
-        self.partition.change_isr(None)
+        self.model.change_isr(None)
         return self.forget_waiting(at_us)
 
     def forget_waiting(self, _: int) -> bool:
@@ -197,14 +197,13 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     def depends_on(self, broker_id: int) -> bool:
         """Tells whether it matters that a broker may have stopped."""
-        partition = self.partition
-        members = (partition.followers, partition.isr or (), self.previous_isr or ())
+        members = (self.model.followers, self.isr or (), self.previous_isr or ())
         return any(broker_id in ids for ids in members) or self.leader_id == broker_id
 
     def may_add(self, broker_id: int) -> bool:
         """Tells whether a broker that fetches may be in the ISR by now."""
         isr = self.isr or ()
-        return bool(isr) and broker_id not in isr and len(isr) != self.partition.replicas
+        return bool(isr) and broker_id not in isr and len(isr) != self.model.replicas
 
     def miss(self, at_us: int, follower: int) -> bool:
         """Notes that a follower is absent, maybe fenced or stopped."""
@@ -224,7 +223,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
         Where it is this node, who is in the ISR and leads next is open.
         """
-        if broker_id == self.partition.leader_id:
+        if broker_id == self.model.leader_id:
             self.forget_isr(at_us)
         elif broker_id in (self.isr or ()):
             self.forget_waiting(at_us)

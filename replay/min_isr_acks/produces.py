@@ -204,7 +204,7 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             self.is_next_certain = other.unplaced <= self.unplaced
 
 
-class LedPartition(msgspec.Struct, array_like=True, gc=False):
+class LedPartition(KnownPartition, array_like=True):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
     ``fetchers``: which of a follower's fetchers names it, if not the first. ``seen_us`` is when a
@@ -212,20 +212,15 @@ class LedPartition(msgspec.Struct, array_like=True, gc=False):
     ``unplaced`` and ``marked_us`` are those of its next batch (``OpenBatch``).
     """
 
-    topic: str
-    number: int
-    known: KnownPartition
-    fetchers: dict[int, int] = {}
+    topic: str = ""
+    number: int = 0
+    fetchers: dict[int, int] = msgspec.field(default_factory=dict)
     seen_us: int = 0
-    batches: list[int] = []
-    base_offsets: list[tuple[int, int]] = []
+    batches: list[int] = msgspec.field(default_factory=list)
+    base_offsets: list[tuple[int, int]] = msgspec.field(default_factory=list)
     logged_end: int = 0
     unplaced: int = 0
     marked_us: int = NEVER
-
-    @property
-    def model(self) -> Partition:
-        return self.known.partition
 
     def mark(self, at_us: int, batches: dict[int, OpenBatch]) -> None:
         """Notes that a transaction had begun at a time: the offset of its marker is in no line."""

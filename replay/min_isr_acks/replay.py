@@ -204,8 +204,9 @@ class MinIsrAcks:
                 for variant, min_isr in enumerate(self._min_isrs(partition[0]))
                 for acks in Acks
             ]
-            known = KnownPartition(Partition(self._state.node_id, requirements))
-            led = self._state.led[partition] = LedPartition(*partition, known)
+            topic, number = partition
+            model = Partition(self._state.node_id, requirements)
+            led = self._state.led[partition] = LedPartition(model, topic=topic, number=number)
         led.seen_us = at_us
         return led
 
@@ -229,13 +230,13 @@ class MinIsrAcks:
             if event.fetcher != led.fetchers.get(follower, 0):
                 led.fetchers[follower] = event.fetcher
             leader_epoch, model = epochs[place], led.model
-            led.known.note_epoch(at_us, -1 if leader_epoch is None else leader_epoch)
+            led.note_epoch(at_us, -1 if leader_epoch is None else leader_epoch)
             before = model.followers.get(follower)
             if before and offset < before.log_end_offset:
                 if at_us - before.fetched_us <= STAMP_US:
                     continue  # stamps have two lines in another order
                 # This FETCH is wrong, or the one before.
-                led.known.loss = Loss.CONTRADICTED
+                led.loss = Loss.CONTRADICTED
                 self._lose(led, before.fetched_us - 1, at_us)
                 model.count_anew()
             if last.built_us is not None and led.marked_us != NEVER:
@@ -255,7 +256,7 @@ class MinIsrAcks:
             self._sweep(at_us - 1, partial(KnownPartition.note_return, follower=follower))
         is_next_tick = last.at_us // _TICK_US < at_us // _TICK_US
         if is_next_tick and at_us <= max(state.uncertain_us, state.own_us):
-            joinable = [led for led in state.led.values() if led.known.may_add(follower)]
+            joinable = [led for led in state.led.values() if led.may_add(follower)]
             if at_us <= state.uncertain_us:
                 self._sweep(at_us - 1, KnownPartition.forget_isr, which=joinable)
             else:
@@ -328,12 +329,12 @@ class MinIsrAcks:
 
     def _open(self, event: LeaderEvent, place: int, led: LedPartition) -> OpenBatch:
         """Makes the batch of a partition of a PRODUCE, which its leader appended or refused."""
-        events, known, model, at_us = self._events, led.known, led.model, event.done_us
+        events, model, at_us = self._events, led.model, event.done_us
         base_offset: int | None = events.columns["base_offset"][place]
         is_placed = base_offset is not None and base_offset >= 0
         if is_placed:
-            known.note_append(at_us)
-        may_lead = known.role is not Role.FOLLOWER
+            led.note_append(at_us)
+        may_lead = led.role is not Role.FOLLOWER
         if base_offset is None and may_lead:
             led.unplaced += 1
         if event.is_transactional:
@@ -344,7 +345,7 @@ class MinIsrAcks:
             if requirement.acks is Acks.ALL
         ]
         is_taken = is_placed and event.acks == ACKS_ALL
-        isr = known.isr_at_append(variants[0].min_isr, is_taken=is_taken)
+        isr = led.isr_at_append(variants[0].min_isr, is_taken=is_taken)
         deadline_us = at_us + max(event.timeout_us, 0)
         # What is not appended, or waits for an unknown ISR, only its neighbours may still change.
         is_followed = is_placed and isr is not None
@@ -392,7 +393,7 @@ class MinIsrAcks:
             log_ends = [follower.log_end_offset for follower in model.followers.values()]
             if not model.maximal_isr or max(log_ends, default=-1) > base_offset:
                 self._acknowledge(led, at_once)
-        if led.known.role is Role.FOLLOWER:
+        if led.role is Role.FOLLOWER:
             # It has not applied yet that it does not lead any more.
             model.forget({number})
             batch.lose(at_us, Loss.LEADER)
@@ -419,10 +420,10 @@ class MinIsrAcks:
                 self._led(self._events.partitions[place], at_us),
                 self._events.listed(place),
             )
-            if led.known.note_state(at_us, event.kind, stated, is_active=is_active):
+            if led.note_state(at_us, event.kind, stated, is_active=is_active):
                 self._acknowledge(led, Acknowledgement.at(at_us))
                 if is_metadata:
-                    led.known.note_leader(at_us, stated)
+                    led.note_leader(at_us, stated)
             self._lose(led, at_us)
 
     def _lose(self, led: LedPartition, at_us: int, now_us: int | None = None) -> None:
@@ -430,7 +431,7 @@ class MinIsrAcks:
 
         ``now_us``: when the log shows it, if later; what is final by then stays as it is.
         """
-        loss, led.known.loss = led.known.loss, None
+        loss, led.loss = led.loss, None
         if loss is not None:
             led.model.forget({*led.batches})
             # Of those that are complete too: what shows a loss may come after it.
@@ -490,7 +491,7 @@ class MinIsrAcks:
         """Applies a change to partitions; it takes effect at ``latest_us`` at the latest."""
         by = Acknowledgement.at(at_us, latest_us)
         for led in self._state.led.values() if which is None else which:
-            if change(led.known, at_us):
+            if change(led, at_us):
                 self._acknowledge(led, by)
             self._lose(led, at_us)
 
@@ -512,13 +513,13 @@ class MinIsrAcks:
                 follower = event.replica_id
                 state.absent.add(follower)
                 state.brokers.miss(follower)
-                dependent = [led for led in state.led.values() if led.known.depends_on(follower)]
+                dependent = [led for led in state.led.values() if led.depends_on(follower)]
                 miss = partial(KnownPartition.miss, follower=follower)
                 self._sweep(event.received_us - STOPPING_US, miss, which=dependent)
 
     def _partitions_with(self, at_us: int, broker_id: int) -> int:
         return sum(
-            broker_id in (led.known.isr or ())
+            broker_id in (led.isr or ())
             for led in self._state.led.values()
             if led.seen_us >= at_us - SILENT_US
         )
