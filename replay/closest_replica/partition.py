@@ -11,6 +11,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 import msgspec
 
 from ..model import PROGRESS_US_MAX, STAMP_US
+from ..model.partition import REPLICA_FETCH_WAIT_MAX_US
 from ..model.read_replica import ReplicaView
 from ..simulation import Rising, Timeline
 
@@ -53,9 +54,9 @@ def _range(name: str) -> IPv4Network | IPv6Network | None:
         return None
 
 
-#: A FETCH of a follower waits at most so long (``replica.fetch.wait.max.ms``). A high watermark
-#: that no response has for twice as long did not move when followers had the records, but later.
-FETCH_WAIT_US = 500_000
+#: A high watermark that no response to a follower has for twice as long as it waits for one did not
+#: move when followers had the records, but later.
+_MOVED_US_MAX = 2 * REPLICA_FETCH_WAIT_MAX_US
 #: A follower behind the high watermark that has not been heard of for so long has stopped.
 STOPPED_US = 10_000_000
 #: What stamps, and the place within a handler, leave open of when a follower has records.
@@ -145,7 +146,7 @@ class ReadPartition(msgspec.Struct, array_like=True):
         until = min(by_us, returned[0]) if returned else by_us
         had = (follower.has.reached(high_watermark) for follower in self.followers.values())
         at = max((has[0] for has in had if has and has[0] <= until + NOTED_US), default=until)
-        return until if at > until or until - at > 2 * FETCH_WAIT_US else at
+        return until if at > until or until - at > _MOVED_US_MAX else at
 
     def in_sync(self, at: int, zones: Zones) -> Iterator[ReplicaView]:
         """Yields the followers in the ISR at a time.

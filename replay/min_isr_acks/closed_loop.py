@@ -17,7 +17,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ..model.partition import Acks, Partition, Requirement
+from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, Acks, Partition, Requirement
 from ..simulation import EventQueue
 from .events import LeaderEvent
 from .follower_cycles import LOOKAHEAD_US, Cycles
@@ -27,11 +27,11 @@ OWN_US = 20_000
 #: A wait so long follows from the ISR and not from when FETCHes come: it ends as the replay of the
 #: request alone does.
 LONG_WAIT_US = 1_000_000
-#: Where in the handler of a PRODUCE a parked FETCH gets its response: the median of 8 leaders'
-#: logs, each between 0.65 and 0.75.
+#: Where between a PRODUCE's arrival and the end of its handler a parked FETCH gets its response: of
+#: followers' FETCHes that got records while a single PRODUCE was handled, the FETCH's built_at less
+#: the PRODUCE's received_at, over its handled_at less that. Medians of 13 leaders' logs of Kafka
+#: 4.0 and 4.1 are 0.63 to 0.80, theirs is 0.71.
 WOKEN_AT = 0.7
-#: replica.fetch.wait.max.ms: how long a follower's FETCH is parked.
-MAX_WAIT_US = 500_000
 
 # Kinds of event; of two at one time the lower number comes first.
 _NOTED, _APPENDED, _RESPONDED, _OVERDUE, _LOOKED_FOR = range(5)
@@ -284,11 +284,11 @@ class ProducerLoop:
     def _wake(self, replica_id: int, follower: LoopFollower, parked_us: int, at_us: int) -> None:
         """Responds to a parked FETCH, for something was appended."""
         follower.parked_us = None
-        if at_us - parked_us >= MAX_WAIT_US:
+        if at_us - parked_us >= REPLICA_FETCH_WAIT_MAX_US:
             drawn = self._cycles[replica_id].after(parked_us, in_burst=False)
-            round_us = MAX_WAIT_US + (0 if drawn is None else drawn[1] - parked_us)
+            round_us = REPLICA_FETCH_WAIT_MAX_US + (0 if drawn is None else drawn[1] - parked_us)
             since_us = (at_us - parked_us) % round_us
-            if since_us >= MAX_WAIT_US:
+            if since_us >= REPLICA_FETCH_WAIT_MAX_US:
                 # It got an empty response after max.wait, and its next FETCH is on its way.
                 follower.is_behind = follower.in_burst = True
                 follower.noted_us = follower.handled_us = at_us + round_us - since_us

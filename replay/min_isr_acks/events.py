@@ -201,7 +201,7 @@ def _lengths(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yields slices of a batch that list at most ``_LISTED_AT_ONCE`` partitions, or one event.
 
-    A batch is so many events; what its objects take is a multiple of the partitions.
+    Batches have a limit of events, but the memory of their objects grows with the partitions.
     """
     part = np.cumsum(np.maximum(_lengths(batch), 1)) // _LISTED_AT_ONCE
     begins = np.flatnonzero(np.append(True, part[1:] != part[:-1])[: len(part)])

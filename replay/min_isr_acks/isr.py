@@ -43,7 +43,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     when the ISR may be another one behind a gap; None: it is not. ``absent``: followers that may be
     fenced or stopped. ``lost_epoch``: the leader epoch of the lead that this node lost, at
     ``lost_us``. ``loss``: what a change means for the batches that wait, until ``MinIsrAcks`` has
-    told them.
+    applied it to them.
 
     What changes it returns whether acknowledgements may follow.
     """

@@ -16,6 +16,8 @@ import msgspec
 
 #: ``replica.lag.time.max.ms``: who was caught up within it may hold the high watermark.
 REPLICA_LAG_TIME_MAX_US = 30_000_000
+#: ``replica.fetch.wait.max.ms``: how long a follower's FETCH is parked at most.
+REPLICA_FETCH_WAIT_MAX_US = 500_000
 #: What a leader takes for the end of a log that it has not heard of.
 UNKNOWN_OFFSET = -1
 
