@@ -68,8 +68,7 @@ SELECT DISTINCT r.recording, r.node_id, -1 AS at_us, kind_order('rack') AS kind_
     b.broker_id, b.rack
 FROM (SELECT DISTINCT recording, node_id FROM routes
     UNION SELECT DISTINCT recording, node_id FROM read) AS r
-JOIN (SELECT recording, broker_id, min(rack) AS rack FROM broker_racks GROUP BY ALL) AS b
-ON b.recording = r.recording
+JOIN broker_racks AS b ON b.recording = r.recording
 UNION ALL BY NAME
 -- The first of a partition is true at all times.
 SELECT r.recording, r.node_id, unnest(CASE WHEN t.leader_epoch = t.first_epoch
@@ -164,5 +163,6 @@ FROM named JOIN reads
 ON reads.recording = named.recording AND reads.topic = named.topic
     AND reads.partition = named.partition
 -- name: broker_racks
--- broker.rack of each broker, as METADATA and registrations have it.
-SELECT DISTINCT recording, broker_id, rack FROM brokers WHERE rack IS NOT NULL
+-- broker.rack of each broker, as METADATA and registrations have it; of two the first by name.
+SELECT recording, broker_id, min(rack) AS rack FROM brokers WHERE rack IS NOT NULL
+GROUP BY recording, broker_id
