@@ -176,7 +176,7 @@ class ProducerLoop:
         return None if run is None else run.built_us
 
     def advance(self, until_us: int) -> None:
-        """Lets everything happen that does before a time."""
+        """Lets everything happen that does before a time, also what that brings up to then."""
         state, produces, acks = self._state, self._produces, self._state.acks
         followers, partitions = state.followers, state.partitions
         for at_us, kind, number in state.events.until(until_us - 1):

@@ -347,7 +347,7 @@ class MinIsrAcks:
         is_taken = is_placed and event.acks == ACKS_ALL
         isr = led.isr_at_append(variants[0].min_isr, is_taken=is_taken)
         deadline_us = at_us + max(event.timeout_us, 0)
-        # What is not appended, or waits for an unknown ISR, only its neighbours may still change.
+        # Of others only the last offset may still change: their neighbours may come later.
         is_followed = is_placed and isr is not None
         return OpenBatch(
             partition=events.partitions[place],

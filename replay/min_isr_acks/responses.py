@@ -145,10 +145,10 @@ class LeaderEvidence(NamedTuple):
 
     def is_hidden(self, appended_us: int, at_us: int) -> bool:
         """Tells whether lines of the leader are missing that were written between two times."""
-        for gap in self.gaps:
-            if appended_us < gap.before_us and at_us > gap.after_us - _WRITTEN_US_MAX:
-                return True
-        return False
+        return any(
+            appended_us < gap.before_us and at_us > gap.after_us - _WRITTEN_US_MAX
+            for gap in self.gaps
+        )
 
     def visible_us(self, batch: OpenBatch, enough_us: int | None) -> int | None:
         """Returns when the high watermark passed a batch; None where the log may lack that."""
@@ -166,10 +166,9 @@ class LeaderEvidence(NamedTuple):
             return None
         if batch.marked_us <= max(next_us, appended_us + REORDER_US_MAX):
             return None
-        for gap in self.gaps:
-            if appended_us < gap.before_us and next_us >= gap.after_us - _WRITTEN_US_MAX:
-                return None
-        return batch.next_base_offset - 1
+        # A PRODUCE whose line is missing may have been appended just before the next one.
+        is_open = self.is_hidden(appended_us, next_us + 1)
+        return None if is_open else batch.next_base_offset - 1
 
 
 def refusal(batch: OpenBatch, min_isr: int | None) -> Refusal | None:
