@@ -15,10 +15,11 @@ from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import ClockBounds, ReplayState
 
-#: Texts that all may read: names of topic ids, and what lines state of min.insync.replicas.
+#: Texts that all may read: names of topic ids, what lines state of min.insync.replicas, and FETCHes
+#: of topic partitions with the macros that go with them.
 SHARED = {
     name: Path(__file__).with_name(f"{name}.sql")
-    for name in ("named_topics", "topic_names", "usable_names", "stated_configs")
+    for name in ("named_topics", "topic_names", "usable_names", "stated_configs", "topic_fetches")
 }
 #: What fills the account of what held when logs began, and of what gaps leave open (``held``).
 HELD = tuple(

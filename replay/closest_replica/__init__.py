@@ -34,8 +34,8 @@ from collections.abc import Mapping
 from ..log_tables import Fetches
 from ..model import PROGRESS_US_MAX
 from ..rule import Replay, Rule, Settings
-from .events import INPUT_SCHEMA, Kind
-from .outcomes import FETCH_WAIT_MS, NAME, ClosestReplicaOutcome, Unknown, variants
+from .events import INPUT_SCHEMA, LineKind
+from .outcomes import FETCH_WAIT_MS, NAME, ClosestReplicaOutcome, UnknownReason, variants
 from .replay import ClosestReplica
 
 
@@ -62,8 +62,8 @@ RULE = Rule(
     sweeps={FETCH_WAIT_MS: 1},
     needs=Fetches,
     constants={
-        "kinds": [*map(str, Kind)],
+        "kinds": [*map(str, LineKind)],
         "progress_us_max": PROGRESS_US_MAX,
-        "older": Unknown.OFFSET.value,
+        "older": UnknownReason.OFFSET.value,
     },
 )

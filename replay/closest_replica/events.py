@@ -1,7 +1,8 @@
-"""What the rule closest_replica reads: of a leader's partitions that consumers read.
+"""The input of closest_replica: what lines show of a leader's partitions that consumers read.
 
-A row is a partition of a line. ``Kind`` decides which columns it fills; the others are null. Order
-is (at_us, kind_order, request_id, topic, partition); rows at 0 or before are true at all times.
+A row is a partition of a line. ``LineKind`` decides which columns it fills; the others are null.
+Order is (at_us, kind_order, request_id, topic, partition); rows at 0 or before are true at all
+times.
 """
 
 from enum import StrEnum
@@ -11,8 +12,8 @@ from ..model import AT_ONCE_US
 from ..records import event_schema
 
 
-class Kind(StrEnum):
-    """What an event is. Events of one time are taken in this order."""
+class LineKind(StrEnum):
+    """Tells events apart. Events of one time are replayed in this order."""
 
     #: ``broker.rack`` of a broker.
     RACK = "rack"
@@ -30,7 +31,7 @@ class Kind(StrEnum):
     READ = "read"
 
 
-class Event(NamedTuple):
+class ReplicaEvent(NamedTuple):
     """One event. Times are microseconds since the epoch; what a kind lacks is its default."""
 
     at_us: int
@@ -77,4 +78,4 @@ class Event(NamedTuple):
         return self.at_us - self.handled_us > AT_ONCE_US
 
 
-INPUT_SCHEMA = event_schema(Event)
+INPUT_SCHEMA = event_schema(ReplicaEvent)

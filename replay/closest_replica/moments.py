@@ -9,9 +9,9 @@ reads committed records waits for the last stable offset in the same way.
 from typing import NamedTuple
 
 from ..outcomes import Variant
-from .events import Event
+from .events import ReplicaEvent
 from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
-from .partition import NOTED_US, Follower, ReadPartition, Response
+from .partition import NOTED_US, FollowerHistory, Learned, ReadPartition
 
 READ_COMMITTED = 1
 #: Who reads committed records, and waited for so much longer than for the record, waited for the
@@ -27,39 +27,42 @@ class Given(NamedTuple):
 
 
 class Moments:
-    """Those of one read."""
+    """When the leader and each follower would have given a consumer the first record of a read."""
 
-    def __init__(self, partition: ReadPartition, read: Event) -> None:
+    def __init__(self, partition: ReadPartition, read: ReplicaEvent) -> None:
         self._partition, self._read = partition, read
-        self._waits = self._waits_for(read.fetch_offset + 1)
+        self._await(read.fetch_offset + 1)
         is_committed = read.isolation_level == READ_COMMITTED and read.is_awaited
         if is_committed and read.at_us - self._own_us > TRANSACTION_US:
-            self._waits = self._waits_for(max(self._offset, read.last_stable_offset))
-        self.of_leader = Given(None, self._at(self._passed_us))
+            self._await(max(self._offset, read.last_stable_offset))
+        self.leader = Given(None, self._at(self._passed_us))
 
-    def _waits_for(self, offset: int) -> bool:
-        """Takes what the FETCH needs; tells whether the replica had it not when the FETCH came."""
+    def _await(self, offset: int) -> None:
+        """Lets the FETCH wait for a high watermark, unless the replica had it when it came.
+
+        ``_passed_us``: when the leader's was that; ``_own_us``: that of the replica it came to.
+        """
         partition, read, self._offset = self._partition, self._read, offset
         self._passed_us = self._own_us = partition.passed(offset, read.at_us)
-        if follower := partition.followers.get(read.broker_id):
-            found = self._learned(follower)
-            self._own_us = found.at_us if found else self._own_us
-        return read.is_awaited and self._own_us >= read.dequeued_us - NOTED_US
+        follower = partition.followers.get(read.broker_id)
+        if follower and (learned := self._learned(follower)):
+            self._own_us = learned.at_us
+        self._waits = read.is_awaited and self._own_us >= read.dequeued_us - NOTED_US
 
-    def of_follower(self, replica_id: int, variant: Variant) -> Given | None:
+    def follower(self, replica_id: int, variant: Variant) -> Given | None:
         """Returns None where no response carried that high watermark."""
         follower = self._partition.followers.get(replica_id)
-        found = self._learned(follower, variant) if follower else None
-        return found and Given(found.earliest_us, self._at(found.at_us))
+        learned = self._learned(follower, variant) if follower else None
+        return learned and Given(learned.earliest_us, self._at(learned.at_us))
 
     def _at(self, at_us: int) -> int:
-        """Records that were there before the FETCH waited for it."""
+        """Returns when a FETCH gets records: of those that were there before it, at once."""
         return at_us if self._waits else max(at_us, self._read.dequeued_us)
 
-    def _learned(self, follower: Follower, variant: Variant | None = None) -> Given | None:
-        response = follower.response(self._offset)
+    def _learned(self, follower: FollowerHistory, variant: Variant | None = None) -> Given | None:
+        response = follower.learns(self._offset)
         is_first = response is not None and response is follower.learned[0]
-        if response is None or (is_first and self._partition.shown.values[0] >= self._offset):
+        if response is None or (is_first and self._partition.returned.values[0] >= self._offset):
             return None  # one before may be older than the log
         way_us, built_us = response.way_us, response.built_us
         has = follower.has.reached(self._offset)
@@ -71,9 +74,9 @@ class Moments:
         # Its log has the record half of the way there and back before its next FETCH says so.
         return Given(response.built_us, max(built_us + way_us, arrives_us - way_us))
 
-    def _expires(self, response: Response, wait_us: int) -> int:
-        """Returns when one of the FETCHes, each waiting so long, ends first after the leader's high
-        watermark has moved.
+    def _expires(self, response: Learned, wait_us: int) -> int:
+        """Returns when, of FETCHes that each wait so long, the first ends behind the moment at
+        which the leader's high watermark moved.
         """
         cycle_us, end_us = wait_us + 2 * response.way_us, response.received_us + wait_us
         behind_us = self._passed_us - end_us

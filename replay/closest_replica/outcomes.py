@@ -13,7 +13,7 @@ LEADER, CLOSEST, CLOSEST_HWM_AWARE = "leader", "closest", "closest_hwm_aware"
 FETCH_WAIT_MS = "replica_fetch_wait_ms"
 
 
-class Unknown(StrEnum):
+class UnknownReason(StrEnum):
     """Names why the replica is not known, or when it would have given the records."""
 
     LEADER = "no line shows the partition's leader"
@@ -29,7 +29,7 @@ def variants(fetch_wait_ms: Sequence[int] = ()) -> list[Variant]:
 
 
 class RecordedRead(Record):
-    """What is the same under all variants."""
+    """A read as recorded: the same under all variants."""
 
     request_id: RequiredText = REQUEST_ID
     node_id: RequiredInt = column("broker that was read from")

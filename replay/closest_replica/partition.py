@@ -11,6 +11,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 import msgspec
 
 from ..model import PROGRESS_US_MAX, STAMP_US
+from ..model.partition import REPLICA_FETCH_WAIT_MAX_US
 from ..model.read_replica import ReplicaView
 from ..simulation import Rising, Timeline
 
@@ -19,30 +20,31 @@ _CLIENTS_MAX = 10_000
 
 
 class Zones:
-    """``of_brokers``: by node id. ``stated``: the manifest's ``client_zones``."""
+    """The zones of brokers (``by_broker``: ``broker.rack`` by node id) and of clients.
 
-    def __init__(self, of_brokers: Mapping[int, str], stated: Mapping[str, str]) -> None:
-        self.of_brokers, self._stated = of_brokers, stated
+    ``stated``: the manifest's ``client_zones``, by client id, address or range of addresses.
+    """
+
+    def __init__(self, by_broker: Mapping[int, str], stated: Mapping[str, str]) -> None:
+        self.by_broker, self._stated = by_broker, stated
         ranges = ((_range(name), zone) for name, zone in stated.items())
-        self._ranges = [(of, zone) for of, zone in ranges if of is not None]
-        self._of_stated = lru_cache(_CLIENTS_MAX)(self._find_stated)
+        self._ranges = [(network, zone) for network, zone in ranges if network is not None]
+        self._find = lru_cache(_CLIENTS_MAX)(self._find_stated)
 
-    def of_client(self, rack_id: str | None, client_id: str | None, host: str | None) -> str | None:
+    def zone(self, rack_id: str | None, client_id: str | None, host: str | None) -> str | None:
         """Returns the zone of a client: its rack id, else what is stated of its id or address."""
-        return rack_id or (self._of_stated(client_id, host) if self._stated else None)
+        return rack_id or (self._find(client_id, host) if self._stated else None)
 
     def _find_stated(self, client_id: str | None, host: str | None) -> str | None:
-        names = (name for name in (client_id, host) if name and name in self._stated)
-        name = next(names, None)
-        return self._by_range(host) if name is None else self._stated[name]
-
-    def _by_range(self, host: str | None) -> str | None:
+        for name in (client_id, host):
+            if name and name in self._stated:
+                return self._stated[name]
         try:
             address = ip_address(host or "")
         except ValueError:
             return None
-        found = [(of.prefixlen, zone) for of, zone in self._ranges if address in of]
-        return max(found)[1] if found else None  # the narrowest
+        within = [(net.prefixlen, zone) for net, zone in self._ranges if address in net]
+        return max(within)[1] if within else None  # the narrowest
 
 
 def _range(name: str) -> IPv4Network | IPv6Network | None:
@@ -52,9 +54,9 @@ def _range(name: str) -> IPv4Network | IPv6Network | None:
         return None
 
 
-#: A FETCH of a follower waits at most so long (``replica.fetch.wait.max.ms``). A high watermark
-#: that no response has for twice as long did not move when followers had the records, but later.
-FETCH_WAIT_US = 500_000
+#: A high watermark that no response to a follower has for twice as long as it waits for one did not
+#: move when followers had the records, but later.
+_MOVED_US_MAX = 2 * REPLICA_FETCH_WAIT_MAX_US
 #: A follower behind the high watermark that has not been heard of for so long has stopped.
 STOPPED_US = 10_000_000
 #: What stamps, and the place within a handler, leave open of when a follower has records.
@@ -63,8 +65,8 @@ NOTED_US = STAMP_US + PROGRESS_US_MAX
 _ALL = 2**63 - 1
 
 
-class Response(msgspec.Struct, array_like=True, gc=False):
-    """A leader's response that carried a high watermark to a follower.
+class Learned(msgspec.Struct, array_like=True, gc=False):
+    """A high watermark that a leader's response carried to a follower.
 
     ``received_us``: arrival of the FETCH; ``way_us``: from leader to follower.
     """
@@ -75,45 +77,48 @@ class Response(msgspec.Struct, array_like=True, gc=False):
     way_us: int
 
 
-class Follower(msgspec.Struct, array_like=True):
-    """``has``: below which offset it has all, whenever a FETCH says so. ``learned``: responses by
-    rising high watermark.
+class FollowerHistory(msgspec.Struct, array_like=True):
+    """A follower's progress over time.
+
+    ``has``: below which offset it has all, at each FETCH. ``learned``: by rising high watermark.
     """
 
     has: Rising = msgspec.field(default_factory=Rising)
-    learned: list[Response] = []
+    learned: list[Learned] = []
 
     def fetch(self, at: int, offset: int) -> None:
-        """Takes a FETCH; where its offset is the same, it has fetched since all the same."""
+        """Notes a FETCH, also at the same offset: since when a follower fetched last, counts."""
         has = self.has
         if not has.values or offset >= has.values[-1]:
             has.at.append(at)
             has.values.append(offset)
             has.nodes.append(-1)
 
-    def response(self, high_watermark: int) -> Response | None:
-        """Returns the first response with this high watermark."""
-        at = bisect_left(self.learned, high_watermark, key=lambda of: of.high_watermark)
+    def learns(self, high_watermark: int) -> Learned | None:
+        """Returns the first response with at least this high watermark."""
+        at = bisect_left(self.learned, high_watermark, key=lambda learned: learned.high_watermark)
         return self.learned[at] if at < len(self.learned) else None
 
     def forget(self, before: int) -> None:
         self.has.forget(before)
-        keep = bisect_left(self.learned, before, key=lambda of: of.built_us) - 1
+        keep = bisect_left(self.learned, before, key=lambda learned: learned.built_us) - 1
         del self.learned[: max(0, keep)]
 
 
 class ReadPartition(msgspec.Struct, array_like=True):
-    """``terms``: by leader epoch since when it is seen, and the leader. ``shown``: high watermarks
+    """A partition that consumers read, over time.
+
+    ``terms``: by leader epoch since when it is seen, and the leader. ``returned``: high watermarks
     that this leader's responses have, since they were built.
     """
 
     terms: dict[int, tuple[int, int]] = {}
     isr: Timeline[tuple[int, ...]] = msgspec.field(default_factory=Timeline)
-    shown: Rising = msgspec.field(default_factory=Rising)
-    followers: dict[int, Follower] = {}
+    returned: Rising = msgspec.field(default_factory=Rising)
+    followers: dict[int, FollowerHistory] = {}
 
     def lead(self, epoch: int, at: int, leader_id: int) -> None:
-        """Takes a term; with a new one followers have to show anew what they have."""
+        """Begins a term; with a new one followers have to show anew what they have."""
         if epoch > max(self.terms, default=epoch):
             for follower in self.followers.values():
                 follower.has = Rising()
@@ -126,9 +131,9 @@ class ReadPartition(msgspec.Struct, array_like=True):
         epoch = max(begun) if begun else min(self.terms, default=None)
         return None if epoch is None else self.terms[epoch][1]
 
-    def follower(self, broker_id: int) -> Follower:
+    def follower(self, broker_id: int) -> FollowerHistory:
         if broker_id not in self.followers:
-            self.followers[broker_id] = Follower()
+            self.followers[broker_id] = FollowerHistory()
         return self.followers[broker_id]
 
     def passed(self, high_watermark: int, by_us: int) -> int:
@@ -137,11 +142,11 @@ class ReadPartition(msgspec.Struct, array_like=True):
         It moves when the last follower in sync has the records. One that has them later than a
         response shows it, it has not waited for.
         """
-        shown = self.shown.reached(high_watermark)
-        until = min(by_us, shown[0]) if shown else by_us
+        returned = self.returned.reached(high_watermark)
+        until = min(by_us, returned[0]) if returned else by_us
         had = (follower.has.reached(high_watermark) for follower in self.followers.values())
-        at = max((of[0] for of in had if of and of[0] <= until + NOTED_US), default=until)
-        return until if at > until or until - at > 2 * FETCH_WAIT_US else at
+        at = max((has[0] for has in had if has and has[0] <= until + NOTED_US), default=until)
+        return until if at > until or until - at > _MOVED_US_MAX else at
 
     def in_sync(self, at: int, zones: Zones) -> Iterator[ReplicaView]:
         """Yields the followers in the ISR at a time.
@@ -149,10 +154,10 @@ class ReadPartition(msgspec.Struct, array_like=True):
         No high watermark passes a follower that is in it, and one that has all below joins it. The
         ISR that a line has counts for those that no FETCH shows since.
         """
-        high_watermark = self.shown.value(at) or 0
+        high_watermark = self.returned.value(at) or 0
         stated, stated_us = self.isr.valid(at) or ((), -1)
         for broker_id in sorted({*self.followers, *stated}):
-            follower, zone = self.followers.get(broker_id), zones.of_brokers.get(broker_id)
+            follower, zone = self.followers.get(broker_id), zones.by_broker.get(broker_id)
             has = follower.has.valid(at) if follower else None
             is_stated = broker_id in stated
             if has is None:
@@ -163,12 +168,12 @@ class ReadPartition(msgspec.Struct, array_like=True):
 
     def has_stopped(self, broker_id: int, at: int) -> bool:
         """Tells whether a follower has fetched nothing more while the high watermark went on."""
-        follower, high_watermark = self.followers.get(broker_id), self.shown.value(at) or 0
+        follower, high_watermark = self.followers.get(broker_id), self.returned.value(at) or 0
         has = follower.has.valid(at) if follower else None
         return bool(has and has[0] < high_watermark and has[1] < at - STOPPED_US)
 
     def forget(self, before: int) -> None:
         self.isr.forget(before)
-        self.shown.forget(before)
+        self.returned.forget(before)
         for follower in self.followers.values():
             follower.forget(before)

@@ -11,15 +11,15 @@ from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_
 from ..outcomes import NOT_SWEPT, Variant
 from ..records import Records, events_of
 from ..rule import CLOCKS_DIFFER
-from .events import Event, Kind
+from .events import LineKind, ReplicaEvent
 from .moments import Moments
 from .outcomes import (
     LEADER,
     ClosestReplicaOutcome,
     RecordedRead,
-    Unknown,
+    UnknownReason,
 )
-from .partition import ReadPartition, Response, Zones
+from .partition import Learned, ReadPartition, Zones
 
 #: A read is decided so long after its response: by then its followers have got a response.
 DECIDED_AFTER_US = 10_000_000
@@ -30,11 +30,22 @@ LISTED_US = 24 * 3_600_000_000
 _TIMES = ("given_at_earliest", "given_at", "added_ms")
 
 
-class State(msgspec.Struct):
+class Listed(NamedTuple):
+    """When a session's FETCH last listed a partition, at which offset, and at which ``before``."""
+
+    at_us: int
+    offset: int
+    before: int
+
+
+_NEVER_LISTED = Listed(0, -1, -1)
+
+
+class ReadState(msgspec.Struct):
     """All that a replay carries.
 
-    ``racks``: by broker. ``listed``: by node, session and partition when it was last listed, at
-    which offset, and at which before. ``ways``: microseconds from the leader to each follower.
+    ``racks``: by broker. ``listed``: by node, session and partition. ``preferred``: by client and
+    partition. ``ways``: microseconds from the leader to each follower. ``reads``: not decided yet.
     """
 
     node_id: int
@@ -43,13 +54,13 @@ class State(msgspec.Struct):
     front: tuple[int, int] = (-1, 0)
     forgotten_us: int = -1
     partitions: dict[tuple[str, int], ReadPartition] = {}
-    listed: dict[tuple[int, int, str, int], tuple[int, int, int]] = {}
+    listed: dict[tuple[int, int, str, int], Listed] = {}
     preferred: dict[tuple[str | None, str | None, str, int], PreferredReadReplica] = {}
     ways: dict[int, int] = {}
-    reads: list[Event] = []
+    reads: list[ReplicaEvent] = []
 
 
-class Place(NamedTuple):
+class ReplicaPlace(NamedTuple):
     """Where a replica is to a client; columns of an outcome."""
 
     replica_id: int | None
@@ -76,8 +87,8 @@ class ClosestReplica:
         gaps: Gaps = NO_GAPS,
         apart: Sequence[int] = (),
     ) -> None:
-        new = State(node_id, [*variants])
-        self._state = new if saved is None else msgspec.msgpack.decode(saved, type=State)
+        new = ReadState(node_id, [*variants])
+        self._state = new if saved is None else msgspec.msgpack.decode(saved, type=ReadState)
         self._zones = Zones(self._state.racks, stated or {})
         self._gaps, self._apart = gaps, {*apart}
         self._rows = Records(ClosestReplicaOutcome)
@@ -86,9 +97,9 @@ class ClosestReplica:
         return msgspec.msgpack.encode(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """Takes an increment and returns rows that nothing still to come can change."""
+        """Replays a batch of events; returns the rows that nothing still to come can change."""
         state, decided = self._state, 0
-        for event in events_of(batch, Event):
+        for event in events_of(batch, ReplicaEvent):
             if event.at_us > 0:
                 if event[:2] < state.front:
                     raise ValueError("events must come in order of at_us, kind_order")
@@ -99,7 +110,7 @@ class ClosestReplica:
                     decided += 1
                 if event.at_us - state.forgotten_us > FORGET_US // 2:
                     self._forget(event.at_us)
-            self._take(event)
+            self._note(event)
         del state.reads[:decided]
         return [self._rows.take()]
 
@@ -111,42 +122,44 @@ class ClosestReplica:
 
     # --- what the log shows
 
-    def _take(self, event: Event) -> None:
-        state, kind, broker_id = self._state, event.kind, event.broker_id
-        if kind == Kind.RACK:
+    def _note(self, event: ReplicaEvent) -> None:
+        state, broker_id = self._state, event.broker_id
+        session = broker_id, event.session_id, event.topic, event.partition
+        if event.kind == LineKind.RACK:
             state.racks[broker_id] = event.rack
             return
-        if kind == Kind.LISTED:
-            session = broker_id, event.session_id, event.topic, event.partition
-            _, before, _ = state.listed.get(session, (0, -1, -1))
-            state.listed[session] = event.at_us, event.fetch_offset, before
+        if event.kind == LineKind.LISTED:
+            last = state.listed.get(session, _NEVER_LISTED)
+            state.listed[session] = Listed(event.at_us, event.fetch_offset, last.offset)
             return
         partition = state.partitions.get(event.topic_partition)
         if partition is None:
             partition = state.partitions[event.topic_partition] = ReadPartition()
-        if kind == Kind.PROGRESS:
-            partition.follower(broker_id).fetch(event.at_us, event.fetch_offset)
-        elif kind == Kind.RETURNED:
-            self._note(partition, event)
-        elif kind == Kind.TERM:
-            partition.lead(event.leader_epoch, event.at_us, broker_id)
-        elif kind == Kind.ISR:
-            partition.isr.add(event.at_us, tuple(event.isr))
-        else:
-            if broker_id == state.node_id:
-                partition.shown.add(event.at_us, event.high_watermark)
-            if event.fetch_offset < 0:
-                session = broker_id, event.session_id, event.topic, event.partition
-                listed_us, offset, before = state.listed.get(session, (0, -1, -1))
-                # The next FETCH may seem to come before this response: times are rounded.
-                offset = offset if listed_us <= event.dequeued_us else before
-                is_lost = self._gaps.touch(broker_id, listed_us, event.at_us)
-                event = event._replace(fetch_offset=-1 if is_lost else offset)
-            state.reads.append(event)
+        match event.kind:
+            case LineKind.PROGRESS:
+                partition.follower(broker_id).fetch(event.at_us, event.fetch_offset)
+            case LineKind.RETURNED:
+                self._note_returned(partition, event)
+            case LineKind.TERM:
+                partition.lead(event.leader_epoch, event.at_us, broker_id)
+            case LineKind.ISR:
+                partition.isr.add(event.at_us, tuple(event.isr))
+            case LineKind.READ:
+                if broker_id == state.node_id:
+                    partition.returned.add(event.at_us, event.high_watermark)
+                if event.fetch_offset < 0:
+                    last = state.listed.get(session, _NEVER_LISTED)
+                    # The next FETCH may seem to come before this response: times are rounded.
+                    offset = last.offset if last.at_us <= event.dequeued_us else last.before
+                    is_lost = self._gaps.touch(broker_id, last.at_us, event.at_us)
+                    event = event._replace(fetch_offset=-1 if is_lost else offset)
+                state.reads.append(event)
+            case _:
+                raise ValueError(f"no such kind of event: {event.kind}")
 
-    def _note(self, partition: ReadPartition, event: Event) -> None:
-        """Takes a high watermark that a follower learns."""
-        partition.shown.add(event.at_us, event.high_watermark)
+    def _note_returned(self, partition: ReadPartition, event: ReplicaEvent) -> None:
+        """Notes a high watermark that a leader's response carries to a follower."""
+        partition.returned.add(event.at_us, event.high_watermark)
         learned = partition.follower(event.broker_id).learned
         if not learned or learned[-1].high_watermark < event.high_watermark:
             # Half of the way there and back, which the FETCH behind the last response took.
@@ -155,26 +168,27 @@ class ClosestReplica:
             if sent_us and not self._gaps.touch(node_id, sent_us, received_us):
                 ways[event.broker_id] = max(0, received_us - sent_us) // 2
             way_us = ways.get(event.broker_id, 0)
-            learned.append(Response(event.high_watermark, event.at_us, received_us, way_us))
+            learned.append(Learned(event.high_watermark, event.at_us, received_us, way_us))
 
     def _forget(self, front_us: int) -> None:
         state, before = self._state, front_us - FORGET_US
         state.forgotten_us = front_us
         for partition in state.partitions.values():
             partition.forget(before)
-        live, listed = state.preferred.items(), state.listed.items()
-        state.preferred = {key: of for key, of in live if of.expires_us > before}
-        state.listed = {key: of for key, of in listed if of[0] >= front_us - LISTED_US}
+        preferred, listed = state.preferred.items(), state.listed.items()
+        state.preferred = {key: named for key, named in preferred if named.expires_us > before}
+        since_us = front_us - LISTED_US
+        state.listed = {session: last for session, last in listed if last.at_us >= since_us}
 
     # --- what follows
 
-    def _decide(self, read: Event) -> None:
+    def _decide(self, read: ReplicaEvent) -> None:
         """Emits a read's outcomes, unless another node leads the partition by then."""
         state, partition = self._state, self._state.partitions[read.topic_partition]
         leader_id = partition.leader(read.at_us)
         if leader_id is not None and leader_id != state.node_id:
             return
-        zone = self._zones.of_client(read.rack, read.client_id, read.client_host)
+        zone = self._zones.zone(read.rack, read.client_id, read.client_host)
         recorded = RecordedRead(
             request_id=read.request_id,
             node_id=read.broker_id,
@@ -199,19 +213,19 @@ class ClosestReplica:
             self._rows.add(outcome, shared=recorded)
 
     def _outcomes(
-        self, read: Event, partition: ReadPartition, leader_id: int | None, zone: str | None
+        self, read: ReplicaEvent, partition: ReadPartition, leader_id: int | None, zone: str | None
     ) -> Iterator[ClosestReplicaOutcome]:
-        of_leader = of_chosen = Place(None)
-        is_redirected, why_not = False, Unknown.LEADER
+        leader_place = chosen_place = ReplicaPlace(None)
+        is_redirected, why_not = False, UnknownReason.LEADER
         if leader_id is not None:
             chosen, is_redirected = self._choose(read, partition, leader_id, zone)
-            of_leader = self._place(leader_id, zone, [leader_id])
-            of_chosen = self._place(chosen, zone, [leader_id, *partition.followers])
-            why_not = Unknown.FOLLOWERS
+            leader_place = self._place(leader_id, zone, [leader_id])
+            chosen_place = self._place(chosen, zone, [leader_id, *partition.followers])
+            why_not = UnknownReason.FOLLOWERS
         moments = Moments(partition, read) if read.record_bytes else None
         for variant in self._state.variants:
             is_leader = variant.name == LEADER
-            place = of_leader if is_leader else of_chosen
+            place = leader_place if is_leader else chosen_place
             if variant.parameter_value != NOT_SWEPT and place.replica_id in (leader_id, None):
                 continue  # there is nothing that a follower waits for
             outcome = ClosestReplicaOutcome(
@@ -228,43 +242,45 @@ class ClosestReplica:
                 self._time(outcome, read, moments, place.replica_id)
             yield outcome
 
-    def _place(self, replica_id: int | None, zone: str | None, replicas: Sequence[int]) -> Place:
+    def _place(
+        self, replica_id: int | None, zone: str | None, replicas: Sequence[int]
+    ) -> ReplicaPlace:
         """Says where a replica is to a client; if that may be anywhere, what share would cross."""
-        of_brokers = self._zones.of_brokers
-        its = None if replica_id is None else of_brokers.get(replica_id)
+        racks = self._zones.by_broker
+        its = None if replica_id is None else racks.get(replica_id)
         if its is None or zone:
-            return Place(replica_id, its, not is_same_rack(zone, its) if its else None)
-        near = len({of_brokers[each] for each in replicas if each in of_brokers})
-        return Place(replica_id, its, None, 1 - near / len({*of_brokers.values()}))
+            return ReplicaPlace(replica_id, its, not is_same_rack(zone, its) if its else None)
+        near = len({racks[replica] for replica in replicas if replica in racks})
+        return ReplicaPlace(replica_id, its, None, 1 - near / len({*racks.values()}))
 
     def _time(
-        self, outcome: ClosestReplicaOutcome, read: Event, moments: Moments, replica_id: int
+        self, outcome: ClosestReplicaOutcome, read: ReplicaEvent, moments: Moments, replica_id: int
     ) -> None:
-        """Says when the replica would have given the records."""
-        of_leader, own = moments.of_leader, self._state.node_id
+        """Says when the replica would have given the records, or why that is not known."""
+        leader, own = moments.leader, self._state.node_id
         is_follower = replica_id != own
-        given = moments.of_follower(replica_id, outcome.variant) if is_follower else of_leader
+        moment = moments.follower(replica_id, outcome.variant) if is_follower else leader
         if read.fetch_offset < 0:
-            outcome.make_unknown(Unknown.OFFSET)
+            outcome.make_unknown(UnknownReason.OFFSET)
         elif read.broker_id != own and not self._apart.isdisjoint((read.broker_id, own)):
             outcome.make_unknown(CLOCKS_DIFFER)
-        elif given is None:
-            outcome.make_unknown(Unknown.HIGH_WATERMARK)
+        elif moment is None:
+            outcome.make_unknown(UnknownReason.HIGH_WATERMARK)
         else:
-            outcome.given_at_earliest, outcome.given_at = given
-            outcome.added_ms = (given.at_us - of_leader.at_us) / 1000
-            since_us = min(of_leader.at_us, read.dequeued_us)
-            until_us = max(given.at_us, read.at_us)
+            outcome.given_at_earliest, outcome.given_at = moment
+            outcome.added_ms = (moment.at_us - leader.at_us) / 1000
+            since_us = min(leader.at_us, read.dequeued_us)
+            until_us = max(moment.at_us, read.at_us)
             outcome.rest_on_lines(self._gaps, own, since_us, until_us, *_TIMES)
 
     def _choose(
-        self, read: Event, partition: ReadPartition, leader_id: int, zone: str | None
+        self, read: ReplicaEvent, partition: ReadPartition, leader_id: int, zone: str | None
     ) -> tuple[int | None, bool]:
         """Returns the replica that the consumer would read from, None if that is not known, and
         whether its leader names it only now.
         """
         preferred, zones, at = self._state.preferred, self._zones, read.dequeued_us
-        leader_zone = zones.of_brokers.get(leader_id)
+        leader_zone = zones.by_broker.get(leader_id)
         if read.api_version < RACK_ID_VERSION or not zone or is_same_rack(zone, leader_zone):
             return leader_id, False
         key = read.client_id, read.client_host, read.topic, read.partition

@@ -4,10 +4,15 @@ What the KIP is, the model and its limits: docs/rules/min_isr_acks.md. ``model.p
 leader's part of the KIP, one machine with two drivers:
 
 * ``replay``: the recorded log. For every partition of every PRODUCE, what acks=all and acks=-2
-  would have done, and by which FETCH (open loop). ``isr`` is what is known of ISR and leader,
-  ``brokers`` who may be in an ISR, ``produces`` what waits, ``responses`` and ``outcomes`` what
-  comes out.
-* ``closed_loop``: producers that react.
+  would have done, and by which FETCH (open loop). ``events`` are its input. ``isr`` has how far ISR
+  and leader are known, ``brokers`` who may be in an ISR, ``consumers`` who gets records first,
+  ``produces`` the batches that wait; ``responses`` decides what a producer gets, and ``outcomes``
+  are the rows.
+* ``closed_loop``: producers that react. ``closed_loop_replay`` feeds it what the open loop decides
+  of each PRODUCE, and how long followers take (``follower_cycles``).
+
+Read ``model.partition`` first, then ``events``, then ``replay`` from ``_replay`` on: a method for
+each kind of event.
 
 A response is NOT_ENOUGH_REPLICAS (19) before the append, while the committed ISR is smaller than
 min.insync.replicas; another error before the append as recorded, for no acks change it; no error
@@ -51,7 +56,7 @@ from ..outcomes import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .brokers import SCAN_SLACK_US
 from .closed_loop_replay import PREDICTED, ProducersReact
-from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, Kind
+from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, EventKind
 from .isr import STALE_US
 from .outcomes import (
     ACKS_ALL,
@@ -94,7 +99,7 @@ RULE = Rule(
     sweeps={"min_insync_replicas": 1},
     needs=Produces,
     constants={
-        "kinds": [*map(str, Kind)],
+        "kinds": [*map(str, EventKind)],
         "progress_us_max": PROGRESS_US_MAX,
         "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
         "pending": PENDING,
@@ -108,6 +113,6 @@ RULE = Rule(
     comparison=Comparison(
         "replica_id",
         {ProduceAckOutcome.name: _REPLAYED, ProduceClosedLoopOutcome.name: PREDICTED},
-        (Kind.METADATA, Kind.CONFIG),
+        (EventKind.METADATA, EventKind.CONFIG),
     ),
 )

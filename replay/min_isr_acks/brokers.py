@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US, BrokerControlState, next_state
-from .events import SILENCE, Event
+from .events import SILENCE, LeaderEvent
 
 #: Between the scan that is due and the response with its records: timers, fsync, Raft.
 SCAN_SLACK_US = 600_000
@@ -49,7 +49,7 @@ class AmbiguousFencing(NamedTuple):
     until_us: int
 
 
-class Response(NamedTuple):
+class MetadataResponse(NamedTuple):
     """A response with the metadata log: built when, between which offsets, high watermark."""
 
     built_us: int
@@ -58,21 +58,16 @@ class Response(NamedTuple):
     high_watermark: int
 
     @classmethod
-    def to(cls, fetch: Event, end: int) -> "Response":
-        start, high_watermark = fetch.fetch_offset, fetch.high_watermark
-        return cls(
-            fetch.built_us or 0,
-            -1 if start is None else start,
-            end,
-            -1 if high_watermark is None else high_watermark,
-        )
+    def to(cls, fetch: LeaderEvent, end: int) -> "MetadataResponse":
+        return cls(fetch.built_us or 0, fetch.fetch_offset, end, fetch.high_watermark)
 
 
 class _Change(msgspec.Struct):
     """A change that the leader has not applied yet.
 
-    ``after_us`` is when the controller had committed it, or, for a fencing (``until_us`` set), the
-    window of the scan. ``offset`` is the end of its records where that is known.
+    Either the controller's response to a heartbeat states it, and it was committed by ``after_us``.
+    Or it is a *fencing*: a scan between ``after_us`` and ``until_us`` that no line shows but the
+    append of its records. ``offset``: the end of that append once it was found, else None.
     """
 
     state: BrokerControlState
@@ -82,12 +77,23 @@ class _Change(msgspec.Struct):
     until_us: int | None = None
     offset: int | None = None
 
+    @property
+    def is_fencing(self) -> bool:
+        return self.until_us is not None
 
-class Brokers(msgspec.Struct):
+    def may_come_at(self, at_us: int) -> bool:
+        """Tells whether the window of a fencing is not over at a time."""
+        return self.until_us is not None and at_us <= self.until_us
+
+
+class BrokerStates(msgspec.Struct):
     """Brokers' states as one node knows them. Fed in order of time.
 
-    ``decided``: what the controller made of a broker last, applied or not, and of which epoch.
-    ``fencings``: those applied whose window is not over, and when.
+    ``states`` and ``epochs``: as the node has applied them. ``decided``: what the controller made
+    of a broker last, applied or not, and of which epoch. ``pending``: what is between the two.
+    ``fetch``: the node's last FETCH of the metadata log, whose response it may not have yet;
+    ``responses``: those that it has. ``fencings``: those applied whose window is not over, and
+    when.
     """
 
     states: dict[int, BrokerControlState] = {}
@@ -95,8 +101,8 @@ class Brokers(msgspec.Struct):
     ambiguous: list[AmbiguousFencing] = []
     decided: dict[int, tuple[BrokerControlState, int]] = {}
     pending: list[_Change] = []
-    responses: list[Response] = []
-    fetch: Event | None = None
+    responses: list[MetadataResponse] = []
+    fetch: LeaderEvent | None = None
     fencings: list[tuple[_Change, int]] = []
 
     def is_active(self, broker_id: int) -> bool:
@@ -115,16 +121,13 @@ class Brokers(msgspec.Struct):
             return False
         return epoch is None or self.epochs.get(broker_id, epoch) == epoch
 
-    def heartbeat(self, event: Event) -> list[Applied]:
-        """Takes a heartbeat; ``operation`` "silence": none follows for long."""
-        assert event.replica_id is not None
+    def heartbeat(self, event: LeaderEvent) -> list[Applied]:
+        """Notes what a heartbeat's response states, and the fencing that a silence leads to."""
         assert event.built_us is not None
-        assert event.dequeued_us is not None
-        broker_id, epoch, stops = event.replica_id, event.replica_epoch or 0, event.want_shut_down
+        broker_id, epoch, stops = event.replica_id, event.replica_epoch, event.want_shut_down
         # A broker that stops at once is fenced in the response; out of the ISR it is either way.
-        is_fenced = bool(event.is_fenced) and not stops
-        state = next_state(want_shut_down=bool(stops), is_fenced=is_fenced)
-        is_due = any(p.broker_id == broker_id and p.until_us is not None for p in self.pending)
+        state = next_state(want_shut_down=stops, is_fenced=event.is_fenced and not stops)
+        is_due = any(p.broker_id == broker_id and p.is_fencing for p in self.pending)
         if self.decided.get(broker_id) != (state, epoch) or is_due:
             self.decided[broker_id] = (state, epoch)
             self.pending.append(_Change(state, broker_id, epoch, event.built_us))
@@ -136,27 +139,31 @@ class Brokers(msgspec.Struct):
         if self.fetch:
             return []
         # No responses with the metadata log are known: a change counts from its response on.
-        changes = [change for change in self.pending if change.until_us is None]
-        self.pending = [change for change in self.pending if change.until_us is not None]
+        changes = [change for change in self.pending if not change.is_fencing]
+        self.pending = [change for change in self.pending if change.is_fencing]
         return [self._take(change, change.after_us) for change in changes]
 
     def miss(self, broker_id: int) -> None:
-        """Takes a broker that is absent while lines are missing for fenced, until it is heard of.
+        """Supposes that a broker was fenced that is absent while lines are missing.
 
-        If it is not, it is in its ISRs; who leaves one by itself has not been caught up for long.
+        So it may not join ISRs until it is heard of. If it was not fenced it is still in its ISRs,
+        for a broker only leaves one by itself when it has not been caught up for long.
         """
         self.states[broker_id] = BrokerControlState.FENCED
         self.decided.pop(broker_id, None)
 
-    def metadata_fetch(self, event: Event, partitions_with: Callable[[int], int]) -> list[Applied]:
-        """Takes a FETCH of the metadata log by this node: it has received the previous response.
+    def metadata_fetch(
+        self, event: LeaderEvent, partitions_with: Callable[[int], int]
+    ) -> list[Applied]:
+        """Notes that this node fetches the metadata log again: it has the previous response.
 
-        ``partitions_with(broker)`` counts partitions with the broker in their ISR.
+        Returns the changes that it applies with it. ``partitions_with(broker)`` counts partitions
+        with the broker in their ISR.
         """
         fetch, self.fetch = self.fetch, event
-        if fetch is None or fetch.built_us is None or event.fetch_offset is None:
+        if fetch is None or fetch.built_us is None or event.fetch_offset < 0:
             return []
-        response = Response.to(fetch, event.fetch_offset)
+        response = MetadataResponse.to(fetch, event.fetch_offset)
         self._find_fencings(response, partitions_with)
         self.responses.append(response)
         if response.built_us - self.responses[0].built_us > 2 * RESPONSES_KEPT_US:
@@ -169,7 +176,7 @@ class Brokers(msgspec.Struct):
         fetch, self.fetch = self.fetch, None
         if fetch is None or fetch.built_us is None:
             return []
-        return self._apply(Response.to(fetch, -1), fetch.built_us)
+        return self._apply(MetadataResponse.to(fetch, -1), fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
         """Tells whether the node has a response that shows a commit after a time (controller's)."""
@@ -177,14 +184,18 @@ class Brokers(msgspec.Struct):
             return self.fetch is None
         return self._shows(self.responses[-1], after_us)
 
-    def _shows(self, response: Response, after_us: int) -> bool:
+    def _shows(self, response: MetadataResponse, after_us: int) -> bool:
         since_us = after_us - COMMIT_SLACK_US
         if response.built_us < since_us:
             return False
         before = [kept.high_watermark for kept in self.responses if kept.built_us < since_us]
         return response.high_watermark > max(before, default=-1)
 
-    def _find_fencings(self, response: Response, partitions_with: Callable[[int], int]) -> None:
+    def _find_fencings(
+        self, response: MetadataResponse, partitions_with: Callable[[int], int]
+    ) -> None:
+        """Finds fencings in a response: an append in their window that is large enough."""
+
         def may_fence(broker_id: int) -> bool:
             least = max(FENCING_RECORDS_MIN, 1 + partitions_with(broker_id))
             return response.end - response.start >= least
@@ -192,35 +203,36 @@ class Brokers(msgspec.Struct):
         built_us, before_us = response.built_us, 0
         if self.responses:
             before_us = self.responses[-1].built_us
-        self.fencings = [entry for entry in self.fencings if (entry[0].until_us or 0) >= built_us]
+        self.fencings = [entry for entry in self.fencings if entry[0].may_come_at(built_us)]
         for change, since_us in self.fencings:
             # A second append as large within the window: it may have been that one.
             if may_fence(change.broker_id):
                 self.ambiguous.append(AmbiguousFencing(since_us, built_us))
         for change in self.pending:
-            if change.until_us is None or change.offset is not None:
+            if not change.is_fencing or change.offset is not None:
                 continue
-            in_window = change.after_us <= built_us <= change.until_us
-            # Who slept through the window learns of all at once.
+            in_window = change.after_us <= built_us and change.may_come_at(built_us)
+            # A node that slept through the window learns of all at once.
             slept = before_us < change.after_us <= built_us
             if (in_window or slept) and may_fence(change.broker_id):
                 change.offset = response.end
                 self.decided[change.broker_id] = (BrokerControlState.FENCED, change.epoch)
 
-    def _apply(self, response: Response, at_us: int) -> list[Applied]:
+    def _apply(self, response: MetadataResponse, at_us: int) -> list[Applied]:
+        """Applies what a response shows to be committed; forgets fencings that did not come."""
         applied: list[Applied] = []
         pending: list[_Change] = []
         for change in self.pending:
-            in_window = response.built_us <= (change.until_us or 0)
+            in_window = change.may_come_at(response.built_us)
             if change.offset is not None:
                 is_due = response.high_watermark >= change.offset
             else:
-                is_due = change.until_us is None and self._shows(response, change.after_us)
+                is_due = not change.is_fencing and self._shows(response, change.after_us)
             if is_due:
                 if in_window:
                     self.fencings.append((change, response.built_us))
                 applied.append(self._take(change, at_us))
-            elif change.until_us is None or change.offset is not None or in_window:
+            elif not change.is_fencing or change.offset is not None or in_window:
                 pending.append(change)
         self.pending = pending
         return applied

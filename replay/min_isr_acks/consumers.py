@@ -26,26 +26,28 @@ ENOUGH_BYTES = 1
 SESSIONS_KEPT = 10_000
 
 
-class Session(msgspec.Struct, array_like=True):
+class ConsumerSession(msgspec.Struct, array_like=True):
+    """A session's partitions, and until when its last FETCH is parked."""
+
     partitions: set[TopicPartition] = set()
     parked_until_us: int = 0
 
 
 class Consumers(msgspec.Struct):
-    """Consumers' sessions, of which partitions they are, and until when a FETCH is parked.
+    """Consumers' sessions by id, the last used last, and their ids by partition.
 
     ``parked_until_us``: of partitions that were listed without a session.
     """
 
-    sessions: dict[int, Session] = {}
-    of_partition: dict[TopicPartition, set[int]] = {}
+    sessions: dict[int, ConsumerSession] = {}
+    ids: dict[TopicPartition, set[int]] = {}
     parked_until_us: dict[TopicPartition, int] = {}
 
     def is_parked(self, partition: TopicPartition, since_us: int) -> bool:
         """Tells whether a FETCH of a partition was parked at a time."""
         if self.parked_until_us.get(partition, 0) > since_us:
             return True
-        ids = self.of_partition.get(partition, ())
+        ids = self.ids.get(partition, ())
         return any(self.sessions[session_id].parked_until_us > since_us for session_id in ids)
 
     def forget(self, before_us: int) -> None:
@@ -60,19 +62,18 @@ class Consumers(msgspec.Struct):
         is_full: bool,
         until_us: int,
     ) -> None:
-        """Takes which partitions a FETCH lists and forgets; ``until_us`` 0: it is not parked."""
+        """Notes which partitions a FETCH lists and forgets; ``until_us`` 0: it is not parked."""
         if not session_id:
             for partition in listed if until_us else ():
                 before_us = self.parked_until_us.get(partition, 0)
                 self.parked_until_us[partition] = max(before_us, until_us)
             return
-        session = self.sessions.pop(session_id, None) or Session()
+        session = self.sessions.pop(session_id, None) or ConsumerSession()
         self._leave(session_id, session.partitions - listed if is_full else forgotten)
         session.partitions = listed if is_full else (session.partitions - forgotten) | listed
         session.parked_until_us = max(session.parked_until_us, until_us)
         for partition in listed:
-            self.of_partition.setdefault(partition, set()).add(session_id)
-        # The last used come last.
+            self.ids.setdefault(partition, set()).add(session_id)
         self.sessions[session_id] = session
         if len(self.sessions) > SESSIONS_KEPT:
             oldest = next(iter(self.sessions))
@@ -80,7 +81,7 @@ class Consumers(msgspec.Struct):
 
     def _leave(self, session_id: int, partitions: set[TopicPartition]) -> None:
         for partition in partitions:
-            ids = self.of_partition.get(partition, set())
+            ids = self.ids.get(partition, set())
             ids.discard(session_id)
             if not ids:
-                self.of_partition.pop(partition, None)
+                self.ids.pop(partition, None)

@@ -1,7 +1,8 @@
-"""What the rule min_isr_acks reads: one leader's PRODUCEs and FETCHes, and what other nodes log.
+"""The input of min_isr_acks: one leader's PRODUCEs and FETCHes, and what other nodes log.
 
-``Kind`` decides which columns an event fills; the others are null.
-Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effect on the leader:
+``EventKind`` decides which columns an event fills; the others are null, and read as the default of
+their field. Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effect on
+the leader:
 
 * a PRODUCE when the handler takes it;
 * a follower's FETCH half way through its handler, but at most ``PROGRESS_US_MAX`` after it began:
@@ -9,7 +10,8 @@ Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effe
 * a consumer's FETCH when its handler is done: from then on it is parked, if it is;
 * METADATA and configs when their response was built, ALTER_PARTITION also when it arrived.
 
-``Increment`` has an increment of the log as objects: events, and the partitions that they name.
+``LeaderEvents`` reads a batch of them: the events as objects, and the partitions that they list as
+columns, because a FETCH may list 100,000 of which the replay looks at two or three columns.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,17 +23,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..model.brokers import SESSION_TIMEOUT_US
-from ..model.partition import Isr
 from ..records import event_schema, events_of, values_of
 
 #: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.
 SILENCE, SILENCE_US = "silence", SESSION_TIMEOUT_US
-#: ``operation`` of a config that was set where it is not known when it is in force.
-PENDING = "pending"
+#: ``operation`` of a config that was returned, and of one that was set where it is not known when
+#: it is in force.
+DESCRIBE, PENDING = "describe", "pending"
+#: ``replica_id`` of events that are of no broker.
+NOBODY = -1
 
 
-class Kind(StrEnum):
-    """What an event is. Events of one time are taken in this order."""
+class EventKind(StrEnum):
+    """Tells events apart. Events of one time are replayed in this order."""
 
     #: A topic's name and id: true at all times, so it comes first.
     TOPIC = "topic"
@@ -52,11 +56,22 @@ class Kind(StrEnum):
     PRODUCE = "produce"
 
 
-KIND_ORDER = {kind: order for order, kind in enumerate(Kind)}
+class Uncertain(StrEnum):
+    """Names what a gap in a log leaves open (``uncertainties.what``)."""
+
+    #: Whether a follower is in ISRs: it may have been fenced or stopped.
+    FOLLOWER = "follower"
+    #: Lines of the leader itself, or of the active controller: who leads, and joins ISRs.
+    OWN_LOG = "own log"
+    METADATA_LOG = "metadata log"
+    CONFIGS = "configs"
 
 
-class Partition(NamedTuple):
-    """A partition as an event names it: by name or, where its version has only that, by id."""
+KIND_ORDER = {kind: order for order, kind in enumerate(EventKind)}
+
+
+class ListedPartition(NamedTuple):
+    """A partition as an event lists it: by name or, where its version has only that, by id."""
 
     topic: str | None
     topic_id: str | None
@@ -78,128 +93,103 @@ class Partition(NamedTuple):
     replicas: list[int] | None = None
 
 
-class Event(NamedTuple):
-    """One event. Times are microseconds since the epoch."""
+class LeaderEvent(NamedTuple):
+    """One event. Times are microseconds since the epoch; what a kind lacks is its default."""
 
     at_us: int
     kind_order: int
     request_id: str
     kind: str
-    received_us: int | None = None
-    dequeued_us: int | None = None
-    handled_us: int | None = None
-    #: When the response was built: what is read of it, the head of the package says.
+    received_us: int = 0
+    dequeued_us: int = 0
+    handled_us: int = 0
+    #: When the response was built (None: it is not in the log): what is read of it, the head of the
+    #: package says.
     built_us: int | None = None
-    #: FETCH: the follower. HEARTBEAT: the broker. METADATA, METADATA_FETCH, CONFIG: who responded.
-    replica_id: int | None = None
+    #: FETCH, UNCERTAIN: the follower. HEARTBEAT: the broker. METADATA, METADATA_FETCH, CONFIG: who
+    #: responded.
+    replica_id: int = NOBODY
     #: FETCH and HEARTBEAT: the broker's epoch, -1 if not sent.
-    replica_epoch: int | None = None
+    replica_epoch: int = -1
     #: FETCH: which of the follower's fetchers sent it (num.replica.fetchers).
-    fetcher: int | None = None
+    fetcher: int = 0
     #: FETCH and CONSUMER_FETCH: the session it belongs to afterwards, 0 none.
-    session_id: int | None = None
+    session_id: int = 0
     #: CONSUMER_FETCH: lists all partitions, not what changed; fetch.min.bytes.
-    is_full: bool | None = None
-    min_bytes: int | None = None
+    is_full: bool = False
+    min_bytes: int = 0
     client_id: str | None = None
     #: PRODUCE: the connection that it came on.
-    connection: str | None = None
-    acks: int | None = None
-    timeout_us: int | None = None
-    is_transactional: bool | None = None
+    connection: str = ""
+    acks: int = 0
+    timeout_us: int = 0
+    is_transactional: bool = False
     is_idempotent: bool | None = None
-    #: METADATA_FETCH: the node's log end offset, and what the response carried.
-    fetch_offset: int | None = None
-    high_watermark: int | None = None
+    #: METADATA_FETCH: the node's log end offset, and what the response carried; -1 if not stated.
+    fetch_offset: int = -1
+    high_watermark: int = -1
     #: HEARTBEAT: what the broker wants, and the response.
-    want_shut_down: bool | None = None
-    is_fenced: bool | None = None
+    want_shut_down: bool = False
+    is_fenced: bool = False
     #: CONFIG: topic (empty: default), operation, value. TOPIC: name; its id is the value.
-    #: UNCERTAIN: what (name), of which follower, since received_us, until built_us.
-    name: str | None = None
+    #: UNCERTAIN: what (name), since received_us, until built_us.
+    name: str = ""
     operation: str | None = None
     value: str | None = None
-    partitions: list[Partition] | None = None
+    partitions: list[ListedPartition] | None = None
 
     @property
     def done_us(self) -> int:
-        """When its handler returned; ``at_us`` where the log does not have that."""
+        """Returns when its handler returned; ``at_us`` where the log does not have that."""
         return self.handled_us or self.at_us
 
 
-#: Input of the replay: ``Event``, a column per field.
-INPUT_SCHEMA = event_schema(Event)
+#: Input of the replay: ``LeaderEvent``, a column per field.
+INPUT_SCHEMA = event_schema(LeaderEvent)
 
 
-#: Partitions of events that are taken at once, if one event has no more.
-_ROWS_AT_ONCE = 65_536
-
+#: Partitions that are objects at once: more only where a single event lists more.
+_LISTED_AT_ONCE = 65_536
 
 #: Topic (its id where the log has no name) and index.
 TopicPartition = tuple[str, int]
 
 
-class PartitionState(NamedTuple):
-    """A partition as METADATA or ALTER_PARTITION has it; ``is_active``: its node may lead."""
+class LeaderEvents:
+    """A batch of ``INPUT_SCHEMA``; ``names``: those of topic ids.
 
-    isr: Isr | None
-    leader_id: int | None
-    leader_epoch: int | None
-    replicas: int | None
-    is_active: bool
-
-
-class Rows(NamedTuple):
-    """Partitions of the events, by column."""
-
-    partition: list[TopicPartition]
-    record_bytes: list[int | None]
-    base_offset: list[int | None]
-    error_code: list[int | None]
-    fetch_offset: list[int | None]
-    leader_epoch: list[int | None]
-    is_refused: list[bool | None]
-    is_forgotten: list[bool | None]
-
-
-class Increment:
-    """A batch of ``INPUT_SCHEMA``; ``names``: those of topic ids."""
+    ``partitions`` are those that its events list, one after the other, and so are the values of
+    their ``columns``, but for lists.
+    """
 
     def __init__(self, batch: pa.RecordBatch, names: Mapping[str, str]) -> None:
-        self._batch = batch
-        flat = batch.column("partitions").flatten()
-        self._columns = columns = dict(zip(Partition._fields, flat.flatten(), strict=True))
+        self._batch, self._rows = batch, batch.column("partitions").flatten()
+        columns = dict(zip(ListedPartition._fields, self._rows.flatten(), strict=True))
         topics = pc.coalesce(columns["topic"], columns["topic_id"], "").dictionary_encode()
         keys = topics.dictionary.to_pylist()
         # An event may name a topic by its id where the name is meant.
         resolved = [names.get(name, name) for name in (names.get(key, key) for key in keys)]
         codes, indexes = values_of(topics.indices), values_of(columns["partition"])
-        partitions = [(resolved[c], index) for c, index in zip(codes, indexes, strict=True)]
-        rest = (values_of(columns[name]) for name in Rows._fields[1:])
-        self.rows = Rows._make([partitions, *rest])
+        self.partitions: list[TopicPartition] = [
+            (resolved[code], index) for code, index in zip(codes, indexes, strict=True)
+        ]
+        self.columns: dict[str, list[Any]] = {
+            name: values_of(column)
+            for name, column in columns.items()
+            if name not in ("topic", "topic_id", "isr", "replicas")
+        }
 
-    def events(self) -> Iterator[tuple[Event, range]]:
-        """Yields each event without its partitions, and their places in ``rows``."""
+    def events(self) -> Iterator[tuple[LeaderEvent, range]]:
+        """Yields each event without its partitions, and their places in ``partitions``."""
         end, batch, lengths = 0, self._batch, _lengths(self._batch).tolist()
         place = batch.schema.get_field_index("partitions")
         batch = batch.set_column(place, "partitions", pa.nulls(batch.num_rows))
-        for event, length in zip(events_of(batch, Event), lengths, strict=True):
+        for event, length in zip(events_of(batch, LeaderEvent), lengths, strict=True):
             begin, end = end, end + length
             yield event, range(begin, end)
 
-    def states(
-        self, rows: range, *, is_active: bool
-    ) -> Iterator[tuple[TopicPartition, PartitionState]]:
-        """Yields what METADATA and ALTER_PARTITION have of each partition."""
-        for row in rows:
-            isr, replicas, leader_id, leader_epoch = (
-                self._columns[name][row].as_py()
-                for name in ("isr", "replicas", "leader_id", "leader_epoch")
-            )
-            members = None if isr is None else tuple(sorted(set(isr)))
-            count = len(set(replicas or ()))
-            state = PartitionState(members, leader_id, leader_epoch, count, is_active)
-            yield self.rows.partition[row], state
+    def listed(self, place: int) -> ListedPartition:
+        return ListedPartition(**self._rows[place].as_py())
 
 
 def _lengths(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":
@@ -209,8 +199,11 @@ def _lengths(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yields slices of an increment: what a slice takes is a multiple of its partitions."""
-    part = np.cumsum(np.maximum(_lengths(batch), 1)) // _ROWS_AT_ONCE
+    """Yields slices of a batch that list at most ``_LISTED_AT_ONCE`` partitions, or one event.
+
+    Batches have a limit of events, but the memory of their objects grows with the partitions.
+    """
+    part = np.cumsum(np.maximum(_lengths(batch), 1)) // _LISTED_AT_ONCE
     begins = np.flatnonzero(np.append(True, part[1:] != part[:-1])[: len(part)])
     for begin, end in zip(begins, [*begins[1:], len(part)], strict=True):
         yield batch.slice(begin, end - begin)

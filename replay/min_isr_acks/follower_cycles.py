@@ -71,7 +71,7 @@ class Cycles(msgspec.Struct, array_like=True):
     pauses: list[tuple[int, int, int]] = []
 
     def fetched(self, noted_us: int, handled_us: int, built_us: int, burst_us: int) -> None:
-        """Takes the follower's next FETCH; the last burst was handled up to ``burst_us``."""
+        """Adds the cycle that a FETCH ends; the last burst was handled up to ``burst_us``."""
         begin_us, self.built_us = self.built_us, built_us
         if begin_us < 0 or noted_us < begin_us:
             return

@@ -1,6 +1,8 @@
-"""What one node knows of partitions: leader, ISR, min.insync.replicas.
+"""How far the log shows a partition's leader, ISR and min.insync.replicas.
 
-``model.partition`` has what follows for acknowledgements; here is how far it is known.
+``model.partition`` is the partition at its leader, and takes the ISR for known. Here is where that
+comes from: lines that state it (METADATA, ALTER_PARTITION), lines that imply it (an append, a FETCH
+with a leader epoch, a broker that was fenced), and gaps behind which it may be another one.
 """
 
 from collections.abc import Callable
@@ -8,17 +10,25 @@ from enum import StrEnum
 
 import msgspec
 
-from ..model.partition import Isr, Partition
-from .events import PENDING, Event, Kind, PartitionState
+from ..model.partition import Isr, Partition, has_enough_in_sync
+from .events import DESCRIBE, PENDING, EventKind, LeaderEvent, ListedPartition
 
 #: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
 APPLY_US_MAX = 200_000
-#: METADATA that contradicts what is known counts if that is older.
+#: METADATA that contradicts what is known counts if that is older: nodes may return an old state.
 STALE_US = 2_000_000
 
 
+class Role(StrEnum):
+    """Tells whether this node leads a partition, as far as the log shows."""
+
+    UNKNOWN = "unknown"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
 class Loss(StrEnum):
-    """Why batches that wait are not followed any more."""
+    """Names why batches that wait are not followed any more."""
 
     LEADER = "this node does not lead any more"
     LEADER_BEFORE = "METADATA shows that it did not lead any more before"
@@ -27,15 +37,19 @@ class Loss(StrEnum):
 
 
 class KnownPartition(msgspec.Struct, array_like=True):
-    """One partition as this node knows it. Changes return whether acknowledgements may follow.
+    """A partition as far as the log shows it; ``model`` is as this node would lead it.
 
-    ``leads`` is None as long as the log leaves it open. ``uncertain_us``: since when the ISR may be
-    another one behind a gap. ``absent``: followers that may be fenced or stopped. ``loss``: what a
-    change means for the batches that wait, for the caller to take.
+    ``previous_isr``: the one before the last change, at ``changed_us``. ``uncertain_us``: since
+    when the ISR may be another one behind a gap; None: it is not. ``absent``: followers that may be
+    fenced or stopped. ``lost_epoch``: the leader epoch of the lead that this node lost, at
+    ``lost_us``. ``loss``: what a change means for the batches that wait, until ``MinIsrAcks`` has
+    applied it to them.
+
+    What changes it returns whether acknowledgements may follow.
     """
 
-    partition: Partition
-    leads: bool | None = None
+    model: Partition
+    role: Role = Role.UNKNOWN
     previous_isr: Isr | None = None
     changed_us: int = 0
     uncertain_us: int | None = None
@@ -48,105 +62,132 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     @property
     def isr(self) -> Isr | None:
-        return self.partition.isr
+        return self.model.isr
 
-    def lead(self, at_us: int) -> None:
-        self.leads = True
-        self.partition.lead(at_us)
+    def isr_at_append(self, min_isr: int | None, *, is_taken: bool) -> Isr | None:
+        """Returns the ISR under which the leader appended or refused a batch with acks=all.
+
+        Where it took one (``is_taken``), its ISR was large enough, whatever was committed: it had
+        not applied yet what made the ISR too small.
+        """
+        isr = self.isr
+        if not is_taken or isr is None or min_isr is None:
+            return isr
+        return isr if has_enough_in_sync(len(isr), min_isr) else self.previous_isr
+
+    # --- who leads
+
+    def _lead(self, at_us: int) -> None:
+        self.role = Role.LEADER
+        self.model.lead(at_us)
 
     def _lose(self, at_us: int, loss: Loss) -> None:
         """Ends this node's lead: what waits gets NOT_LEADER_OR_FOLLOWER."""
-        self.leads, self.loss = False, loss
+        self.role, self.loss = Role.FOLLOWER, loss
         self.lost_epoch, self.lost_us = self.leader_epoch, at_us
 
-    def lead_by_append(self, at_us: int) -> None:
-        """Takes an append for a sign that this node leads."""
-        # It may not have applied everywhere yet that it does not lead any more.
-        if self.leads is None or self.lost_us is None or at_us - self.lost_us > APPLY_US_MAX:
-            self.lead(at_us)
+    def note_append(self, at_us: int) -> None:
+        """Infers from an append that this node leads.
+
+        Not soon after it lost the lead: it may not have applied that everywhere yet.
+        """
+        if self.role is Role.LEADER:
+            return
+        is_open = self.role is Role.UNKNOWN or self.lost_us is None
+        if is_open or at_us - (self.lost_us or 0) > APPLY_US_MAX:
+            self._lead(at_us)
 
     def note_epoch(self, at_us: int, epoch: int) -> None:
-        """Takes a FETCH of an epoch for a sign that this node leads."""
-        if not self.leads and epoch > self.lost_epoch:
-            self.lead(at_us)
+        """Infers from a FETCH with a leader epoch that this node leads with it."""
+        if self.role is not Role.LEADER and epoch > self.lost_epoch:
+            self._lead(at_us)
+        if epoch > self.leader_epoch:
+            self.leader_epoch = epoch
+
+    def note_leader(self, at_us: int, stated: ListedPartition) -> None:
+        """Notes the leader that METADATA names, if it names one."""
+        epoch = stated.leader_epoch or 0
+        if stated.leader_id is None:
+            return
+        self.leader_id = stated.leader_id
+        if stated.leader_id == self.model.leader_id:
+            if self.role is not Role.LEADER and epoch > self.lost_epoch:
+                self._lead(at_us)
+        elif self.role is Role.LEADER and epoch > self.leader_epoch >= 0:
+            self._lose(at_us, Loss.LEADER_BEFORE)
+        elif self.role is Role.UNKNOWN:
+            self.role = Role.FOLLOWER
         self.leader_epoch = max(self.leader_epoch, epoch)
 
-    def take(self, at_us: int, kind: str, state: PartitionState) -> bool:
-        """Takes a request or response of ALTER_PARTITION, or what METADATA returned."""
-        self.partition.replicas = state.replicas or self.partition.replicas
-        if kind == Kind.ISR_REQUESTED:
-            # Who is new in what the leader requests counts from now on.
-            if state.isr is not None and self.isr is not None:
-                self.partition.change_isr(self.isr, state.isr)
+    def _succeed(self, broker_id: int) -> None:
+        """Allows for another leader, maybe this node, where the one that led is gone."""
+        if self.leader_id == broker_id != self.model.leader_id:
+            self.leader_id = None
+            self.may_lead(0)
+
+    def may_lead(self, _: int) -> bool:
+        """Leaves open whether a node that did not lead does by now."""
+        if self.role is Role.FOLLOWER:
+            self.role = Role.UNKNOWN
+        return False
+
+    # --- who is in sync
+
+    def note_state(
+        self, at_us: int, kind: str, stated: ListedPartition, *, is_active: bool
+    ) -> bool:
+        """Notes what ALTER_PARTITION requested or returned, or METADATA of an active broker."""
+        isr = None if stated.isr is None else tuple(sorted({*stated.isr}))
+        self.model.replicas = len({*(stated.replicas or ())}) or self.model.replicas
+        if kind == EventKind.ISR_REQUESTED:
+            # From now on the high watermark waits for those that the leader wants to add.
+            if isr is not None and self.isr is not None:
+                self.model.change_isr(self.isr, isr)
             return False
-        if kind == Kind.METADATA and not self._is_news(at_us, state):
+        if kind == EventKind.METADATA and not (isr and self._is_news(at_us, stated, is_active)):
             return False
-        self._commit(at_us, state.isr)
+        self._commit(at_us, isr)
         return True
 
     def _commit(self, at_us: int, isr: Isr | None) -> None:
-        """Takes a committed ISR; None: the leader's request was refused."""
+        """Notes a committed ISR; None: the leader's request was refused, and the last one stays."""
         current = self.isr
         if isr is not None and not set(self.absent) & set(isr):
             self.uncertain_us = None
             if isr != current:
                 self.previous_isr, self.changed_us, current = current, at_us, isr
-        self.partition.change_isr(current)
+        self.model.change_isr(current)
 
-    def _is_news(self, at_us: int, state: PartitionState) -> bool:
+    def _is_news(self, at_us: int, stated: ListedPartition, is_active: bool) -> bool:
         """Tells whether METADATA is newer than what is known: nodes may return an old state."""
-        if not state.isr:
-            return False
         if self.uncertain_us is not None:
             return at_us - self.uncertain_us > STALE_US
         if self.isr is None:
             return True
-        epoch = state.leader_epoch
+        epoch = stated.leader_epoch
         is_old = epoch is not None and epoch < self.leader_epoch
-        return state.is_active and not is_old and at_us - self.changed_us > STALE_US
-
-    def name_leader(self, at_us: int, state: PartitionState) -> None:
-        """Takes the leader that METADATA names, if it does."""
-        epoch = state.leader_epoch or 0
-        if state.leader_id is None:
-            return
-        self.leader_id = state.leader_id
-        if state.leader_id == self.partition.leader_id:
-            if not self.leads and epoch > self.lost_epoch:
-                self.lead(at_us)
-        elif self.leads and epoch > self.leader_epoch >= 0:
-            self._lose(at_us, Loss.LEADER_BEFORE)
-        elif self.leads is None:
-            self.leads = False
-        self.leader_epoch = max(self.leader_epoch, epoch)
+        return is_active and not is_old and at_us - self.changed_us > STALE_US
 
     def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> bool:
-        """Takes out a broker that a controller fenced or lets stop; the last of an ISR stays."""
-        isr, own_id = self.isr or (), self.partition.leader_id
+        """Removes a broker that a controller fenced or lets stop; the last of an ISR stays in it.
+
+        This node loses the lead only to another one of the ISR that may lead: not ``inactive``.
+        """
+        isr, own_id = self.isr or (), self.model.leader_id
         has_heir = set(isr) - {own_id} - inactive
-        if broker_id == own_id and self.leads and has_heir:
+        if broker_id == own_id and self.role is Role.LEADER and has_heir:
             self._lose(at_us, Loss.LEADER)
         self._succeed(broker_id)
         if broker_id in isr and len(isr) > 1:
             self._commit(at_us, tuple(member for member in isr if member != broker_id))
         return True
 
-    def _succeed(self, broker_id: int) -> None:
-        """Follows a leader that is gone: another one of the ISR leads now, maybe this node."""
-        if self.leader_id == broker_id != self.partition.leader_id:
-            self.leader_id = None
-            self.may_lead(0)
-
-    def may_lead(self, _: int) -> bool:
-        """Leaves open whether a node that did not lead does by now."""
-        if self.leads is False:
-            self.leads = None
-        return False
+    # --- what gaps leave open
 
     def forget_isr(self, at_us: int) -> bool:
         """Forgets the ISR: it may be another one by now."""
         self.uncertain_us = at_us
-        self.partition.change_isr(None)
+        self.model.change_isr(None)
         return self.forget_waiting(at_us)
 
     def forget_waiting(self, _: int) -> bool:
@@ -156,14 +197,13 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     def depends_on(self, broker_id: int) -> bool:
         """Tells whether it matters that a broker may have stopped."""
-        partition = self.partition
-        members = (partition.followers, partition.isr or (), self.previous_isr or ())
+        members = (self.model.followers, self.isr or (), self.previous_isr or ())
         return any(broker_id in ids for ids in members) or self.leader_id == broker_id
 
     def may_add(self, broker_id: int) -> bool:
         """Tells whether a broker that fetches may be in the ISR by now."""
         isr = self.isr or ()
-        return bool(isr) and broker_id not in isr and len(isr) != self.partition.replicas
+        return bool(isr) and broker_id not in isr and len(isr) != self.model.replicas
 
     def miss(self, at_us: int, follower: int) -> bool:
         """Notes that a follower is absent, maybe fenced or stopped."""
@@ -173,21 +213,24 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self._succeed(follower)
         return self.forget_waiting(at_us)
 
-    def find(self, _: int, follower: int) -> bool:
-        """Notes that a follower that was absent is back."""
+    def note_return(self, _: int, follower: int) -> bool:
+        """Notes that a follower that was absent fetches again."""
         self.absent = [broker_id for broker_id in self.absent if broker_id != follower]
         return False
 
-    def hold(self, at_us: int, broker_id: int) -> bool:
-        """Allows for a broker that was taken out before it stopped, and an heir that is none."""
-        if broker_id == self.partition.leader_id:
+    def allow_for_stop(self, at_us: int, broker_id: int) -> bool:
+        """Allows for a broker that left the ISR, or lost its heir in it, unseen before it stopped.
+
+        Where it is this node, who is in the ISR and leads next is open.
+        """
+        if broker_id == self.model.leader_id:
             self.forget_isr(at_us)
         elif broker_id in (self.isr or ()):
             self.forget_waiting(at_us)
         return True
 
 
-#: What happens to many partitions at once: a function of the partition and the time.
+#: A change of many partitions at once: a function of the partition and the time.
 Change = Callable[[KnownPartition, int], bool]
 
 
@@ -202,12 +245,12 @@ class MinIsrConfig(msgspec.Struct):
     #: Topics of which it was set, or deleted.
     assigned: set[str] = set()
 
-    def take(self, event: Event) -> None:
-        """Takes what was set, deleted or described; described without a value is the default."""
-        name = event.name or ""
+    def note(self, event: LeaderEvent) -> None:
+        """Notes what was set, deleted or described; described without a value is the default."""
+        name = event.name
         value = int(event.value) if event.value and event.value.isdigit() else None
         # What describes a topic that was set may be older than what was set.
-        if event.operation == "describe" and name in self.assigned:
+        if event.operation == DESCRIBE and name in self.assigned:
             return
         if self.stated.get(name) != value:
             self.stated.pop(name, None)
@@ -215,13 +258,15 @@ class MinIsrConfig(msgspec.Struct):
         self.assigned.discard(name)
         if event.operation != PENDING and (name or value is not None):
             self.values[name] = value
-            self.assigned |= set() if event.operation == "describe" else {name} - {""}
+            self.assigned |= set() if event.operation == DESCRIBE else {name} - {""}
 
     def forget(self) -> None:
         """Forgets what lines state: it may be another one by now."""
         self.values, self.assigned = {}, set()
 
-    def of(self, topic: str) -> int | None:
+    def in_force(self, topic: str) -> int | None:
         """Returns the value in force for a topic, None if it is not known."""
-        value = self.values.get(topic, self.stated.get(topic, 0))
-        return (value or None) if value is not None else self.values.get("", self.stated.get(""))
+        if topic not in self.values:
+            return self.stated.get(topic)
+        value = self.values[topic]
+        return self.values.get("", self.stated.get("")) if value is None else value

@@ -1,15 +1,14 @@
 """Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from typing import NamedTuple
 
 from ..model.partition import Acks
 from ..outcomes import Variant, Verdict
 from ..records import NODE_ID, REQUEST_ID, Outcome, Record
 from ..table import At, Bool, Int, Ints, Long, Ms, RequiredInt, RequiredText, Text, column, key
-from .produces import Batch, LedPartition, Request, UnderVariant
-from .responses import ACKS_0, Evidence, Latency, Refusal, Response, refusal
+from .produces import Append, LedPartition, OpenBatch, Request, UnderVariant
+from .responses import ACKS_0, Latency, LeaderEvidence, ProduceResponse, Refusal, refusal
 
 NAME = "min_isr_acks"
 #: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
@@ -98,56 +97,68 @@ class ProduceClosedLoopOutcome(Outcome, name="produce_closed_loop_outcomes", rul
 
 
 class Responses(NamedTuple):
-    """A batch under one variant, and its responses under both acks."""
+    """A batch under one variant, its responses, and why one of them is unknown, if it is."""
 
     under: UnderVariant
-    acks_all: Response
-    acks_min_isr: Response
+    acks_all: ProduceResponse
+    acks_min_isr: ProduceResponse
 
-    def response(self, acks: Acks) -> Response:
-        return self.acks_all if acks is Acks.ALL else self.acks_min_isr
+    @property
+    def reason(self) -> str | None:
+        return self.acks_all.reason or self.acks_min_isr.reason
+
+    @property
+    def latencies(self) -> "Latencies":
+        return Latencies(self.acks_all.latency, self.acks_min_isr.latency)
+
+
+class Latencies(NamedTuple):
+    """Latency and bounds under both acks."""
+
+    acks_all: Latency
+    acks_min_isr: Latency
+
+    def or_slower(self, other: "Latencies") -> "Latencies":
+        return Latencies(*map(Latency.or_slower, self, other))
 
 
 class Produced(NamedTuple):
-    """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant."""
+    """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant.
+
+    ``slowest``: by variant, the latencies of the request: with its last partition.
+    """
 
     request: Request
     led: Sequence[LedPartition]
-    batches: Sequence[Batch]
+    batches: Sequence[OpenBatch]
     responses: list[list[Responses]]
+    slowest: list[Latencies]
 
     @classmethod
-    def of(
+    def by(
         cls,
+        evidence: LeaderEvidence,
         request: Request,
         led: Sequence[LedPartition],
-        batches: Sequence[Batch],
-        evidence: Evidence,
+        batches: Sequence[OpenBatch],
     ) -> "Produced":
         responses = [_responses(request, batch, evidence) for batch in batches]
-        return cls(request, led, batches, responses)
-
-    def slowest(self, variant: int) -> tuple[Latency, Latency]:
-        """Returns latency and bounds of the request: with its last partition, None if unknown."""
-        if len(self.responses) == 1:
-            _, acks_all, acks_min_isr = self.responses[0][variant]
-            return acks_all.latency, acks_min_isr.latency
-        of_variant = [responses[variant] for responses in self.responses]
-        all_latencies = (responses.acks_all.latency for responses in of_variant)
-        early_latencies = (responses.acks_min_isr.latency for responses in of_variant)
-        return reduce(Latency.or_slower, all_latencies), reduce(Latency.or_slower, early_latencies)
+        slowest = [own.latencies for own in responses[0]]
+        for others in responses[1:]:
+            slowest = [*map(Latencies.or_slower, slowest, (own.latencies for own in others))]
+        return cls(request, led, batches, responses, slowest)
 
 
-def _responses(request: Request, batch: Batch, evidence: Evidence) -> list[Responses]:
+def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> list[Responses]:
     # Most variants have a response in common: what acknowledged it is one object then.
-    known: dict[tuple[int, Refusal | None], Response] = {}
+    known: dict[tuple[int, Refusal | None], ProduceResponse] = {}
     responses: list[Responses] = []
     for under in batch.variants:
         if responses and under == responses[0].under:
             responses.append(responses[0])  # the config in force is one of those swept
             continue
         refused, both = refusal(batch, under.min_isr), []
-        for by in (under.acks_all, under.acks_min_isr):
+        for by in (under.completed.get(Acks.ALL), under.completed.get(Acks.MIN_ISR)):
             key = id(by), refused
             if key not in known:
                 known[key] = evidence.respond(request, batch, by, refused)
@@ -157,74 +168,93 @@ def _responses(request: Request, batch: Batch, evidence: Evidence) -> list[Respo
 
 
 def ack_outcomes(
-    produced: Produced, node_id: int, variants: Sequence[Variant], evidence: Evidence
+    produced: Produced, node_id: int, variants: Sequence[Variant], evidence: LeaderEvidence
 ) -> Iterator[tuple[RecordedBatch, list[tuple[ProduceAckOutcome, list[Variant]]]]]:
     """Yields each batch of a PRODUCE, and its outcomes, each with the variants that have it."""
-    request, waits = produced.request, produced.request.acks != 0
-    recorded_ms = _ms(request.received_us, request.built_us)
-    slowest = [produced.slowest(variant) for variant in range(len(variants))]
-    for led, batch, responses in zip(
-        produced.led, produced.batches, produced.responses, strict=True
-    ):
-        recorded = RecordedBatch(
-            request_id=request.request_id,
-            node_id=node_id,
-            topic=led.topic,
-            partition=led.number,
-            client_id=request.client_id,
-            acks=request.acks,
-            is_transactional=request.is_transactional,
-            is_idempotent=request.is_idempotent,
-            record_bytes=batch.record_bytes,
-            received_at=request.received_us,
-            appended_at=batch.appended_us if batch.is_appended and waits else None,
-            built_at=request.built_us,
-            base_offset=None if batch.base_offset == -1 else batch.base_offset,
-            last_offset=evidence.last_offset(batch),
-            isr=batch.isr,
-            recorded_error=batch.error_code,
-            partition_recorded_latency_ms=recorded_ms if len(produced.led) == 1 else None,
-            request_recorded_latency_ms=recorded_ms,
-        )
+    request, batches = produced.request, zip(produced.led, produced.batches, strict=True)
+    for (led, batch), responses in zip(batches, produced.responses, strict=True):
+        recorded = _recorded(request, node_id, led, batch, evidence, is_only=len(produced.led) == 1)
         outcomes: list[tuple[ProduceAckOutcome, list[Variant]]] = []
-        for variant, of_batch, of_request in zip(variants, responses, slowest, strict=True):
-            if outcomes and of_batch is responses[0] and of_request == slowest[0]:
+        for variant, own, of_request in zip(variants, responses, produced.slowest, strict=True):
+            if outcomes and own is responses[0] and of_request == produced.slowest[0]:
                 outcomes[0][1].append(variant)
                 continue
-            (under, full, early), (of_all, of_early) = of_batch, of_request
-            reason = full.reason or early.reason if waits else ACKS_0
-            outcome = ProduceAckOutcome(
-                variant=variant,
-                verdict=Verdict.UNKNOWN if reason else Verdict.REPLAYED,
-                reason=reason,
-                min_insync_replicas=under.min_isr,
-                all_isr_acked_at=full.passed_us,
-                min_isr_acked_at=early.passed_us,
-                visible_at=evidence.visible_us(batch, full.enough_us),
-                acks_all_follower_id=full.follower_id,
-                acks_all_fetch_id=full.fetch_id,
-                min_isr_follower_id=early.follower_id,
-                min_isr_fetch_id=early.fetch_id,
-                missing_followers=under.missing,
-                acks_all_error=full.error,
-                min_isr_error=early.error,
-                partition_acks_all_latency_ms=full.latency.ms,
-                partition_min_isr_latency_ms=early.latency.ms,
-                request_acks_all_latency_ms=of_all.ms,
-                request_acks_all_latency_earliest_ms=of_all.earliest_ms,
-                request_acks_all_latency_latest_ms=of_all.latest_ms,
-                request_min_isr_latency_ms=of_early.ms,
-                request_min_isr_latency_earliest_ms=of_early.earliest_ms,
-                request_min_isr_latency_latest_ms=of_early.latest_ms,
-            )
-            if not waits:
-                outcome.verdict = Verdict.NOT_APPLICABLE
-            if early.is_acknowledged:
-                outcome.replicas_at_min_isr_ack = under.copies
-                outcome.min_insync_replicas_at_ack = under.needed
-                outcome.exposure_ms = _ms(early.passed_us, full.passed_us)
+            outcome = _outcome(request, variant, own, of_request)
+            outcome.visible_at = evidence.visible_us(batch, own.acks_all.enough_us)
             outcomes.append((outcome, [variant]))
         yield recorded, outcomes
+
+
+def _recorded(
+    request: Request,
+    node_id: int,
+    led: LedPartition,
+    batch: OpenBatch,
+    evidence: LeaderEvidence,
+    *,
+    is_only: bool,
+) -> RecordedBatch:
+    """Makes the columns of a batch as recorded; ``is_only``: its PRODUCE has no other."""
+    event = request.event
+    recorded_ms = _ms(event.received_us, event.built_us)
+    return RecordedBatch(
+        request_id=event.request_id,
+        node_id=node_id,
+        topic=led.topic,
+        partition=led.number,
+        client_id=event.client_id,
+        acks=event.acks,
+        is_transactional=event.is_transactional,
+        is_idempotent=event.is_idempotent,
+        record_bytes=batch.record_bytes,
+        received_at=event.received_us,
+        appended_at=batch.appended_us if batch.is_appended and request.gets_response else None,
+        built_at=event.built_us,
+        base_offset=None if batch.append is Append.REFUSED else batch.base_offset,
+        last_offset=evidence.last_offset(batch),
+        isr=batch.isr,
+        recorded_error=batch.error_code,
+        partition_recorded_latency_ms=recorded_ms if is_only else None,
+        request_recorded_latency_ms=recorded_ms,
+    )
+
+
+def _outcome(
+    request: Request, variant: Variant, own: Responses, slowest: Latencies
+) -> ProduceAckOutcome:
+    """Makes the outcome of a batch under one variant; ``slowest``: of its request."""
+    under, full, early = own
+    slowest_full, slowest_early = slowest
+    outcome = ProduceAckOutcome(
+        variant=variant,
+        min_insync_replicas=under.min_isr,
+        all_isr_acked_at=full.passed_us,
+        min_isr_acked_at=early.passed_us,
+        acks_all_follower_id=full.follower_id,
+        acks_all_fetch_id=full.fetch_id,
+        min_isr_follower_id=early.follower_id,
+        min_isr_fetch_id=early.fetch_id,
+        missing_followers=under.missing,
+        acks_all_error=full.error,
+        min_isr_error=early.error,
+        partition_acks_all_latency_ms=full.latency.ms,
+        partition_min_isr_latency_ms=early.latency.ms,
+        request_acks_all_latency_ms=slowest_full.ms,
+        request_acks_all_latency_earliest_ms=slowest_full.earliest_ms,
+        request_acks_all_latency_latest_ms=slowest_full.latest_ms,
+        request_min_isr_latency_ms=slowest_early.ms,
+        request_min_isr_latency_earliest_ms=slowest_early.earliest_ms,
+        request_min_isr_latency_latest_ms=slowest_early.latest_ms,
+    )
+    if not request.gets_response:
+        outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, ACKS_0
+    elif own.reason:
+        outcome.make_unknown(own.reason)
+    if early.is_acknowledged:
+        outcome.replicas_at_min_isr_ack = under.copies
+        outcome.min_insync_replicas_at_ack = under.needed
+        outcome.exposure_ms = _ms(early.passed_us, full.passed_us)
+    return outcome
 
 
 def _ms(since_us: int | None, until_us: int | None) -> float | None:

@@ -1,13 +1,14 @@
-"""PRODUCEs that are not complete yet, their batches, and when nothing can change them any more."""
+"""Open batches: partitions of PRODUCEs that what is still to come in the log may change."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
 from ..model.partition import Acks, Copies, Isr, Partition, Requirement
-from .events import TopicPartition
+from .events import LeaderEvent, TopicPartition
 from .isr import KnownPartition, Loss
 
 #: After all times.
@@ -18,22 +19,31 @@ FOLLOWED_US_MAX = 60_000_000
 REORDER_US_MAX = 5_000_000
 
 
-class Request(NamedTuple):
-    """A PRODUCE: columns of its outcomes, and its batches' numbers from ``first`` to ``end``."""
+class Append(Enum):
+    """Tells apart what the response to a PRODUCE says of a batch's append."""
 
-    request_id: str
-    client_id: str | None
-    acks: int
-    is_transactional: bool | None
-    is_idempotent: bool | None
-    received_us: int
-    built_us: int | None
+    #: It has a base offset.
+    PLACED = "placed"
+    #: Nothing was appended: the base offset is -1.
+    REFUSED = "refused"
+    #: The log has no response: acks=0, or it ends before, or lacks the line.
+    NO_RESPONSE = "no response"
+
+
+class Request(NamedTuple):
+    """A PRODUCE, and the numbers of its batches, from ``first`` to ``end``."""
+
+    event: LeaderEvent
     first: int
     end: int
 
+    @property
+    def gets_response(self) -> bool:
+        return self.event.acks != 0
+
 
 class Acknowledgement(NamedTuple):
-    """What completed batches at ``at_us``: a follower's FETCH, or else (None).
+    """A moment at which batches were complete, by a follower's FETCH or else by nobody's (None).
 
     The response is built at ``responded_us``, since consumers may be responded to first, and
     between ``earliest_us`` and ``latest_us``.
@@ -48,12 +58,12 @@ class Acknowledgement(NamedTuple):
 
     @classmethod
     def at(cls, at_us: int, latest_us: int | None = None) -> "Acknowledgement":
-        """Nobody's FETCH, but a change that takes effect at ``latest_us`` at the latest."""
+        """Makes that of a change, which takes effect at ``latest_us`` at the latest."""
         return cls(at_us, at_us, at_us, at_us if latest_us is None else latest_us)
 
 
 class UnderVariant(msgspec.Struct, array_like=True, gc=False):
-    """A batch under one min.insync.replicas, ``min_isr``, and what acknowledged it under each acks.
+    """A batch under one min.insync.replicas, ``min_isr``, and what completed it under each acks.
 
     ``waits``: acks under which it is not complete. ``copies``: how many replicas had it at the
     early acknowledgement, and how many were ``needed``. ``missing``: followers that did not have it
@@ -61,21 +71,23 @@ class UnderVariant(msgspec.Struct, array_like=True, gc=False):
     """
 
     min_isr: int | None
-    acks_all: Acknowledgement | None = None
-    acks_min_isr: Acknowledgement | None = None
+    completed: dict[Acks, Acknowledgement] = {}
     waits: list[Acks] = []
     copies: int = 0
     needed: int = 0
     missing: Isr | None = None
 
 
-class Batch(msgspec.Struct, array_like=True, gc=False):
-    """A partition of a PRODUCE.
+class OpenBatch(msgspec.Struct, array_like=True, gc=False):
+    """A partition of a PRODUCE, from its append until nothing can change its outcome.
 
-    ``base_offset`` is -1 if nothing was appended, None without a response. ``carried_us``: of a
-    transaction, when a response carried it first (NEVER: none did yet); None of others.
-    ``next_us``: when what follows it was appended; ``unplaced``: how many batches without a base
-    offset came before it; ``marked_us``: when the first transaction began.
+    ``base_offset`` is as recorded (``append`` says what it means); ``leads``: this node may lead.
+    ``carried_us``: of a transaction, when a response to a follower first carried it. ``lost_us``:
+    since when it is not followed, and ``loss`` why. ``until_us``: then it is final in any case.
+
+    For its last offset: ``next_base_offset`` of the batch that follows it, appended at ``next_us``;
+    ``unplaced``: how many batches without a base offset came before it, any of which may lie
+    between; ``marked_us``: when the partition's first transaction began, whose marker may.
     """
 
     partition: TopicPartition
@@ -85,12 +97,13 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
     handled_us: int
     deadline_us: int
     until_us: int
+    is_transactional: bool
     leads: bool
     isr: Isr | None
     variants: list[UnderVariant]
     unplaced: int
     marked_us: int
-    carried_us: int | None = None
+    carried_us: int = NEVER
     loss: Loss | None = None
     lost_us: int = NEVER
     next_base_offset: int | None = None
@@ -99,18 +112,21 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
     done_us: int = 0
 
     @property
+    def append(self) -> Append:
+        if self.base_offset is None:
+            return Append.NO_RESPONSE
+        return Append.PLACED if self.base_offset >= 0 else Append.REFUSED
+
+    @property
     def is_appended(self) -> bool:
+        """Tells whether the leader's log has it; without a response, whether this node leads."""
         return self.leads if self.base_offset is None else self.base_offset >= 0
 
     @property
     def appended_us(self) -> int:
         """Returns when the handler was done; of a transaction, when a FETCH first shows it."""
         carried_us = self.carried_us
-        return (
-            self.handled_us
-            if carried_us is None or carried_us == NEVER
-            else max(self.handled_us, carried_us)
-        )
+        return self.handled_us if carried_us == NEVER else max(self.handled_us, carried_us)
 
     @property
     def waits(self) -> bool:
@@ -138,20 +154,30 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
         if by.at_us > self.done_us:
             self.done_us = by.at_us
         under.waits.remove(requirement.acks)
+        under.completed[requirement.acks] = by
         if requirement.acks is Acks.ALL:
-            under.acks_all, under.missing = by, copies.missing
+            under.missing = copies.missing
         else:
-            under.acks_min_isr, under.copies, under.needed = by, copies.replicas, needed
+            under.copies, under.needed = copies.replicas, needed
 
     def copies(self, partition: Partition) -> Copies:
         return partition.copies(self.base_offset or 0, self.isr or ())
 
     def note_missing(self, partition: Partition) -> None:
-        """Notes who of the ISR does not have it, where acks=all is not complete."""
+        """Notes which followers of the ISR lack it, where acks=all is not complete."""
         missing = self.copies(partition).missing
         for variant in self.variants:
             if Acks.ALL in variant.waits:
                 variant.missing = missing
+
+    def note_carried(self, begin: int, end: int, at_us: int) -> None:
+        """Notes that a response at a time carried all between two offsets: it was appended by then.
+
+        A PRODUCE of a transaction is verified first, and appended by another handler (KIP-890).
+        """
+        is_open = self.is_transactional and self.base_offset is not None and self.waits
+        if is_open and begin <= (self.base_offset or 0) < end:
+            self.carried_us = min(self.carried_us, at_us)
 
     def lose(self, at_us: int, loss: Loss) -> None:
         """Stops following it: its leader was lost, or what it waits for is not known any more."""
@@ -161,62 +187,64 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
             for variant in self.variants:
                 variant.waits = []
 
-    def followed_by(self, other: "Batch", is_in_order: bool) -> None:
-        """Takes a batch with a larger base offset for the next one, if it is nearer.
+    def note_next(self, other: "OpenBatch", is_in_order: bool) -> None:
+        """Notes a batch with a larger base offset as the one that follows, if none is nearer.
 
         The order of handlers is not that of appends, but a batch that comes long after one with a
         larger base offset is a retry, and was appended before.
         """
         after_us = other.handled_us - self.handled_us
-        is_next = after_us > -REORDER_US_MAX and (after_us <= REORDER_US_MAX or is_in_order)
+        is_after = after_us > -REORDER_US_MAX and (after_us <= REORDER_US_MAX or is_in_order)
         offset, next_offset = other.base_offset or 0, self.next_base_offset
         is_nearer = next_offset in (None, offset) or (
             offset < (next_offset or 0) and other.handled_us <= self.next_us + REORDER_US_MAX
         )
-        if is_next and is_nearer and other.handled_us <= self.until_us:
+        if is_after and is_nearer and other.handled_us <= self.until_us:
             self.next_base_offset, self.next_us = offset, other.handled_us
             self.is_next_certain = other.unplaced <= self.unplaced
 
 
-class LedPartition(msgspec.Struct, array_like=True, gc=False):
+class LedPartition(KnownPartition, array_like=True):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
     ``fetchers``: which of a follower's fetchers names it, if not the first. ``seen_us`` is when a
-    line named it last. ``unplaced`` counts batches without a base offset, ``marked_us`` is when the
-    first transaction began: its marker lies between batches without a PRODUCE.
+    line named it last. ``logged_end``: the end of its log as far as base offsets show it.
+    ``unplaced`` and ``marked_us`` are those of its next batch (``OpenBatch``).
     """
 
-    topic: str
-    number: int
-    known: KnownPartition
-    fetchers: dict[int, int] = {}
+    topic: str = ""
+    number: int = 0
+    fetchers: dict[int, int] = msgspec.field(default_factory=dict)
     seen_us: int = 0
-    batches: list[int] = []
-    base_offsets: list[tuple[int, int]] = []
+    batches: list[int] = msgspec.field(default_factory=list)
+    base_offsets: list[tuple[int, int]] = msgspec.field(default_factory=list)
     logged_end: int = 0
     unplaced: int = 0
     marked_us: int = NEVER
 
-    @property
-    def model(self) -> Partition:
-        return self.known.partition
+    def mark(self, at_us: int, batches: dict[int, OpenBatch]) -> None:
+        """Notes that a transaction had begun at a time: the offset of its marker is in no line."""
+        if self.marked_us > at_us:
+            self.marked_us = at_us
+            for number in self.batches:
+                batches[number].marked_us = at_us
 
-    def order(self, number: int, batches: dict[int, Batch]) -> None:
-        """Finds out which batches one lies between."""
+    def place(self, number: int, batches: dict[int, OpenBatch]) -> None:
+        """Puts a batch among those around it by its base offset: each learns what follows it."""
         batch, base_offsets = batches[number], self.base_offsets
         base_offset = batch.base_offset or 0
         is_in_order = base_offset >= self.logged_end
         self.logged_end = max(self.logged_end, base_offset + 1)
-        place = bisect_left(base_offsets, (base_offset, -1))
+        index = bisect_left(base_offsets, (base_offset, -1))
         after = bisect_left(base_offsets, (base_offset + 1, -1))
         for _, follower in base_offsets[after : after + 1]:
-            batch.followed_by(batches[follower], is_in_order=False)
-        begin = bisect_left(base_offsets, (base_offsets[place - 1][0], -1)) if place else 0
-        for _, before in reversed(base_offsets[begin:place]):
-            batches[before].followed_by(batch, is_in_order)
+            batch.note_next(batches[follower], is_in_order=False)
+        begin = bisect_left(base_offsets, (base_offsets[index - 1][0], -1)) if index else 0
+        for _, before in reversed(base_offsets[begin:index]):
+            batches[before].note_next(batch, is_in_order)
         insort(base_offsets, (base_offset, number))
 
-    def forget(self, batches: dict[int, Batch]) -> None:
+    def forget(self, batches: dict[int, OpenBatch]) -> None:
         """Leaves out batches that are not open any more."""
         self.batches = [number for number in self.batches if number in batches]
         self.base_offsets = [entry for entry in self.base_offsets if entry[1] in batches]

@@ -1,4 +1,8 @@
-"""When producers get their responses, and with which error, where the log tells; else why not."""
+"""When producers get their responses, and with which error, where the log tells; else why not.
+
+A batch is first refused or appended (``refusal``); then comes what ``model.partition`` has as
+``delayed_produce``: enough replicas, the loss of the leader, the timeout. Either may be open.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +12,7 @@ from ..model import STAMP_US
 from ..model.partition import Errors, delayed_produce, has_enough_in_sync
 from .brokers import AmbiguousFencing
 from .isr import APPLY_US_MAX, Loss
-from .produces import REORDER_US_MAX, Acknowledgement, Batch, Request
+from .produces import REORDER_US_MAX, Acknowledgement, Append, OpenBatch, Request
 
 ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
 MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"
@@ -26,8 +30,12 @@ DECIDED = (Errors.NONE, Errors.NOT_ENOUGH_REPLICAS, Errors.INVALID_REQUIRED_ACKS
 #: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
 _WRITTEN_US_MAX = 1_000_000
 
-#: With which error a batch was not appended, or why that is unknown.
-Refusal = tuple[int | None, str | None]
+
+class Refusal(NamedTuple):
+    """The error with which a batch was not appended, or why that is unknown."""
+
+    error: int | None
+    reason: str | None = None
 
 
 class Latency(NamedTuple):
@@ -37,6 +45,15 @@ class Latency(NamedTuple):
     earliest_ms: float | None = None
     latest_ms: float | None = None
 
+    @classmethod
+    def between(cls, received_us: int, at_us: int, earliest_us: int, latest_us: int) -> "Latency":
+        """Makes that of a response at a time, within bounds; stamps leave ``STAMP_US`` open."""
+        return cls(
+            (at_us - received_us) / 1000,
+            max(earliest_us - STAMP_US - received_us, 0) / 1000,
+            (latest_us + STAMP_US - received_us) / 1000,
+        )
+
     def or_slower(self, other: "Latency") -> "Latency":
         """Returns that of a request with both: it is responded to with its slowest partition."""
         if self.ms is None or other.ms is None:
@@ -44,12 +61,12 @@ class Latency(NamedTuple):
         return Latency._make(max(ms or 0, more or 0) for ms, more in zip(self, other, strict=True))
 
 
-class Response(NamedTuple):
+class ProduceResponse(NamedTuple):
     """The response to a batch under one kind of acks, or why it is unknown.
 
-    ``enough_us``: when enough replicas had the batch,
-    maybe after the response (a timeout), maybe before it (``consumers``); ``passed_us`` is that
-    where nothing contradicts it. ``follower_id`` and ``fetch_id``: by whose FETCH.
+    ``enough_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
+    before it (``consumers``); ``passed_us`` is that where nothing contradicts it. ``follower_id``
+    and ``fetch_id``: by whose FETCH.
     """
 
     reason: str | None
@@ -62,26 +79,32 @@ class Response(NamedTuple):
     fetch_id: str | None = None
 
 
-class Evidence(NamedTuple):
-    """What a log decides responses by: ``front_us`` is its last event, ``gaps`` the leader's."""
+class LeaderEvidence(NamedTuple):
+    """The log that decides responses: ``front_us`` is its last event, ``gaps`` the leader's.
+
+    ``ambiguous``: windows in which a broker was fenced, by one of two appends.
+    """
 
     front_us: int
     ambiguous: Sequence[AmbiguousFencing]
     gaps: Sequence[LogGap]
 
     def respond(
-        self, request: Request, batch: Batch, by: Acknowledgement | None, refused: Refusal | None
-    ) -> Response:
+        self,
+        request: Request,
+        batch: OpenBatch,
+        by: Acknowledgement | None,
+        refused: Refusal | None,
+    ) -> ProduceResponse:
         """Returns the first of: refused, enough replicas have it, leader lost, timed out."""
         appended_us = batch.appended_us
-        enough_us = responded_us = passed_us = follower_id = fetch_id = None
-        if by is not None:
-            enough_us = max(by.at_us, appended_us)
-            responded_us = max(by.responded_us, appended_us)
+        enough_us = None if by is None else max(by.at_us, appended_us)
+        passed_us, completing = None, None
         earliest_us = latest_us = at_us = appended_us
         if refused is not None:
             error, reason = refused
         else:
+            responded_us = None if by is None else max(by.responded_us, appended_us)
             lost_us = None if batch.loss is None else max(batch.lost_us, appended_us)
             at_us, error = delayed_produce(responded_us, lost_us, batch.deadline_us)
             reason = self._unknown(batch, at_us, error)
@@ -90,22 +113,20 @@ class Evidence(NamedTuple):
                 latest_us, passed_us = at_us + APPLY_US_MAX, None
             elif error is Errors.NONE and by is not None:
                 earliest_us = max(by.earliest_us, appended_us)
-                latest_us = max(by.latest_us, appended_us)
-                follower_id, fetch_id = by.follower_id, by.fetch_id
+                latest_us, completing = max(by.latest_us, appended_us), by
         if reason is not None:
-            return Response(reason, enough_us)
-        by_whom, is_acknowledged = (passed_us, follower_id, fetch_id), error == Errors.NONE
-        if request.acks == 0:
-            return Response(None, enough_us, is_acknowledged, Latency(), None, *by_whom)
-        since_us = request.received_us
-        latency = Latency(
-            (at_us - since_us) / 1000,
-            max(earliest_us - STAMP_US - since_us, 0) / 1000,
-            (latest_us + STAMP_US - since_us) / 1000,
+            return ProduceResponse(reason, enough_us)
+        is_acknowledged, latency = error == Errors.NONE, Latency()
+        if request.gets_response:
+            latency = Latency.between(request.event.received_us, at_us, earliest_us, latest_us)
+        else:
+            error = None
+        by_whom = (completing.follower_id, completing.fetch_id) if completing else ()
+        return ProduceResponse(
+            None, enough_us, is_acknowledged, latency, error, passed_us, *by_whom
         )
-        return Response(None, enough_us, is_acknowledged, latency, error, *by_whom)
 
-    def _unknown(self, batch: Batch, at_us: int, error: Errors) -> str | None:
+    def _unknown(self, batch: OpenBatch, at_us: int, error: Errors) -> str | None:
         """Returns why it is not known what came first; None: it is."""
         if error is Errors.NONE and not self.ambiguous and not self.gaps:
             return None
@@ -124,12 +145,12 @@ class Evidence(NamedTuple):
 
     def is_hidden(self, appended_us: int, at_us: int) -> bool:
         """Tells whether lines of the leader are missing that were written between two times."""
-        for gap in self.gaps:
-            if appended_us < gap.before_us and at_us > gap.after_us - _WRITTEN_US_MAX:
-                return True
-        return False
+        return any(
+            appended_us < gap.before_us and at_us > gap.after_us - _WRITTEN_US_MAX
+            for gap in self.gaps
+        )
 
-    def visible_us(self, batch: Batch, enough_us: int | None) -> int | None:
+    def visible_us(self, batch: OpenBatch, enough_us: int | None) -> int | None:
         """Returns when the high watermark passed a batch; None where the log may lack that."""
         if enough_us is None or (self.gaps and self.is_hidden(batch.appended_us, enough_us)):
             return None
@@ -138,46 +159,45 @@ class Evidence(NamedTuple):
         rests_on_loss = batch.loss in (Loss.UNCERTAIN, Loss.CONTRADICTED)
         return None if rests_on_loss and enough_us > batch.lost_us else enough_us
 
-    def last_offset(self, batch: Batch) -> int | None:
+    def last_offset(self, batch: OpenBatch) -> int | None:
         """Returns one below the next batch's, None where others may lie between."""
         next_us, appended_us = batch.next_us, batch.appended_us
         if not batch.is_next_certain or batch.next_base_offset is None:
             return None
         if batch.marked_us <= max(next_us, appended_us + REORDER_US_MAX):
             return None
-        for gap in self.gaps:
-            if appended_us < gap.before_us and next_us >= gap.after_us - _WRITTEN_US_MAX:
-                return None
-        return batch.next_base_offset - 1
+        # A PRODUCE whose line is missing may have been appended just before the next one.
+        is_open = self.is_hidden(appended_us, next_us + 1)
+        return None if is_open else batch.next_base_offset - 1
 
 
-def refusal(batch: Batch, min_isr: int | None) -> Refusal | None:
+def refusal(batch: OpenBatch, min_isr: int | None) -> Refusal | None:
     """Returns with which error a batch was not appended, whatever acks, or why that is unknown.
 
     None: it was appended (``Partition.appendRecordsToLeader``).
     """
+    append, recorded = batch.append, batch.error_code
     isr_size = None if batch.isr is None else len(batch.isr)
     is_known = isr_size is not None and min_isr is not None
     is_short = is_known and not has_enough_in_sync(isr_size or 0, min_isr or 0)
-    base_offset, recorded = batch.base_offset, batch.error_code
-    if base_offset is not None and base_offset >= 0 and is_known and not is_short:
+    if append is Append.PLACED and is_known and not is_short:
         return None
-    if base_offset == -1 and recorded is not None and recorded not in DECIDED:
+    if append is Append.REFUSED and recorded is not None and recorded not in DECIDED:
         # Whatever acks are: the broker refused it before it looked at the ISR.
-        return recorded, None
+        return Refusal(recorded)
     if batch.loss is Loss.UNCERTAIN and batch.lost_us <= batch.appended_us:
-        return None, LOG_GAP
+        return Refusal(None, LOG_GAP)
     if min_isr is None:
-        return None, MIN_ISR_NOT_IN_LOG
-    if base_offset == -1 and not batch.leads:
-        return Errors.NOT_LEADER_OR_FOLLOWER, None
+        return Refusal(None, MIN_ISR_NOT_IN_LOG)
+    if append is Append.REFUSED and not batch.leads:
+        return Refusal(Errors.NOT_LEADER_OR_FOLLOWER)
     if isr_size is None:
-        return None, ISR_NOT_IN_LOG
+        return Refusal(None, ISR_NOT_IN_LOG)
     if is_short:
-        return Errors.NOT_ENOUGH_REPLICAS, None
-    if base_offset is None:
-        return None, OFFSET_NOT_IN_LOG if batch.leads else LEADER_LOST
+        return Refusal(Errors.NOT_ENOUGH_REPLICAS)
+    if append is Append.NO_RESPONSE:
+        return Refusal(None, OFFSET_NOT_IN_LOG if batch.leads else LEADER_LOST)
     in_force = batch.variants[0].min_isr
     if in_force is not None and not has_enough_in_sync(isr_size, in_force):
-        return None, REFUSED_AS_RECORDED
-    return None, NOTHING_APPENDED
+        return Refusal(None, REFUSED_AS_RECORDED)
+    return Refusal(None, NOTHING_APPENDED)

@@ -16,6 +16,8 @@ import msgspec
 
 #: ``replica.lag.time.max.ms``: who was caught up within it may hold the high watermark.
 REPLICA_LAG_TIME_MAX_US = 30_000_000
+#: ``replica.fetch.wait.max.ms``: how long a follower's FETCH is parked at most.
+REPLICA_FETCH_WAIT_MAX_US = 500_000
 #: What a leader takes for the end of a log that it has not heard of.
 UNKNOWN_OFFSET = -1
 
@@ -25,7 +27,7 @@ MayJoin = Callable[[int, int | None], bool]
 
 
 class Acks(StrEnum):
-    """What a PRODUCE waits for, of those acks that wait for replicas ("Public Interfaces").
+    """Names the acks of a PRODUCE that wait for replicas ("Public Interfaces").
 
     ``ALL`` (-1): "the leader will wait for the full set of in-sync replicas to acknowledge the
     record". ``MIN_ISR`` (-2): "the leader will wait for the min.insync.replicas number of replicas
@@ -91,11 +93,11 @@ class Copies(NamedTuple):
 
 
 class Requirement(msgspec.Struct, array_like=True, gc=False):
-    """What a batch waits for under one kind of acks, and which do (``DelayedOperationPurgatory``).
+    """One kind of acks under one min.insync.replicas, and the batches that wait for it.
 
-    ``min_isr`` None: it is not known. ``variant`` tells several min.insync.replicas apart. Below
-    ``offset``, which only rises, enough replicas have all. ``waiting`` is a heap of (base offset,
-    number).
+    Kafka's ``DelayedOperationPurgatory``. ``min_isr`` None: it is not known. ``variant`` tells
+    several min.insync.replicas apart. Below ``offset``, which only rises, enough replicas have all.
+    ``waiting`` is a heap of (base offset, number).
     """
 
     acks: Acks
@@ -232,8 +234,8 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         return min(log_ends, default=self.log_end_offset)
 
     def _log_ends(self, isr: Isr) -> list[int]:
-        found = [self.followers.get(broker_id) for broker_id in isr]
-        return [-1 if follower is None else follower.log_end_offset for follower in found]
+        followers = [self.followers.get(broker_id) for broker_id in isr]
+        return [-1 if follower is None else follower.log_end_offset for follower in followers]
 
     def is_waited_for(self) -> bool:
         """Tells whether a batch waits, so that a FETCH may complete one."""
@@ -247,7 +249,11 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         return Copies(1 + len(ids), tuple(missing))
 
     def change_isr(self, isr: Isr | None, requested: Isr = ()) -> None:
-        """Takes the committed ISR, and what the leader has requested since (``PartitionState``)."""
+        """Sets the committed ISR, and the one that the leader has requested since, if any.
+
+        ``CommittedPartitionState`` and ``PendingPartitionChange``: until the controller responds,
+        the leader waits for the members of both.
+        """
         self.isr = isr
         self.in_sync = tuple(broker_id for broker_id in isr or () if broker_id != self.leader_id)
         added = {*requested} - {self.leader_id, *self.in_sync}
@@ -255,7 +261,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         self.outside = [follower for follower in self.followers if follower not in self.maximal_isr]
 
     def count_anew(self) -> None:
-        """Takes back what enough replicas have: what it followed from is wrong."""
+        """Forgets how far enough replicas have all, where a FETCH that this rests on was wrong."""
         for requirement in self.requirements:
             requirement.offset = -1
 
@@ -277,14 +283,16 @@ def has_enough_in_sync(isr_size: int, min_isr: int) -> bool:
     return isr_size >= min_isr
 
 
-class Completion(NamedTuple):
+class ProduceCompletion(NamedTuple):
     """The response to a batch that was appended: when, and with which error."""
 
     at_us: int
     error: Errors
 
 
-def delayed_produce(enough_us: int | None, lost_us: int | None, deadline_us: int) -> Completion:
+def delayed_produce(
+    enough_us: int | None, lost_us: int | None, deadline_us: int
+) -> ProduceCompletion:
     """Returns what comes first: enough replicas, the loss of the leader, the timeout.
 
     ``DelayedProduce.tryComplete`` and ``onExpiration``. Never NOT_ENOUGH_REPLICAS_AFTER_APPEND:
@@ -295,4 +303,4 @@ def delayed_produce(enough_us: int | None, lost_us: int | None, deadline_us: int
         at_us, error = lost_us, Errors.NOT_LEADER_OR_FOLLOWER
     if enough_us is not None and enough_us <= at_us:
         at_us, error = enough_us, Errors.NONE
-    return Completion(at_us, error)
+    return ProduceCompletion(at_us, error)

@@ -18,7 +18,7 @@ from kip_replay.pipelines.warehouse.data_files import TableFiles, microseconds
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import Fetches
-from kip_replay.replay.min_isr_acks.events import Kind
+from kip_replay.replay.min_isr_acks.events import EventKind
 from kip_replay.replay.rule import Settings
 
 #: Brokers that stop and come back, which every rule reads but that of consumers; consumers with
@@ -92,7 +92,7 @@ def test_consumers_fetches_are_events_with_what_they_list_and_forget(log: Logs) 
             (p["topic_id"], p["partition"], p["is_forgotten"]) for p in row["partitions"]
         ]
         for row in log.engine.rows(text, [SESSIONS], as_consumers).to_pylist()
-        if row["kind"] == Kind.CONSUMER_FETCH
+        if row["kind"] == EventKind.CONSUMER_FETCH
     }
     wanted = {
         (

@@ -16,9 +16,9 @@ from kip_replay.replay.min_isr_acks.events import (
     INPUT_SCHEMA,
     KIND_ORDER,
     SILENCE,
-    Event,
-    Kind,
-    Partition,
+    EventKind,
+    LeaderEvent,
+    ListedPartition,
 )
 from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
@@ -30,7 +30,7 @@ EPOCH_US = 1_000_000_000_000
 Row = dict[str, Any]
 
 
-def batch_of(events: list[Event]) -> pa.RecordBatch:
+def batch_of(events: list[LeaderEvent]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([event._asdict() for event in events], schema=INPUT_SCHEMA)
 
 
@@ -50,7 +50,7 @@ class History:
     isr: Sequence[int] | None = REPLICAS
     min_isr: int | None = 2
     replicas: Sequence[int] = REPLICAS
-    events: list[Event] = field(default_factory=list)
+    events: list[LeaderEvent] = field(default_factory=list)
 
     #: Ids of the PRODUCEs, in the order of writing.
     produced: list[str] = field(default_factory=list, repr=False)
@@ -97,12 +97,12 @@ class History:
 
     def produce(self, ms: float, base: int | None, error: int | None = 0, **more: Any) -> str:
         """A PRODUCE that is appended at a time; returns its request id."""
-        return self.request(ms, [Partition("t", None, 0, 100, base, error)], **more)
+        return self.request(ms, [ListedPartition("t", None, 0, 100, base, error)], **more)
 
     def request(
         self,
         ms: float,
-        partitions: list[Partition],
+        partitions: list[ListedPartition],
         *,
         acks: int = -1,
         timeout_ms: int = 30_000,
@@ -116,7 +116,7 @@ class History:
         times["built_us"] = at(ms if recorded_ms is None else recorded_ms)
         sent = {"client_id": "producer", "acks": acks, "timeout_us": timeout_ms * 1000}
         sent |= {"is_transactional": transactional, "partitions": partitions}
-        self._add(ms - 0.5, Kind.PRODUCE, request_id, **times, **sent)
+        self._add(ms - 0.5, EventKind.PRODUCE, request_id, **times, **sent)
         return request_id
 
     def fetch(
@@ -134,11 +134,13 @@ class History:
 
         ``until_ms``: when its handler is done.
         """
-        listed = Partition("t", None, 0, fetch_offset=offset, leader_epoch=0, is_refused=refused)
+        listed = ListedPartition(
+            "t", None, 0, fetch_offset=offset, leader_epoch=0, is_refused=refused
+        )
         handled = at(ms + 0.5 if until_ms is None else until_ms)
         sent = {"replica_id": replica, "replica_epoch": epoch, "session_id": session}
         sent["partitions"] = [] if offset is None else [listed]
-        self._add(ms, Kind.FETCH, dequeued_us=at(ms - 0.5), handled_us=handled, **sent)
+        self._add(ms, EventKind.FETCH, dequeued_us=at(ms - 0.5), handled_us=handled, **sent)
 
     def consumer_fetch(
         self,
@@ -152,28 +154,30 @@ class History:
         topic: str = "t",
     ) -> None:
         """A consumer's FETCH whose handler is done at a time, parked until ``until_ms``."""
-        listed = [Partition(topic, None, number) for number in partitions]
-        listed += [Partition(topic, None, number, is_forgotten=True) for number in forgets]
+        listed = [ListedPartition(topic, None, number) for number in partitions]
+        listed += [ListedPartition(topic, None, number, is_forgotten=True) for number in forgets]
         sent = {"session_id": session, "is_full": full, "min_bytes": min_bytes}
-        self._add(ms, Kind.CONSUMER_FETCH, built_us=at(until_ms), partitions=listed, **sent)
+        self._add(ms, EventKind.CONSUMER_FETCH, built_us=at(until_ms), partitions=listed, **sent)
 
     def metadata(
         self, ms: float, isr: Sequence[int], *, leader: int = LEADER, epoch: int = 0, node: int = 11
     ) -> None:
         """METADATA of a node: ISR, leader and its epoch."""
         of_leader = {"leader_epoch": epoch, "leader_id": leader, "replicas": [*self.replicas]}
-        one = Partition("t", None, 0, isr=[*isr], **of_leader)
-        self._add(ms, Kind.METADATA, replica_id=node, partitions=[one])
+        one = ListedPartition("t", None, 0, isr=[*isr], **of_leader)
+        self._add(ms, EventKind.METADATA, replica_id=node, partitions=[one])
 
     def alter_partition(
         self, ms: float, requested: Sequence[int], committed_ms: float | None
     ) -> None:
         """The leader requests an ISR; ``committed_ms`` None: it is refused a millisecond later."""
-        one = Partition("t", None, 0, leader_epoch=0, isr=list(requested))
-        self._add(ms, Kind.ISR_REQUESTED, partitions=[one])
+        one = ListedPartition("t", None, 0, leader_epoch=0, isr=list(requested))
+        self._add(ms, EventKind.ISR_REQUESTED, partitions=[one])
         refused = committed_ms is None
         response = one._replace(isr=None) if refused else one
-        self._add(ms + 1 if refused else committed_ms, Kind.ISR_COMMITTED, partitions=[response])
+        self._add(
+            ms + 1 if refused else committed_ms, EventKind.ISR_COMMITTED, partitions=[response]
+        )
 
     def config(
         self,
@@ -187,7 +191,7 @@ class History:
         """min.insync.replicas; ``applies``: the leader has to learn of it first."""
         text, built_us = None if value is None else str(value), at(ms) if applies else None
         of = {"name": topic, "operation": operation, "value": text}
-        self._add(ms, Kind.CONFIG, built_us=built_us, **of)
+        self._add(ms, EventKind.CONFIG, built_us=built_us, **of)
 
     def heartbeat(
         self,
@@ -203,14 +207,14 @@ class History:
         state = {"replica_id": broker, "replica_epoch": epoch}
         state |= {"want_shut_down": stops, "is_fenced": fenced}
         state["operation"] = SILENCE if silence else None
-        self._add(ms, Kind.HEARTBEAT, dequeued_us=at(ms), built_us=at(ms + 1), **state)
+        self._add(ms, EventKind.HEARTBEAT, dequeued_us=at(ms), built_us=at(ms + 1), **state)
 
     def metadata_fetch(
         self, ms: float, offset: int, high_watermark: int, *, built_ms: float, node: int = 1
     ) -> None:
         """The leader's own FETCH of the metadata log and the response of a controller."""
         of = {"replica_id": node, "fetch_offset": offset, "high_watermark": high_watermark}
-        self._add(ms, Kind.METADATA_FETCH, received_us=at(ms), built_us=at(built_ms), **of)
+        self._add(ms, EventKind.METADATA_FETCH, received_us=at(ms), built_us=at(built_ms), **of)
 
     def uncertain(
         self,
@@ -224,9 +228,9 @@ class History:
         """What a gap leaves open, as the table ``uncertainties`` has it."""
         since_us = at(ms if since_ms is None else since_ms)
         of = {"name": what, "replica_id": follower, "built_us": at(until_ms)}
-        self._add(ms, Kind.UNCERTAIN, received_us=since_us, **of)
+        self._add(ms, EventKind.UNCERTAIN, received_us=since_us, **of)
 
-    def in_order(self) -> list[Event]:
+    def in_order(self) -> list[LeaderEvent]:
         return sorted(self.events, key=lambda event: event[:3])
 
     def rows(
@@ -234,7 +238,7 @@ class History:
     ) -> list[Row]:
         """The replay's rows, the log until ``until_ms``; ``gaps`` are of the leader's own."""
         if until_ms is not None:
-            self._add(until_ms, Kind.METADATA, partitions=[])
+            self._add(until_ms, EventKind.METADATA, partitions=[])
         replay = MinIsrAcks(LEADER, variants(sweep), gaps=Gaps(gaps))
         emitted = [replay.feed(batch_of(self.in_order())), replay.finish()]
         rows: list[Row] = pa.Table.from_batches(emitted).to_pylist()
@@ -246,6 +250,8 @@ class History:
         assert len(rows) == 1
         return rows[0]
 
-    def _add(self, ms: float, kind: Kind, request_id: str | None = None, **columns: Any) -> None:
+    def _add(
+        self, ms: float, kind: EventKind, request_id: str | None = None, **columns: Any
+    ) -> None:
         request_id = request_id or f"e{len(self.events):05}"
-        self.events.append(Event(at(ms), KIND_ORDER[kind], request_id, kind.value, **columns))
+        self.events.append(LeaderEvent(at(ms), KIND_ORDER[kind], request_id, kind.value, **columns))

@@ -9,7 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 from constructed import rows_of
 
-from kip_replay.replay.closest_replica.events import INPUT_SCHEMA, Event, Kind
+from kip_replay.replay.closest_replica.events import INPUT_SCHEMA, LineKind, ReplicaEvent
 from kip_replay.replay.closest_replica.outcomes import variants
 from kip_replay.replay.closest_replica.replay import ClosestReplica
 
@@ -32,13 +32,13 @@ class Reads:
 
     def __post_init__(self) -> None:
         for broker, zone in self.zones.items():
-            self.add(-1, Kind.RACK, str(broker), broker_id=broker, rack=zone, topic="")
-        self.add(-1, Kind.TERM, "1", broker_id=11, leader_epoch=1)
+            self.add(-1, LineKind.RACK, str(broker), broker_id=broker, rack=zone, topic="")
+        self.add(-1, LineKind.TERM, "1", broker_id=11, leader_epoch=1)
 
-    def add(self, at_us: int, kind: Kind, request_id: str = "", **values: Any) -> None:
-        order = {"at_us": at_us, "kind_order": [*Kind].index(kind), "kind": kind.value}
+    def add(self, at_us: int, kind: LineKind, request_id: str = "", **values: Any) -> None:
+        order = {"at_us": at_us, "kind_order": [*LineKind].index(kind), "kind": kind.value}
         of = {"topic": "t", "partition": 0, "request_id": request_id or f"{len(self.events):05}"}
-        self.events.append(dict.fromkeys(Event._fields) | order | of | values)
+        self.events.append(dict.fromkeys(ReplicaEvent._fields) | order | of | values)
 
     def then(self, text: str) -> Self:
         """Events as text: ``12:5@7`` follower 12 has all below 5, ``12<5@9`` a response tells it
@@ -49,17 +49,17 @@ class Reads:
             what, _, when = token.partition("@")
             us = at(float(when))
             if what.startswith("isr="):
-                self.add(us, Kind.ISR, broker_id=11, isr=[*map(int, what[4:].split(","))])
+                self.add(us, LineKind.ISR, broker_id=11, isr=[*map(int, what[4:].split(","))])
             elif what.startswith("lead="):
                 leader, epoch = map(int, what[5:].split("/"))
-                self.add(us, Kind.TERM, broker_id=leader, leader_epoch=epoch)
+                self.add(us, LineKind.TERM, broker_id=leader, leader_epoch=epoch)
             elif "<" in what:
                 follower, offset = map(int, what.split("<"))
                 came = {"received_us": us - 500_000, "previous_us": us - 502_000}
-                self.add(us, Kind.RETURNED, broker_id=follower, high_watermark=offset, **came)
+                self.add(us, LineKind.RETURNED, broker_id=follower, high_watermark=offset, **came)
             else:
                 follower, offset = map(int, what.split(":"))
-                self.add(us, Kind.PROGRESS, broker_id=follower, fetch_offset=offset)
+                self.add(us, LineKind.PROGRESS, broker_id=follower, fetch_offset=offset)
         return self
 
     def read(self, zone: str, offset: int | None, came: float, built: float, **more: Any) -> Self:
@@ -70,7 +70,7 @@ class Reads:
         sent |= {"dequeued_us": at(came), "handled_us": at(came), "client_id": "c"}
         sent |= {"api_version": 17, "isolation_level": 0, "session_id": 0, "client_host": "h"}
         sent |= {"request_bytes": 10, "response_bytes": 20, **more}
-        self.add(at(built), Kind.READ, f"r{self.count}", **sent)
+        self.add(at(built), LineKind.READ, f"r{self.count}", **sent)
         return self
 
     def batch(self) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import Configs, MetadataWrites, Produces, Requests, Uncertainties
-from kip_replay.replay.min_isr_acks.events import Event
+from kip_replay.replay.min_isr_acks.events import LeaderEvent
 from kip_replay.replay.min_isr_acks.isr import MinIsrConfig
 
 RULE = next(rule for rule in RULES if rule.name == "min_isr_acks")
@@ -76,6 +76,6 @@ def test_a_topic_has_what_lines_state(
     for until in (1, 10, 1000):
         while rows and rows[-1]["at_us"] <= at(until).timestamp() * 1e6:
             event = rows.pop()
-            configs.take(Event(**{name: event.get(name) for name in Event._fields}))
-        found.append(configs.of("t"))
+            configs.note(LeaderEvent(**{name: event.get(name) for name in LeaderEvent._fields}))
+        found.append(configs.in_force("t"))
     assert found == expected

@@ -18,14 +18,12 @@ SEMI JOIN (SELECT DISTINCT recording FROM brokers WHERE rack IS NOT NULL) AS rac
 WHERE parameter = 'none' AND (has_rack_id OR client_zone IS NULL)
 -- name: measures
 -- Bytes of records a second across zones, as the headline has them; recorded: from where consumers read.
-WITH racks AS (
-    SELECT recording, broker_id, min(rack) AS rack FROM brokers GROUP BY recording, broker_id
-),
-sides AS (
+WITH sides AS (
     SELECT recording, variant, is_cross_zone, record_bytes, dequeued_at, built_at FROM reads
     UNION ALL
     SELECT r.recording, 'recorded', rack <> client_zone, record_bytes, dequeued_at, built_at
-    FROM reads AS r LEFT JOIN racks ON racks.recording = r.recording AND broker_id = node_id
+    FROM reads AS r LEFT JOIN broker_racks AS b
+    ON b.recording = r.recording AND b.broker_id = node_id
     WHERE variant = 'leader'
 )
 SELECT sides.recording, variant, 'bytes_per_second' AS metric, 'client_kind' AS group_kind,

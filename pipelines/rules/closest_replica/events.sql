@@ -1,28 +1,18 @@
 -- name: events
 -- What lines show of the partitions that consumers read, for their leaders: recording, node_id (a node
 -- that leads the partition at some time, else the one that was read from), INPUT_SCHEMA.
-CREATE TEMP MACRO host_of(connection) AS
-    regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
-CREATE TEMP MACRO kind_order(kind) AS list_position($kinds, kind) - 1;
-CREATE TEMP MACRO is_same(a, b) AS a.partition = b.partition
-    AND a.topic IS NOT DISTINCT FROM b.topic AND a.topic_id IS NOT DISTINCT FROM b.topic_id;
 WITH routes AS (
     SELECT DISTINCT recording, topic, partition, leader_id AS node_id FROM named_terms
 ),
 fetched AS (
-    SELECT *, unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
-        unix_micros(handled_at) AS handled_us, unix_micros(built_at) AS built_us
-    FROM fetches
-    WHERE error_code = 0 AND NOT is_cluster_metadata
-        AND completed_at > $since_at - INTERVAL 60 SECOND AND received_at <= $until_at
+    SELECT * FROM topic_fetches
+    WHERE completed_at > $since_at - INTERVAL 60 SECOND AND received_at <= $until_at
 ),
 -- With when the follower's response before was built.
 followed AS (
     SELECT *, lag(built_us) OVER (
-            PARTITION BY recording, node_id, client_id, replica_id
-            ORDER BY dequeued_us, request_id) AS previous_us,
-        list_filter(response_partitions,
-            lambda r: r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0) AS refused
+        PARTITION BY recording, node_id, client_id, replica_id
+        ORDER BY dequeued_us, request_id) AS previous_us
     FROM fetched WHERE replica_id >= 0
 ),
 consumed AS (
@@ -33,10 +23,9 @@ consumed AS (
 stated AS (
     SELECT recording, node_id AS leader_id, request_id, 'progress' AS kind, replica_id AS broker_id,
         p.topic AS topic, p.topic_id AS topic_id, p.partition AS partition,
-        p.fetch_offset AS fetch_offset,
-        dequeued_us + least((handled_us - dequeued_us) // 2, $progress_us_max) AS at_us
+        p.fetch_offset AS fetch_offset, noted_us AS at_us
     FROM (SELECT *, unnest(request_partitions) AS p FROM followed WHERE completed_at > $since_at)
-    WHERE p.fetch_offset >= 0 AND size(list_filter(refused, lambda r: is_same(p, r))) = 0
+    WHERE p.fetch_offset >= 0 AND NOT is_in(p, refused)
     UNION ALL BY NAME
     SELECT recording, node_id AS leader_id, request_id, 'returned' AS kind, replica_id AS broker_id,
         p.topic AS topic, p.topic_id AS topic_id, p.partition AS partition,
@@ -79,8 +68,7 @@ SELECT DISTINCT r.recording, r.node_id, -1 AS at_us, kind_order('rack') AS kind_
     b.broker_id, b.rack
 FROM (SELECT DISTINCT recording, node_id FROM routes
     UNION SELECT DISTINCT recording, node_id FROM read) AS r
-JOIN (SELECT recording, broker_id, min(rack) AS rack FROM broker_racks GROUP BY ALL) AS b
-ON b.recording = r.recording
+JOIN broker_racks AS b ON b.recording = r.recording
 UNION ALL BY NAME
 -- The first of a partition is true at all times.
 SELECT r.recording, r.node_id, unnest(CASE WHEN t.leader_epoch = t.first_epoch
@@ -175,5 +163,6 @@ FROM named JOIN reads
 ON reads.recording = named.recording AND reads.topic = named.topic
     AND reads.partition = named.partition
 -- name: broker_racks
--- broker.rack of each broker, as METADATA and registrations have it.
-SELECT DISTINCT recording, broker_id, rack FROM brokers WHERE rack IS NOT NULL
+-- broker.rack of each broker, as METADATA and registrations have it; of two the first by name.
+SELECT recording, broker_id, min(rack) AS rack FROM brokers WHERE rack IS NOT NULL
+GROUP BY recording, broker_id

@@ -14,21 +14,12 @@ CREATE TEMP MACRO partition_of(
     'is_refused': CAST(is_refused AS BOOLEAN), 'is_forgotten': CAST(is_forgotten AS BOOLEAN),
     'leader_epoch': CAST(leader_epoch AS INT), 'leader_id': CAST(leader_id AS INT),
     'isr': CAST(isr AS INT[]), 'replicas': CAST(replicas AS INT[])};
-CREATE TEMP MACRO is_same(a, b) AS a.partition = b.partition
-    AND a.topic IS NOT DISTINCT FROM b.topic AND a.topic_id IS NOT DISTINCT FROM b.topic_id;
-CREATE TEMP MACRO host_of(connection) AS
-    regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
-CREATE TEMP MACRO kind_order(kind) AS list_position($kinds, kind) - 1;
 WITH leaders AS (SELECT DISTINCT recording, node_id FROM written_partitions),
-named AS (
-    SELECT recording, node_id, coalesce(topic, topic_id) AS topic, partition
-    FROM written_partitions
-),
 touched AS (
-    SELECT DISTINCT named.recording, named.node_id, coalesce(names.name, named.topic) AS topic,
-        named.partition
-    FROM named LEFT JOIN topic_names AS names
-    ON names.recording = named.recording AND names.topic_id = named.topic
+    SELECT DISTINCT w.recording, w.node_id, coalesce(names.name, w.topic, w.topic_id) AS topic,
+        w.partition
+    FROM written_partitions AS w LEFT JOIN topic_names AS names
+    ON names.recording = w.recording AND names.topic_id = coalesce(w.topic, w.topic_id)
 ),
 topics_of AS (SELECT DISTINCT recording, node_id, topic FROM touched),
 
@@ -47,17 +38,9 @@ produced AS (
     ON i.recording = p.recording AND i.client_id = p.client_id AND i.host = p.host
 ),
 fetched AS (
-    SELECT f.*, unix_micros(f.dequeued_at) AS dequeued_us, unix_micros(f.handled_at) AS handled_us,
-        unix_micros(f.built_at) AS built_us, get(f.response_partitions, 0) AS returned
-    FROM fetches AS f
-    WHERE f.completed_at > $since_at AND f.received_at <= $until_at AND f.error_code = 0
-),
-of_leaders AS (
-    SELECT fetched.*, list_filter(response_partitions,
-            lambda r: r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0) AS refused
-    FROM fetched SEMI JOIN leaders
-    ON leaders.recording = fetched.recording AND leaders.node_id = fetched.node_id
-    WHERE NOT is_cluster_metadata
+    SELECT f.* FROM topic_fetches AS f SEMI JOIN leaders
+    ON leaders.recording = f.recording AND leaders.node_id = f.node_id
+    WHERE f.completed_at > $since_at AND f.received_at <= $until_at
 ),
 -- While lines of the active controller may be missing.
 hidden AS (
@@ -166,15 +149,15 @@ SELECT recording, node_id, unix_micros(dequeued_at) AS at_us, kind_order('produc
 FROM produced
 UNION ALL BY NAME
 -- Followers' FETCHes that the leader took, with what it refused to take note of.
-SELECT recording, node_id, dequeued_us + least((handled_us - dequeued_us) // 2, $progress_us_max)
-        AS at_us, kind_order('fetch') AS kind_order, request_id, 'fetch' AS kind,
+SELECT recording, node_id, noted_us AS at_us, kind_order('fetch') AS kind_order, request_id,
+    'fetch' AS kind,
     dequeued_us, handled_us, built_us, replica_id, replica_epoch,
     CAST(nullif(regexp_extract(client_id, '^broker-\d+-fetcher-(\d{1,4})$', 1), '') AS INT) AS fetcher,
     response_session_id AS session_id,
     list_transform(request_partitions, lambda p: partition_of(
         p, fetch_offset := p.fetch_offset, leader_epoch := p.current_leader_epoch,
-        is_refused := size(list_filter(refused, lambda r: is_same(p, r))) > 0)) AS partitions
-FROM of_leaders WHERE replica_id >= 0
+        is_refused := is_in(p, refused))) AS partitions
+FROM fetched WHERE replica_id >= 0
 UNION ALL BY NAME
 -- Consumers' FETCHes, with what they list and forget of their sessions.
 SELECT recording, node_id, handled_us AS at_us, kind_order('consumer_fetch') AS kind_order,
@@ -185,17 +168,19 @@ SELECT recording, node_id, handled_us AS at_us, kind_order('consumer_fetch') AS 
             p, is_forgotten := FALSE)),
         list_transform(coalesce(forgotten_partitions, []), lambda p: partition_of(
             p, is_forgotten := TRUE))) AS partitions
-FROM of_leaders WHERE replica_id = -1
+FROM fetched WHERE replica_id = -1
 UNION ALL BY NAME
 -- Leaders' own FETCHes of the metadata log, as the active controller responded.
 SELECT f.recording, f.replica_id AS node_id, unix_micros(f.received_at) AS at_us,
     kind_order('metadata_fetch') AS kind_order, f.request_id, 'metadata_fetch' AS kind,
-    unix_micros(f.received_at) AS received_us, f.built_us, f.node_id AS replica_id,
-    get(f.request_partitions, 0).fetch_offset AS fetch_offset,
-    f.returned.high_watermark AS high_watermark
-FROM fetched AS f SEMI JOIN leaders
+    unix_micros(f.received_at) AS received_us, unix_micros(f.built_at) AS built_us,
+    f.node_id AS replica_id, get(f.request_partitions, 0).fetch_offset AS fetch_offset,
+    get(f.response_partitions, 0).high_watermark AS high_watermark
+FROM fetches AS f SEMI JOIN leaders
 ON leaders.recording = f.recording AND leaders.node_id = f.replica_id
-WHERE f.is_cluster_metadata AND f.returned.error_code = 0 AND size(f.request_partitions) > 0
+WHERE f.is_cluster_metadata AND f.error_code = 0 AND size(f.request_partitions) > 0
+    AND get(f.response_partitions, 0).error_code = 0
+    AND f.completed_at > $since_at AND f.received_at <= $until_at
 UNION ALL BY NAME
 SELECT b.recording, l.node_id, b.at_us, kind_order('heartbeat') AS kind_order, b.request_id,
     'heartbeat' AS kind, b.at_us AS dequeued_us, unix_micros(b.built_at) AS built_us,
@@ -226,7 +211,7 @@ UNION ALL BY NAME
 SELECT recording, node_id, unix_micros(shown_at) AS at_us, kind_order('uncertain') AS kind_order,
     concat_ws(' ', what, CAST(broker_id AS VARCHAR), CAST(gap_node_id AS VARCHAR)) AS request_id, 'uncertain' AS kind,
     unix_micros(uncertain_from) AS received_us, unix_micros(uncertain_until) AS built_us,
-    nullif(broker_id, -1) AS replica_id, what AS name
+    broker_id AS replica_id, what AS name
 FROM uncertainties
 UNION ALL BY NAME
 SELECT recording, node_id, at_us, kind_order(kind) AS kind_order, request_id, kind,

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 from notation.reads import Reads, at
 
-from kip_replay.replay.closest_replica.events import Kind
-from kip_replay.replay.closest_replica.outcomes import CLOSEST_HWM_AWARE, LEADER, Unknown, variants
+from kip_replay.replay.closest_replica.events import LineKind
+from kip_replay.replay.closest_replica.outcomes import (
+    CLOSEST_HWM_AWARE,
+    LEADER,
+    UnknownReason,
+    variants,
+)
 from kip_replay.replay.closest_replica.partition import Zones
 from kip_replay.replay.closest_replica.replay import ClosestReplica
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
@@ -77,7 +82,7 @@ def test_the_manifest_says_where_clients_are(client: Any, zone: str | None) -> N
     stated = {"c": "b", "10.0.0.0/16": "a", "10.0.1.0/24": "c"}
     row = read(None, **client).row(stated=stated)
     assert (row["client_zone"], row["has_rack_id"]) == (zone, False)
-    assert Zones({}, stated).of_client("z", "c", None) == "z"
+    assert Zones({}, stated).zone("z", "c", None) == "z"
 
 
 def test_a_follower_that_the_high_watermark_passed_is_not_in_sync() -> None:
@@ -105,7 +110,7 @@ def test_an_isr_without_it_counts_where_no_fetch_came_since() -> None:
 def test_an_isr_tells_who_has_an_idle_partition() -> None:
     row = Reads().then("isr=11,13@0").read("c", 4, 10, 10).row()
     assert (row["replica_id"], row["verdict"]) == (13, "unknown")
-    assert row["reason"] == Unknown.HIGH_WATERMARK
+    assert row["reason"] == UnknownReason.HIGH_WATERMARK
 
 
 def test_a_follower_gives_no_record_that_it_does_not_have() -> None:
@@ -160,25 +165,25 @@ def test_offsets_of_a_session_are_those_that_it_listed_last() -> None:
     history = committed()
     for ms, offset in ((1, 4), (20.5, 5)):
         listed = {"broker_id": 11, "session_id": 7, "fetch_offset": offset}
-        history.add(at(ms), Kind.LISTED, **listed)
+        history.add(at(ms), LineKind.LISTED, **listed)
     assert history.read("c", None, 5, 21, session_id=7).row()["fetch_offset"] == 4
 
 
 def test_what_the_log_does_not_have_is_unknown() -> None:
     unknown = committed().read("c", None, 5, 21, session_id=7).row()
-    assert (unknown["reason"], unknown["replica_id"]) == (Unknown.OFFSET, 13)
-    assert Reads().read("c", 4, 5, 6).row()["reason"] == Unknown.FOLLOWERS
+    assert (unknown["reason"], unknown["replica_id"]) == (UnknownReason.OFFSET, 13)
+    assert Reads().read("c", 4, 5, 6).row()["reason"] == UnknownReason.FOLLOWERS
     untold = Reads().then("12:4@0 13:4@0 12:5@9 13:5@10").read("c", 4, 5, 11).row()
-    assert untold["reason"] == Unknown.HIGH_WATERMARK
+    assert untold["reason"] == UnknownReason.HIGH_WATERMARK
     nobody = Reads()
     del nobody.events[-1]
-    assert {row["reason"] for row in nobody.read("c", 4, 5, 6).rows()} == {Unknown.LEADER}
+    assert {row["reason"] for row in nobody.read("c", 4, 5, 6).rows()} == {UnknownReason.LEADER}
 
 
 def test_what_may_have_come_before_the_log_is_unknown() -> None:
     """The first response that the log has is no sign of when the follower learned of it."""
     history = Reads().then("12:5@10 13:5@20 12<5@70 13<5@80").read("c", 4, 5, 90, broker_id=13)
-    assert history.row()["reason"] == Unknown.HIGH_WATERMARK
+    assert history.row()["reason"] == UnknownReason.HIGH_WATERMARK
 
 
 def test_a_gap_in_the_leaders_log_makes_times_unknown() -> None:

@@ -10,7 +10,7 @@ import pytest
 from notation.leader_log import REPLICAS, History, Row, batch_of, ms
 
 from kip_replay.replay.min_isr_acks import responses as reasons
-from kip_replay.replay.min_isr_acks.events import Partition
+from kip_replay.replay.min_isr_acks.events import ListedPartition
 from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.model.partition import Errors
@@ -134,7 +134,7 @@ def test_transaction_markers_and_acks_0_leave_the_last_offset_open() -> None:
     third = history.produced[2]
     assert first(history, 200_000)["last_offset"] is None
     assert history.row(third)["last_offset"] == 5
-    history.request(4, [Partition("t", None, 0, 10, 7, 0)], transactional=True)
+    history.request(4, [ListedPartition("t", None, 0, 10, 7, 0)], transactional=True)
     assert history.row(third)["last_offset"] is None
 
 

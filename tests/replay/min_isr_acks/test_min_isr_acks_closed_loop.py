@@ -13,15 +13,15 @@ from notation.heartbeats import us
 from notation.leader_log import History, batch_of
 
 from kip_replay.replay.min_isr_acks.closed_loop import (
-    ClosedLoop,
     Group,
     LoopState,
-    OfLog,
     Produce,
-    Sent,
+    ProducerLoop,
+    SendTime,
     Waits,
 )
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
+from kip_replay.replay.min_isr_acks.events import LeaderEvent
 from kip_replay.replay.min_isr_acks.follower_cycles import IN_A_ROW, LOOKAHEAD_US, Cycles
 from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
@@ -65,10 +65,14 @@ def produce(
     """
     at_us, under = us(received_ms), {Acks.ALL: all_isr, Acks.MIN_ISR: early}
     times = at_us, at_us, us(received_ms + 1), us(received_ms + 60)
-    values: dict[str, Any] = {"sent_us": dict.fromkeys(Sent, at_us), "handling_us": (1000, 1000)}
+    event = LeaderEvent(at_us, 0, f"r{number}", "produce", *times, client_id="p", acks=-1)
+    values: dict[str, Any] = {
+        "sent_us": dict.fromkeys(SendTime, at_us),
+        "handling_us": (1000, 1000),
+    }
     values |= {"is_appended": True, "followers": (12, 13)}
     values["waits"] = {acks: Waits(of[1], error, of[2]) for acks, of in under.items()}
-    one = Produce(number, f"r{number}", "p", -1, *times, **(values | more))
+    one = Produce(number, event, at_us, **(values | more))
     return one, {acks: of[0] for acks, of in under.items()}
 
 
@@ -79,11 +83,14 @@ class Simulated:
     """A loop over some PRODUCEs, which name their groups."""
 
     def __init__(
-        self, followers: Mapping[int, Cycles], acks: Acks = Acks.MIN_ISR, sent: Sent = Sent.ESTIMATE
+        self,
+        followers: Mapping[int, Cycles],
+        acks: Acks = Acks.MIN_ISR,
+        sent: SendTime = SendTime.ESTIMATE,
     ) -> None:
         self.state = LoopState(acks, sent)
         self.produces: dict[int, Produce] = {}
-        self.loop = ClosedLoop(OfLog(self.produces, followers), self.state)
+        self.loop = ProducerLoop(self.produces, followers, self.state)
         for replica_id in followers:
             self.loop.add_follower(replica_id, 0)
 
@@ -111,7 +118,7 @@ def latencies(
     produces: Sequence[Produced],
     *,
     acks: Acks = Acks.MIN_ISR,
-    sent: Sent = Sent.ESTIMATE,
+    sent: SendTime = SendTime.ESTIMATE,
     until_ms: float = 4_000.0,
     followers: Mapping[int, Cycles] | None = None,
 ) -> dict[int, tuple[float, float]]:
@@ -140,7 +147,7 @@ def test_error_before_the_append_comes_as_soon_in_either_cluster() -> None:
 def held_back(previous_ms: float, received_ms: float) -> Produced:
     """The second: it arrived when the response to the first was built."""
     times_ms = previous_ms, (previous_ms + received_ms) / 2, received_ms
-    sent = dict(zip(Sent, map(us, times_ms), strict=True))
+    sent = dict(zip(SendTime, map(us, times_ms), strict=True))
     of_first: dict[str, Any] = {"previous": 1, "turnaround_us": 0, "sent_us": sent}
     return produce(2, received_ms, is_own=False, **of_first)
 
@@ -148,12 +155,12 @@ def held_back(previous_ms: float, received_ms: float) -> Produced:
 def test_what_was_held_back_arrives_when_it_was_sent() -> None:
     """Under acks=all it came at 160 ms, behind the one of 100 ms."""
 
-    def arrived(sent: Sent) -> float:
+    def arrived(sent: SendTime) -> float:
         return latencies([produce(1, 100), held_back(100, 160)], sent=sent)[2][0]
 
     # Sent at once, it still waits for the response to the one before.
-    assert arrived(Sent.EARLIEST) == pytest.approx(100 + WOKEN + 10)
-    assert (arrived(Sent.ESTIMATE), arrived(Sent.LATEST)) == (130, 160)
+    assert arrived(SendTime.EARLIEST) == pytest.approx(100 + WOKEN + 10)
+    assert (arrived(SendTime.ESTIMATE), arrived(SendTime.LATEST)) == (130, 160)
 
 
 def test_a_batch_of_a_transaction_is_appended_once_its_coordinator_has_responded() -> None:

@@ -95,9 +95,9 @@ def test_configs_may_be_altered_unseen() -> None:
     assert rows[7]["verdict"] == "replayed"
     for stated, expected in ((2, 2), (3, None)):  # by the manifest, which a line contradicted
         stays = MinIsrConfig({"t": stated})
-        stays.take(next(event for event in history.in_order() if event.kind == "config"))
+        stays.note(next(event for event in history.in_order() if event.kind == "config"))
         stays.forget()
-        assert stays.of("t") == expected
+        assert stays.in_force("t") == expected
 
 
 def test_config_is_unknown_until_what_was_set_is_in_force() -> None:

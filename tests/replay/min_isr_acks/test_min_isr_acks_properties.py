@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from notation.leader_log import EPOCH_US, REPLICAS, History, Row, ms
 
-from kip_replay.replay.min_isr_acks.events import Event
+from kip_replay.replay.min_isr_acks.events import LeaderEvent
 from kip_replay.replay.model.partition import Errors
 
 pytestmark = pytest.mark.property
@@ -130,7 +130,7 @@ def check_timeout(row: Row, timeout_ms: float) -> None:
             assert row[f"{which}_error"] != Errors.REQUEST_TIMED_OUT or latency == timeout_ms + 1
 
 
-def check_copies(rows: list[Row], fetches: list[Event]) -> None:
+def check_copies(rows: list[Row], fetches: list[LeaderEvent]) -> None:
     """Counted anew from the FETCHes: copies at the early response, the leader's own among them."""
     for row in rows:
         base, acked = row["base_offset"], row["min_isr_acked_at"]

@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from notation.leader_log import LEADER, History, at, batch_of
 
 from kip_replay.replay.log_gaps import Gaps, LogGap
-from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
+from kip_replay.replay.min_isr_acks.events import (
+    KIND_ORDER,
+    EventKind,
+    LeaderEvent,
+    ListedPartition,
+)
 from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
@@ -41,7 +46,7 @@ def draw_produce(draw: st.DrawFn, history: History, now: float, log_ends: dict[i
         size = draw(st.sampled_from([100, 100, 178, None]))
         topic_id = draw(st.sampled_from([None, "id-t"]))
         name = None if topic_id else "t"
-        listed.append(Partition(name, topic_id, partition, size, appended, 0))
+        listed.append(ListedPartition(name, topic_id, partition, size, appended, 0))
     how = {"acks": draw(st.sampled_from([-1, -1, 1, 0]))}
     how["timeout_ms"] = draw(st.sampled_from([20, 5_000, 30_000]))
     how["transactional"] = draw(st.sampled_from([False, False, False, True]))
@@ -54,7 +59,7 @@ def draw_produce(draw: st.DrawFn, history: History, now: float, log_ends: dict[i
 
 def draw_fetch(draw: st.DrawFn, history: History, now: float, log_ends: dict[int, int]) -> None:
     listed = [
-        Partition(
+        ListedPartition(
             "t",
             None,
             partition,
@@ -87,7 +92,7 @@ def draw_consumer(draw: st.DrawFn, history: History, now: float, _: dict[int, in
 
 
 def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) -> None:
-    one = Partition(
+    one = ListedPartition(
         draw(st.sampled_from(["t", "id-t"])),
         None,
         draw(st.integers(0, 2)),
@@ -97,11 +102,13 @@ def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) 
         replicas=draw(st.sampled_from([None, [11, 12, 13], [11, 12]])),
     )
     history.metadata(now, ())
-    kind = draw(st.sampled_from([Kind.METADATA, Kind.ISR_REQUESTED, Kind.ISR_COMMITTED]))
+    kind = draw(
+        st.sampled_from([EventKind.METADATA, EventKind.ISR_REQUESTED, EventKind.ISR_COMMITTED])
+    )
     history.events[-1] = history.events[-1]._replace(
         kind=kind.value,
         kind_order=KIND_ORDER[kind],
-        replica_id=draw(st.sampled_from(BROKERS)) if kind is Kind.METADATA else None,
+        replica_id=draw(st.sampled_from(BROKERS)) if kind is EventKind.METADATA else None,
         partitions=[one],
     )
 
@@ -134,7 +141,7 @@ ACTIONS = [draw_produce] * 5 + [draw_fetch] * 6 + [draw_consumer, draw_fact, dra
 
 
 @st.composite
-def wild_events(draw: st.DrawFn) -> list[Event]:
+def wild_events(draw: st.DrawFn) -> list[LeaderEvent]:
     history = History(isr=draw(st.sampled_from([None, (11, 12, 13)])))
     if draw(st.booleans()):
         history.fetch(-900, 12, 0)
@@ -143,14 +150,14 @@ def wild_events(draw: st.DrawFn) -> list[Event]:
     for action in draw(st.lists(st.sampled_from(ACTIONS), min_size=5, max_size=60)):
         now += draw(STEPS_MS)
         action(draw, history, now, log_ends)
-    name = Event(-1, KIND_ORDER[Kind.TOPIC], "id-t", "topic", name="t", value="id-t")
+    name = LeaderEvent(-1, KIND_ORDER[EventKind.TOPIC], "id-t", "topic", name="t", value="id-t")
     return [name, *history.in_order()]
 
 
-def increments_of(events: list[Event], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
+def increments_of(events: list[LeaderEvent], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
     """The events cut at places; each begins with the names of topics."""
-    names = [event for event in events if event.kind == Kind.TOPIC]
-    timed = [event for event in events if event.kind != Kind.TOPIC]
+    names = [event for event in events if event.kind == EventKind.TOPIC]
+    timed = [event for event in events if event.kind != EventKind.TOPIC]
     ends = [*sorted(cut % (len(timed) + 1) for cut in cuts), len(timed)]
     for begin, end in zip([0, *ends[:-1]], ends, strict=True):
         yield batch_of([*names, *timed[begin:end]])
@@ -182,7 +189,11 @@ def wild_gaps(draw: st.DrawFn) -> list[LogGap]:
 
 @given(wild_events(), cuts, st.sampled_from([{}, {"": 2}, {"t": 1}]), wild_gaps(), st.booleans())
 def test_log_that_is_cut_gives_the_same_rows(
-    events: list[Event], cut: list[int], stated: dict[str, int], gaps: list[LogGap], saves: bool
+    events: list[LeaderEvent],
+    cut: list[int],
+    stated: dict[str, int],
+    gaps: list[LogGap],
+    saves: bool,
 ) -> None:
     start = partial(MinIsrAcks, LEADER, variants(SWEEP), stated, gaps=Gaps(gaps))
     expected = rows_of(start, increments_of(events, []))
@@ -215,7 +226,7 @@ def test_partitions_that_no_line_names_for_a_day_are_forgotten() -> None:
         history = History(isr=None)
         for hour in range(hours):
             now = 3_600_000.0 * hour
-            partition = Partition(f"t{hour}", None, 0, 100, 0, 0)
+            partition = ListedPartition(f"t{hour}", None, 0, 100, 0, 0)
             history.request(now, [partition])
             history.metadata(now - 5, (11, 12, 13))
             listed = [partition._replace(leader_id=11, isr=[11], replicas=[11])]
