@@ -21,7 +21,7 @@ from ..kafka.messages.sizes import (
     HIGH_WATERMARK_TAG_BYTES,
     TopicTotals,
 )
-from ..model.cached_partitions import ABSENT, NOT_CACHED
+from ..model.cached_partitions import ABSENT
 
 #: Bytes of a name that is not known.
 _NOT_KNOWN = -1
@@ -261,7 +261,7 @@ class Returned(Listed):
             high_watermark,
             self._ints("last_stable_offset"),
             self._ints("log_start_offset"),
-            np.where(failed, NOT_CACHED, high_watermark),
+            high_watermark,
         ])  # fmt: skip
         record_bytes = np.maximum(self._ints("record_bytes"), 0)
         aborted = np.maximum(self._ints("aborted_transactions"), 0)

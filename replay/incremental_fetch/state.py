@@ -79,4 +79,10 @@ def decoded(saved: bytes) -> Carried:
             return followed
         return np.frombuffer(value, "<i8").astype(np.int64)
 
-    return msgspec.msgpack.decode(zlib.decompress(saved), type=Carried, dec_hook=decode)
+    carried = msgspec.msgpack.decode(zlib.decompress(saved), type=Carried, dec_hook=decode)
+    for stream in carried.streams.by_number.values():
+        for session in stream.sessions:
+            # What was written once for each cache is one object again.
+            for number, cache_id in session.slots.items():
+                carried.caches[number].share(cache_id, session.cached)
+    return carried

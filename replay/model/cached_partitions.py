@@ -17,7 +17,8 @@ from ..kafka.messages.encoding import Bools, Ints
 #: KIP-320 and KIP-595. A row behind these is remembered, and is no change.
 FETCH_OFFSET, FETCHER_LOG_START, MAX_BYTES, EPOCHS = range(4)
 COMPARED = 4
-#: Rows of a returned partition. The last is what a broker remembers of the high watermark.
+#: Rows of a returned partition. The last is the high watermark again, of which a broker remembers
+#: something else after an error.
 ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
 
 #: What a ``CachedPartition`` has before its first response, and of a high watermark after an error.
@@ -78,22 +79,26 @@ NO_ENTRIES = Entries(NOTHING, NO_SLOTS)
 
 
 class Response(msgspec.Struct, gc=False):
-    """What a response has of a client's partitions: rows before, rows now, and if it brings more.
+    """What a response has of a client's partitions: which rows are not as before, what it brings.
 
-    ``is_changed``: in the first four rows. ``not_read`` is None where all were read.
+    ``not_read`` is None where all were read.
     """
 
     entries: Entries
-    before: Ints
-    now: Ints
+    differs: Bools
     brings: Bools
-    is_changed: Bools
     not_read: Bools | None
+
+    @property
+    def is_changed(self) -> Bools:
+        """Tells of which partitions anything is returned that was not returned last."""
+        is_changed: Bools = np.logical_or.reduce(self.differs[:CACHED_HIGH_WATERMARK])
+        return is_changed
 
 
 _NO_ROWS: Ints = np.zeros((5, 0), np.int64)
-_NO_FLAGS: Bools = np.zeros(0, np.bool_)
-_NO_RESPONSE = Response(NO_ENTRIES, _NO_ROWS, _NO_ROWS, _NO_FLAGS, _NO_FLAGS, None)
+_NO_FLAGS: Bools = np.zeros((5, 0), np.bool_)
+_NO_RESPONSE = Response(NO_ENTRIES, _NO_FLAGS, _NO_FLAGS[0], None)
 
 
 class CachedPartitions:
@@ -147,9 +152,8 @@ class CachedPartitions:
 
     def update(self, requested: Requested, entries: Entries) -> tuple[Entries, Bools]:
         """Takes what is requested; returns what is other than before, and in which rows."""
-        before = self.requested[:COMPARED].take(entries.slots, axis=1)
         now = _columns(requested.values, entries.at)
-        differs = before != now[:COMPARED]
+        differs = (self.requested.take(entries.slots, axis=1) != now)[:COMPARED]
         which = np.logical_or.reduce(differs).nonzero()[0]
         if len(which) < len(entries.at):
             entries, now, differs = entries.where(which), now.take(which, 1), differs[:, which]
@@ -160,10 +164,10 @@ class CachedPartitions:
         """Finds entries of a list among these partitions, and positions of those that are not."""
         slots = self.slots_of(lists.partitions[listed])
         entries = Entries(lists.positions[listed], slots)
-        if np.count_nonzero(~slots) == len(slots):  # ~NO_SLOT is 0
+        if NO_SLOT not in slots.tolist():
             return entries, NOTHING
-        is_held = slots != NO_SLOT
-        return entries.where(is_held), entries.at[~is_held]
+        is_followed = slots != NO_SLOT
+        return entries.where(is_followed), entries.at[~is_followed]
 
     def remove(self, slots: Slots) -> None:
         self._slot_of[self.numbers_of(slots)] = NO_SLOT
@@ -175,18 +179,15 @@ class CachedPartitions:
             return _NO_RESPONSE
         entries, _ = self.held(returned, listed)
         at, slots = entries.at, entries.slots
-        before, now = self.returned.take(slots, 1), _columns(returned.values, at)
-        differs = before[:CACHED_HIGH_WATERMARK] != now[:CACHED_HIGH_WATERMARK]
-        is_changed = np.logical_or.reduce(differs)
-        changed = is_changed.nonzero()[0]
-        if len(changed) == len(slots):
-            self.returned[:, slots] = now
-        elif len(changed):
-            self.returned[:, slots[changed]] = now.take(changed, 1)
-        not_read = returned.not_read[at] if has_errors else None
-        if not_read is not None and not not_read.any():
-            not_read = None
-        return Response(entries, before, now, returned.brings[at], is_changed, not_read)
+        now, not_read = _columns(returned.values, at), None
+        differs = self.returned.take(slots, axis=1) != now
+        self.returned[:, slots] = now
+        if has_errors:
+            self.returned[CACHED_HIGH_WATERMARK, slots[now[ERROR] != 0]] = NOT_CACHED
+            not_read = returned.not_read[at]
+            if not not_read.any():
+                not_read = None
+        return Response(entries, differs, returned.brings[at], not_read)
 
     def renumber(self) -> Slots:
         """Gives up the slots of partitions that have gone; returns the old slot of each new one."""
