@@ -148,6 +148,8 @@ class Draft:
 
     def _response_bytes(self, fetch: Fetch, at: Ints) -> int:
         size = self._fixed[1] + len(at) * self._each[1]
+        if len(at) == fetch.row.response_partitions:
+            return size + fetch.returned.classic_bytes_sum[fetch.row.number]
         return size + int(np.add.reduce(fetch.returned.classic_bytes[at]))
 
     def _with_topics(self, size: int, topics: Ints, row: RecordedFetch) -> int | None:

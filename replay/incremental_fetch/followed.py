@@ -71,9 +71,9 @@ class FollowedPartitions(CachedPartitions):
         return Slots(np.concatenate([self.order[~last], self.order[last]]))
 
     def _move(self, removed: Slots, added: Slots) -> None:
-        stays = np.ones(self.end, np.bool_)
-        stays[removed] = False
-        kept = stays[self.order]
+        is_removed = np.zeros(self.end, np.bool_)
+        is_removed[removed] = True
+        kept = ~is_removed[self.order]
         if self.unplaced:
             self.unplaced = int(np.count_nonzero(kept[: self.unplaced]))
         self.order, self._totals = Slots(np.concatenate([self.order[kept], added])), None

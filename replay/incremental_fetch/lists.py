@@ -249,7 +249,7 @@ class Returned(Listed):
     ``not_read``: the broker did not look at the partition's log (``KafkaApis.handleFetchRequest``):
     its error comes with a list of aborted transactions, and one of reading without (null).
     ``more_bytes``: what a partition takes beyond an empty one, at versions that are ``flexible``
-    (by row) or not; ``record_bytes``, ``errors`` and ``more_bytes_sum`` are by row.
+    (by row) or not; ``record_bytes``, ``errors`` and sums are by row.
     """
 
     def __init__(self, array: pa.ListArray, numbering: Partitions, flexible: Bools) -> None:
@@ -273,6 +273,7 @@ class Returned(Listed):
         self.record_bytes = self._sums(record_bytes)
         self.errors = self._sums(failed)
         self.classic_bytes: Ints = record_bytes + 16 * aborted
+        self.classic_bytes_sum = self._sums(self.classic_bytes)
         self.more_bytes = self._more_bytes(record_bytes, aborted, diverging, flexible)
         self.more_bytes_sum = self._sums(self.more_bytes)
 

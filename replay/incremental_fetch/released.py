@@ -1,6 +1,6 @@
 """The protocol as released (KIP-227): full FETCHes, and incremental ones in sessions of a cache."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 import numpy as np
@@ -213,11 +213,13 @@ def attempts(
     for incremental in incrementals:
         session = incremental.session
         is_changed = session.uses_topic_ids != row.uses_topic_ids
-        refusing = []
-        for number, cache_id in session.slots.items():
+        refusing = [
+            number
+            for number, cache_id in session.slots.items()
+            if is_changed or caches[number].find(cache_id) is None
+        ]
+        for number in session.slots:
             sent[number] = incremental.sent
-            if is_changed or caches[number].find(cache_id) is None:
-                refusing.append(number)
         for number in refusing:
             # "New Error Codes": the client goes on with a full FETCH, under error 70 as one without
             # a session.
@@ -240,7 +242,7 @@ def attempts(
     return sent, retries if size else {}
 
 
-def pending_session(fetch: Fetch, caches: int) -> PendingSession | None:
+def pending_session(fetch: Fetch, caches: Set[int]) -> PendingSession | None:
     """Makes the session that a FETCH requests of the caches that have none of its client's.
 
     None: it requests none.
@@ -248,7 +250,9 @@ def pending_session(fetch: Fetch, caches: int) -> PendingSession | None:
     row, stream = fetch.row, fetch.stream
     if not stream.followed.size or row.is_throttled:
         return None
-    requesting = {*range(caches)}.difference(*(session.slots for session in stream.sessions))
+    requesting = caches
+    for session in stream.sessions:
+        requesting = requesting - session.slots.keys()
     if not requesting:
         return None
     return PendingSession(
