@@ -66,7 +66,7 @@ class Partitions:
         return list(zip(names, self.index_of[partitions].tolist(), strict=True))
 
     def add_names(self, names: Mapping[str, str]) -> None:
-        """Takes names of topic ids."""
+        """Adds names of topic ids, which change what names take."""
         self.names.update(names)
         self._name_bytes = None
 

@@ -77,7 +77,7 @@ def nothing_sent(version: int, verdict: Verdict, reason: str) -> Sent:
 
 
 class SessionCacheEvent(OfVariant, name="fetch_session_evictions", rule=NAME, holds_on=True):
-    """What the session cache does with each session, per number of slots."""
+    """Everything that the session cache does with each session, per number of slots."""
 
     node_id: RequiredInt = key(NODE_ID.comment)
     session_key: RequiredText = key("session that it happens to, as in fetch_session_outcomes")

@@ -29,7 +29,7 @@ NOTHING_TO_FETCH = "without a session, who fetches nothing sends nothing"
 ORDER_NOT_KNOWN = "the order of partitions is older than the log"
 
 
-class Fetch:
+class ReplayedFetch:
     """A FETCH of a stream whose partitions are known, or that lists them all.
 
     ``changes`` and ``response`` are already part of what the stream follows, and it does not matter
@@ -104,7 +104,7 @@ class Incremental(msgspec.Struct, gc=False):
     lists_as_recorded: bool
 
 
-def full_fetch(fetch: Fetch) -> Sent:
+def full_fetch(fetch: ReplayedFetch) -> Sent:
     """Sends everything, each time, as without sessions."""
     followed, row = fetch.followed, fetch.row
     n = returned = followed.size
@@ -141,7 +141,7 @@ def full_fetch(fetch: Fetch) -> Sent:
     )
 
 
-def incremental_fetch(fetch: Fetch, session: Session) -> Incremental:
+def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
     """Sends what goes over the wire in a session that is there."""
     epoch, followed, row = session.epoch, fetch.followed, fetch.row
     entries, forgotten = session.request(fetch.changes, followed)
@@ -183,7 +183,7 @@ def incremental_fetch(fetch: Fetch, session: Session) -> Incremental:
     return Incremental(session, sent, requested, forgotten, returned, is_recorded)
 
 
-def equals_recorded(fetch: Fetch, incremental: Incremental | None) -> bool | None:
+def equals_recorded(fetch: ReplayedFetch, incremental: Incremental | None) -> bool | None:
     """Compares lists and bytes with those of the recorded session, both ways; None: it has none."""
     row = fetch.row
     if row.is_full or incremental is None or incremental.session.is_older:
@@ -199,12 +199,15 @@ def equals_recorded(fetch: Fetch, incremental: Incremental | None) -> bool | Non
 
 
 def attempts(
-    fetch: Fetch,
+    fetch: ReplayedFetch,
     caches: Sequence[FetchSessionCache],
     full: Sent,
     incrementals: Iterable[Incremental],
 ) -> tuple[list[Sent], dict[int, Sent]]:
-    """Sends what a client of each cache does; after a refused FETCH, by cache, a full one."""
+    """Returns what a client sends under each cache, and again where that is refused, by cache.
+
+    Without a session it sends a full FETCH.
+    """
     row, stream = fetch.row, fetch.stream
     size = stream.followed.size
     if size and row.is_full and row.session_id != full.session_id:
@@ -221,28 +224,40 @@ def attempts(
         for number in session.slots:
             sent[number] = incremental.sent
         for number in refusing:
-            # "New Error Codes": the client goes on with a full FETCH, under error 70 as one without
-            # a session.
-            error, retries[number] = FETCH_SESSION_ID_NOT_FOUND, full
-            if caches[number].find(session.slots[number]) is not None:
-                error = FETCH_SESSION_TOPIC_ID_ERROR
-                retries[number] = replace(full, session_id=session.recorded_id)
-            sent[number] = replace(
-                incremental.sent,
-                response_partitions=0,
-                record_bytes=0,
-                response_bytes=fetch.sizes.error_response,
-                session_error=error,
-            )
+            is_cached = caches[number].find(session.slots[number]) is not None
+            sent[number], retries[number] = _refused(fetch, incremental, full, is_cached=is_cached)
         fetch.events += session.close(refusing, caches, Reason.VERSION)
-        if size:
-            session.cached.touch(size, row.dequeued_us // 1000)
-        else:
+        if not size:
             fetch.events += session.close([*session.slots], caches, Reason.FORGOTTEN)
+        elif session.slots:
+            session.cached.touch(size, row.dequeued_us // 1000)
     return sent, retries if size else {}
 
 
-def pending_session(fetch: Fetch, caches: Set[int]) -> PendingSession | None:
+def _refused(
+    fetch: ReplayedFetch, incremental: Incremental, full: Sent, *, is_cached: bool
+) -> tuple[Sent, Sent]:
+    """Returns an incremental FETCH with the error of its response, and what its client sends then.
+
+    "New Error Codes": it goes on with a full FETCH, under error 70 as one without a session. Where
+    the cache still has the session, the FETCH names topics by ids and the session does not, or the
+    other way round.
+    """
+    error, retry = FETCH_SESSION_ID_NOT_FOUND, full
+    if is_cached:
+        error = FETCH_SESSION_TOPIC_ID_ERROR
+        retry = replace(full, session_id=incremental.session.recorded_id)
+    refused = replace(
+        incremental.sent,
+        response_partitions=0,
+        record_bytes=0,
+        response_bytes=fetch.sizes.error_response,
+        session_error=error,
+    )
+    return refused, retry
+
+
+def pending_session(fetch: ReplayedFetch, caches: Set[int]) -> PendingSession | None:
     """Makes the session that a FETCH requests of the caches that have none of its client's.
 
     None: it requests none.

@@ -33,7 +33,7 @@ from .outcomes import (
     variants,
 )
 from .recorded import SESSION_ERRORS, Batch, RecordedFetch
-from .released import Fetch
+from .released import ReplayedFetch
 from .sizes import counted_version, sizes_of
 from .state import Carried, decoded, encoded
 from .streams import (
@@ -102,7 +102,7 @@ class IncrementalFetch:
         return encoded(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
-        """Takes an increment and returns the outcomes that nothing still to come can change."""
+        """Replays an increment; returns the outcomes that nothing still to come can change."""
         state, fed = self._state, Batch(batch, self._state.numbering)
         for row in fed.fetches:
             if row.number in fed.topic_names:
@@ -178,7 +178,7 @@ class IncrementalFetch:
     def _not_replayed(
         self, row: RecordedFetch, stream: Stream | None, verdict: Verdict, reason: str
     ) -> Replayed:
-        """Takes a FETCH of which it is not known what the protocols would send."""
+        """Says of a FETCH why it is not known what the protocols would send."""
         partitions = None
         if stream is not None:
             if stream.unknown is None and row.error_code is not None:
@@ -191,7 +191,7 @@ class IncrementalFetch:
         return Replayed(_recorded(row, partitions), nothing, nothing, by_cache)
 
     def _as_listed(self, row: RecordedFetch, lists: Lists, added: int | None = None) -> Replayed:
-        """Takes a FETCH that no protocol changes: a client's without sessions, or its last one."""
+        """Counts a FETCH that no protocol changes: without sessions, or the last of a client."""
         sizes, requested, returned = sizes_of(row), lists.requested, lists.returned
         n, m = row.request_partitions or 0, row.response_partitions or 0
         full = Sent(
@@ -218,7 +218,7 @@ class IncrementalFetch:
         return Replayed(_recorded(row, n, added), full, with_draft_uuid(full), by_cache)
 
     def _close_session(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
-        """Takes a client's last FETCH, (id, -1): it closes its session, and lists what it lists."""
+        """Replays a client's last FETCH, (id, -1), which closes its session under all protocols."""
         replayed = self._as_listed(row, lists, added=0)
         no_session = NO_SESSION if stream.unknown is None else None
         ids = {n: session.recorded_id for session in stream.sessions for n in session.slots}
@@ -231,7 +231,7 @@ class IncrementalFetch:
         return replayed._replace(incremental=by_cache)
 
     def _replay(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
-        """Takes any other FETCH."""
+        """Replays a FETCH under all protocols: full, the draft's, and in sessions of each cache."""
         goes_on, is_lost = stream.goes_on(row), stream.goes_on(row, after=Unknown.LOST)
         unknown = stream.unknown if goes_on or is_lost else None
         events = self._start_anew(stream, row) if row.is_full and stream.starts_anew(row) else []
@@ -239,7 +239,7 @@ class IncrementalFetch:
         if stream.followed.end > 2 * stream.followed.size + 64:  # most are gone
             stream.renumber()
 
-        fetch = Fetch(stream, row, lists)
+        fetch = ReplayedFetch(stream, row, lists)
         full = released.full_fetch(fetch)
         incrementals = [released.incremental_fetch(fetch, session) for session in stream.sessions]
         current = next((i for i in incrementals if UNLIMITED in i.session.slots), None)
@@ -266,16 +266,23 @@ class IncrementalFetch:
             heapq.heappush(self._pending, pending)
         self._streams.respond(stream, row)
         self._add_events(row.dequeued_us, row.request_id, events + fetch.events)
-        if unknown is not None:
-            draft = nothing_sent(fetch.version, Verdict.UNKNOWN, unknown)
-            sent, retries = [draft] * len(sent), {}
-        elif self._gaps.has_begun(self._node_id, row.dequeued_us):
-            # Which sessions hold the slots is not known any more.
-            nothing = nothing_sent(fetch.version, Verdict.UNKNOWN, Unknown.GAP)
-            sent[UNLIMITED + 1 :] = [nothing] * (len(sent) - 1)
-            retries = {number: again for number, again in retries.items() if number == UNLIMITED}
         recorded = _recorded(row, stream.followed.size, fetch.added)
-        return Replayed(recorded, full, draft, sent, retries)
+        return self._known(Replayed(recorded, full, draft, sent, retries), row, unknown)
+
+    def _known(self, replayed: Replayed, row: RecordedFetch, unknown: Unknown | None) -> Replayed:
+        """Withholds what is not known behind missing lines; ``unknown``: why, of this client."""
+        version, caches = counted_version(row.api_version), len(self._caches)
+        if unknown is not None:
+            nothing = nothing_sent(version, Verdict.UNKNOWN, unknown)
+            return Replayed(replayed.recorded, replayed.full, nothing, [nothing] * caches)
+        if not self._gaps.has_begun(self._node_id, row.dequeued_us):
+            return replayed
+        # Which sessions have the slots is not known any more.
+        nothing = nothing_sent(version, Verdict.UNKNOWN, Unknown.GAP)
+        return replayed._replace(
+            incremental=[replayed.incremental[UNLIMITED], *[nothing] * (caches - 1)],
+            retries={n: retry for n, retry in replayed.retries.items() if n == UNLIMITED},
+        )
 
     def _start_anew(self, stream: Stream, row: RecordedFetch) -> Events:
         """Gives up a client's session; the broker closes it unless the client has forgotten it."""
@@ -294,7 +301,7 @@ class IncrementalFetch:
         ]
 
     def _take_over(self, row: RecordedFetch, lists: Lists) -> None:
-        """Takes a session that is older than the log: it has a slot of every cache that has one."""
+        """Begins a session that is older than the log, in every cache that finds a slot for it."""
         stream = self._streams.take(self._streams.find(row), row, self._state.numbering, NO_GAPS)
         assert stream is not None
         stream.take_over(row, lists.requested)

@@ -1,4 +1,4 @@
-"""What the replay of a broker carries from one increment of a log to the next, as bytes.
+"""The state of a broker's replay, carried from one increment of a log to the next as bytes.
 
 Topics and partitions that nobody follows any more are left out, and slots are numbered anew, so
 that the size is that of what is open.
@@ -24,7 +24,7 @@ _Followed = tuple[list[Ints], Ints, Ints, int]
 
 
 class Carried(msgspec.Struct, array_like=True):
-    """What a replay goes on from. ``front``: time and id of the last FETCH."""
+    """The state that a replay goes on from. ``front``: time and id of the last FETCH."""
 
     front: tuple[int, str]
     numbering: Partitions

@@ -144,7 +144,7 @@ class Stream(msgspec.Struct, array_like=True):
         return is_same and row.session_epoch == next_epoch(self.epoch)
 
     def lose(self, why: Unknown = Unknown.LOST) -> None:
-        """Takes that what it fetches is not known until its next full FETCH."""
+        """Forgets what it fetches, which its next full FETCH says anew."""
         self.unknown = why
         self.draft_has_uuid = False
 
@@ -157,8 +157,8 @@ class Stream(msgspec.Struct, array_like=True):
             returned = self.followed.order_returned(np.array(pending.not_read))
         session = Session(
             uses_topic_ids=pending.uses_topic_ids,
-            client=PartitionOrder.of(requested),
-            broker=PartitionOrder.of(returned),
+            client=PartitionOrder.listing(requested),
+            broker=PartitionOrder.listing(returned),
             cached=cached,
             slots=slots,
             recorded_id=pending.recorded_id,
@@ -167,7 +167,7 @@ class Stream(msgspec.Struct, array_like=True):
         return session
 
     def take_over(self, row: RecordedFetch, requested: Requested) -> None:
-        """Takes that the recorded session is older than the log, and has these partitions."""
+        """Begins with the partitions of a recorded session that is older than the log."""
         self.followed.take_over(requested, requested.rows[row.number])
         self.unknown, self.counts_epochs, self.is_older = None, False, True
         self.draft_has_uuid = row.is_follower
@@ -231,7 +231,10 @@ class Streams(msgspec.Struct, array_like=True):
         return stream
 
     def respond(self, stream: Stream, row: RecordedFetch) -> None:
-        """Takes the recorded response at the client (``FetchSessionHandler.handleResponse``)."""
+        """Follows what the recorded response does to its client's session.
+
+        ``FetchSessionHandler.handleResponse``.
+        """
         if row.error_code is None:
             return
         stream.built_us = row.built_us
@@ -243,7 +246,7 @@ class Streams(msgspec.Struct, array_like=True):
             self._set_session(stream, row.response_session_id or NO_SESSION)
 
     def forget(self, stream: Stream) -> None:
-        """Takes that the client has closed its session, or is gone."""
+        """Removes a stream whose client has closed its session, or is gone."""
         self._set_session(stream, NO_SESSION)
         self._leave(stream)
         del self.by_number[stream.number]

@@ -26,8 +26,8 @@ from .cached_partitions import (
     CachedPartitions,
     Entries,
     PartitionOrder,
-    Requested,
-    Response,
+    RequestLists,
+    ResponseChanges,
     Slots,
 )
 
@@ -48,7 +48,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class RequestChanges(msgspec.Struct, gc=False):
-    """What a FETCH changes in the set of partitions that its client fetches.
+    """Changes that a FETCH makes to the set of partitions that its client fetches.
 
     A partition replaces another of its name and index whose topic id is new, and both are in none
     of the others. ``differs``: rows of the updated ones. ``kept``: what it lists and listed before.
@@ -72,19 +72,20 @@ _NO_CHANGES = RequestChanges(NO_SLOTS, NO_ENTRIES, np.zeros((COMPARED, 0), np.bo
 
 def update(
     cached: CachedPartitions,
-    requested: Requested,
+    requested: RequestLists,
     listed: slice,
     forgotten: Ints | None,
     by_id: bool,
 ) -> RequestChanges:
-    """Takes what a FETCH lists and forgets; None: it is full. ``by_id``: topics go by id.
+    """Changes a client's partitions as its FETCH does, and returns what it changes.
 
     "Incremental Fetch Requests": which partitions one lists, or would list in place of a full one.
+    ``forgotten`` is None for a full one, which lists all that stay. ``by_id``: topics go by id.
     """
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
     # What is new was not in the session before.
-    (entries, new), removed = cached.held(requested, listed), NO_SLOTS
+    (entries, new), removed = cached.entries_of(requested, listed), NO_SLOTS
     # The client wants to remove it.
     if forgotten is not None and len(forgotten):
         removed = cached.slots_of(np.array(list(dict.fromkeys(forgotten.tolist()))))
@@ -99,18 +100,7 @@ def update(
     changes = RequestChanges(entries.slots, updated, differs, removed=removed)
     if not (len(new) or len(removed)):
         return changes
-    # KIP-516: one of the same name and index, and another topic id, replaces the one that goes.
-    pairs: list[tuple[int, int]] = []
-    if len(new) and len(removed):
-        gone = cached.numbering.names_of(cached.numbers_of(removed), by_id)
-        slot_of = dict(zip(gone, removed.tolist(), strict=True))
-        names = cached.numbering.names_of(requested.partitions[new], by_id)
-        pairs = [
-            (at, slot_of.pop(name))
-            for at, name in zip(new.tolist(), names, strict=True)
-            if name in slot_of and name[0] is not None
-        ]
-    replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
+    replacing, replaced = _replacements(cached, requested, new, removed, by_id)
     cached.remove(removed)
     return replace(
         changes,
@@ -121,7 +111,28 @@ def update(
     )
 
 
-def is_returned(response: Response) -> Bools:
+def _replacements(
+    cached: CachedPartitions, requested: RequestLists, new: Ints, removed: Slots, by_id: bool
+) -> tuple[Ints, Ints]:
+    """Returns positions of new partitions, and the slots of removed ones whose places they take.
+
+    KIP-516: one of the same name and index, and another topic id, replaces the one that goes.
+    """
+    if not (len(new) and len(removed)):
+        return NOTHING, NOTHING
+    gone = cached.numbering.names_of(cached.numbers_of(removed), by_id)
+    slot_of = dict(zip(gone, removed.tolist(), strict=True))
+    names = cached.numbering.names_of(requested.partitions[new], by_id)
+    pairs = [
+        (at, slot_of.pop(name))
+        for at, name in zip(new.tolist(), names, strict=True)
+        if name in slot_of and name[0] is not None
+    ]
+    replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
+    return replacing, replaced
+
+
+def is_returned(response: ResponseChanges) -> Bools:
     """Tells which partitions an incremental response lists, of all that the broker looked at.
 
     "Incremental Fetch Responses"; ``CachedPartition.maybeUpdateResponseData``. "Whenever any of
@@ -169,7 +180,7 @@ class FetchSession(msgspec.Struct, array_like=True):
         altered = self.client.sort(changes.updated.joined(replacing))
         return changes.added.joined(altered), forgotten[by_topic]
 
-    def response(self, response: Response, which: Bools) -> Entries:
+    def response(self, response: ResponseChanges, which: Bools) -> Entries:
         """Returns what the broker lists, in order; behind it what it did not read."""
         listed = which.nonzero()[0]
         if len(listed) > 1:
@@ -179,7 +190,7 @@ class FetchSession(msgspec.Struct, array_like=True):
         return response.entries.where(listed)
 
     def rotate(self, slots: Slots) -> None:
-        """Takes that a response had records of these partitions, in this order.
+        """Moves the partitions of which a response had records to the broker's end, in this order.
 
         "Handling Partition Size Limits in Incremental Fetch Requests": "When data is returned for a
         partition, that partition is moved to the end of the list."
@@ -229,7 +240,7 @@ class CachedSession(msgspec.Struct, array_like=True):
     is_old: bool = False
 
     def touch(self, size: int, now_ms: int) -> None:
-        """Takes an incremental FETCH, after which the session has ``size`` partitions."""
+        """Notes an incremental FETCH, after which the session has ``size`` partitions."""
         self.last_used_ms = now_ms
         self.size = size
         # Kafka looks at the age only here: a session that is not used does not become old.
@@ -237,7 +248,7 @@ class CachedSession(msgspec.Struct, array_like=True):
 
 
 class Occurrence(NamedTuple):
-    """What happens to a session in a shard of a cache, and why."""
+    """An event in the life of a session in a shard of a cache, and why it happens."""
 
     event: SessionEvent
     reason: Reason
@@ -282,7 +293,7 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
         return new_id, [*events, Occurrence(SessionEvent.CREATED, why, new, shard)]
 
     def share(self, session_id: int, session: CachedSession) -> None:
-        """Has this object for the session that is equal to it, if that is still there."""
+        """Replaces a session, if it is still there, by the object that other caches have of it."""
         if self.find(session_id) is not None:
             self.shards[session_id % SHARDS][session_id] = session
 

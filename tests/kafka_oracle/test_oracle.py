@@ -45,7 +45,7 @@ from . import histories
 from .sessions import Fetch, History
 
 _NOBODY = (1 << 63) - 1
-_NONE = PartitionOrder.of(NO_SLOTS)
+_NONE = PartitionOrder.listing(NO_SLOTS)
 
 
 def test_the_selector_chooses() -> None:
@@ -204,7 +204,7 @@ class Client:
             last = returned.not_read[returned.rows[number]]
             listed = numbers, np.append(numbers[~last], numbers[last])
             assert self.keys(listed[1]) == _keys(fetch.response.partitions)
-            orders = (PartitionOrder.of(self.cached.slots_of(order)) for order in listed)
+            orders = (PartitionOrder.listing(self.cached.slots_of(order)) for order in listed)
             self.session = FetchSession(moment.by_id, *orders)
             return
         entries = session.response(whole, is_returned(whole))
