@@ -5,7 +5,7 @@ records of one and emits them as Arrow batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, compress, pairwise
+from itertools import chain
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
@@ -92,6 +92,7 @@ class Outcome(OfVariant):
 _OF_VARIANT = WhatIf.key[2:]
 Row = TypeVar("Row", bound=Record)
 Event = TypeVar("Event", bound=NamedTuple)
+T = TypeVar("T")
 
 
 class Records(Generic[Row]):
@@ -105,16 +106,23 @@ class Records(Generic[Row]):
         self._schema, self._rule = table.without("recording"), table.rule
         #: Columns that are fields of records.
         self._names = {*self._schema.names} - WhatIf.names
-        self._added: list[tuple[Row, Sequence[Variant], Record | None]] = []
+        self._added: list[tuple[Sequence[Row], Sequence[Variant], Record | None]] = []
 
     def add(
         self, record: Row, variants: Sequence[Variant] = (), shared: Record | None = None
     ) -> None:
         """Adds a record under each of some variants, or its own.
 
-        ``shared``: columns that rows added one after the other have from one record.
+        ``shared``: columns that several rows have from one record.
         """
-        self._added.append((record, variants, shared))
+        under = variants or (cast(OfVariant, record).variant,)
+        self.add_rows([record] * len(under), under, shared)
+
+    def add_rows(
+        self, records: Sequence[Row], variants: Sequence[Variant], shared: Record | None = None
+    ) -> None:
+        """Adds a record for each variant; several variants may have the same one."""
+        self._added.append((records, variants, shared))
 
     def take(self) -> pa.RecordBatch:
         """Emits the rows as a batch, column by column."""
@@ -122,32 +130,36 @@ class Records(Generic[Row]):
         columns: dict[str, pa.Array] = {}
         if added:
             records, under, shared = zip(*added, strict=True)
-            of_records = np.arange(len(records)).repeat([len(variants) or 1 for variants in under])
-            columns |= self._columns(records, of_records)
+            rows, places = _distinct([*chain.from_iterable(records)])
+            columns |= self._columns(rows, places)
+            variants, of_variants = _distinct([*chain.from_iterable(under)])
+            values = zip(*variants, strict=True)
+            columns |= self._taken(zip(_OF_VARIANT, values, strict=True), of_variants)
             if shared[0] is not None:
-                is_new = [True, *(after is not before for before, after in pairwise(shared))]
-                of_shared = np.cumsum(is_new)[of_records] - 1
-                columns |= self._columns([*compress(shared, is_new)], of_shared)
-            variants = chain.from_iterable(
-                variants or (cast(OfVariant, record).variant,) for record, variants, _ in added
-            )
-            for name, values in zip(_OF_VARIANT, zip(*variants, strict=True), strict=True):
-                columns[name] = pa.array(values, self._schema.field(name).type)
-            columns["rule"] = pa.repeat(self._rule, len(of_records))
+                of_all, of_shared = _distinct(shared)
+                columns |= self._columns(of_all, of_shared.repeat([*map(len, under)]))
+            columns["rule"] = pa.repeat(self._rule, len(places))
         arrays = [columns.get(field.name, pa.array([], field.type)) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _columns(self, records: Sequence[Record], places: NDArray[np.int64]) -> dict[str, pa.Array]:
         """Returns the columns of the table that records have, of a row for each place."""
-        by_field = zip(*map(astuple, records), strict=True)
-        arrays = {
-            name: pa.array(values, self._schema.field(name).type)
-            for name, values in zip(records[0].__struct_fields__, by_field, strict=True)
-            if name in self._names
-        }
-        if len(places) == len(records):
-            return arrays
-        return {name: array.take(pa.array(places)) for name, array in arrays.items()}
+        values = zip(*map(astuple, records), strict=True)
+        fields = zip(records[0].__struct_fields__, values, strict=True)
+        return self._taken((field for field in fields if field[0] in self._names), places)
+
+    def _taken(
+        self, columns: Iterable[tuple[str, Sequence[Any]]], places: NDArray[np.int64]
+    ) -> dict[str, pa.Array]:
+        of_rows, kind = pa.array(places), self._schema.field
+        return {name: pa.array(values, kind(name).type).take(of_rows) for name, values in columns}
+
+
+def _distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.int64]]:
+    """Returns objects once each, and the place of each object among them."""
+    ids = np.fromiter(map(id, objects), np.uint64, len(objects))
+    _, firsts, places = np.unique(ids, return_index=True, return_inverse=True)
+    return [objects[first] for first in firsts.tolist()], places
 
 
 def event_schema(event: type) -> pa.Schema:

@@ -46,7 +46,7 @@ class ClosedLoop(Loop, array_like=True):
     completed: list[tuple[InFlight, int, Response]] = msgspec.field(default_factory=list)
 
     def append(self, at: int, log_end_offset: int) -> None:
-        """Takes an append of the leader from the log: up to an offset; 0: a drain of no batch."""
+        """Adds an append of the recorded leader, up to an offset; 0: a drain of no batch."""
         self.events.push(at, _APPEND, (log_end_offset, 0))
 
     def advance(self, evidence: Evidence, until: int) -> None:
@@ -54,8 +54,8 @@ class ClosedLoop(Loop, array_like=True):
         leader = self.leader
         leader.epoch_ends, leader.snapshot = evidence.epoch_ends, evidence.snapshot
         leader.log_start_offset = evidence.log_start_offset
-        for replica_id, shown in evidence.replicas.items():
-            first = shown.first
+        for replica_id, replica_evidence in evidence.replicas.items():
+            first = replica_evidence.first
             if replica_id not in self.replicas and first.dequeued_us <= until:
                 replica = Replica(first.fetch_offset, first.last_fetched_epoch)
                 if first.high_watermark != NOT_SENT:
@@ -93,15 +93,11 @@ class ClosedLoop(Loop, array_like=True):
 
     def emit(self, evidence: Evidence, rows: Rows) -> None:
         """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
-
-        @cache
-        def sizes(start: int, end: int) -> tuple[int, int] | tuple[None, None]:
-            size = evidence.log_bytes.between(start, end)
-            return (None, None) if size is None else (size, records_field_bytes(size))
-
+        # All replicas fetch the same records.
+        record_bytes_between = cache(evidence.log_bytes.between)
         for sent, built_us, response in self.completed:
             fetch = sent.fetch
-            record_bytes, field_bytes = sizes(fetch.fetch_offset, response.log_end_offset)
+            record_bytes = record_bytes_between(fetch.fetch_offset, response.log_end_offset)
             envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
             outcome = ParkedFetch(
                 variant=self.variant,
@@ -127,7 +123,8 @@ class ClosedLoop(Loop, array_like=True):
                 is_sent = fetch.high_watermark != NOT_SENT
                 tag_bytes = HIGH_WATERMARK_TAG_BYTES if is_sent else 0
                 outcome.request_bytes = envelope.request_bytes + tag_bytes
-                if field_bytes is not None:
+                if record_bytes is not None:
+                    field_bytes = records_field_bytes(record_bytes)
                     outcome.response_bytes = envelope.response_bytes + field_bytes
             rows.add_fetch(outcome)
         self.completed.clear()
@@ -170,8 +167,8 @@ class ClosedLoop(Loop, array_like=True):
         for position, response in enumerate(responses):
             fetch = response.fetch
             replica_id = fetch.replica_id
-            shown = evidence.replicas[replica_id]
-            built = _built_us(shown, response, at, cause_us)
+            replica_evidence = evidence.replicas[replica_id]
+            built = _built_us(replica_evidence, response, at, cause_us)
             if built is None:
                 built = at + position * evidence.service_us(at) if position else at
             if built > self.free_us:
@@ -179,10 +176,10 @@ class ClosedLoop(Loop, array_like=True):
             self.completed.append((self.in_flight.pop(fetch.token), built, response))
             self.learn(replica_id, response.high_watermark, built, leader.hwm_aware)
             self.replicas[replica_id].receive(response, leader)
-            self._schedule(shown, replica_id, built)
+            self._schedule(replica_evidence, replica_id, built)
 
-    def _schedule(self, shown: ReplicaEvidence, replica_id: int, built: int) -> None:
-        following = shown.next_fetch(built)
+    def _schedule(self, replica_evidence: ReplicaEvidence, replica_id: int, built: int) -> None:
+        following = replica_evidence.next_fetch(built)
         if following is None:
             self.awaited[replica_id] = built
             return

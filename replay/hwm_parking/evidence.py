@@ -14,7 +14,7 @@ from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..log_gaps import ALWAYS_SINCE_US
 from ..model.raft import Completion
 from ..simulation import Samples
-from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedFetch
+from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedMetadataFetch
 
 #: Responses (or one per replica, if fewer) that one append must cause to measure the time for one.
 WAKE_RESPONSES_MIN = 4
@@ -26,7 +26,7 @@ class Absence(NamedTuple):
     """A replica sent nothing since its last response, and returned with a FETCH."""
 
     since_us: int
-    returns: RecordedFetch
+    returns: RecordedMetadataFetch
     restarted: bool
 
 
@@ -78,8 +78,8 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
     after it.
     """
 
-    first: RecordedFetch
-    last: RecordedFetch
+    first: RecordedMetadataFetch
+    last: RecordedMetadataFetch
     carried_us: int
     shown_until_us: int
     delays: Samples[int] = msgspec.field(default_factory=Samples)
@@ -173,8 +173,8 @@ class Evidence(msgspec.Struct, array_like=True):
         firsts = (replica.first.fetch_offset for replica in self.replicas.values())
         return max((self.offset_before, *firsts))
 
-    def add(self, row: RecordedFetch) -> None:
-        """Takes a FETCH that the leader completed, and how it follows its replica's last one."""
+    def add(self, row: RecordedMetadataFetch) -> None:
+        """Learns from a FETCH that the leader completed, and from how it follows the last one."""
         built = row.built_us
         replica = self.replicas.get(row.replica_id)
         if replica is None:
@@ -204,8 +204,8 @@ class Evidence(msgspec.Struct, array_like=True):
                 wake.responses += 1
         self._measure_service(built)
 
-    def add_rejected(self, row: RecordedFetch) -> None:
-        """Takes the first FETCH after the leader resigned: it shows how far the replica had got."""
+    def add_rejected(self, row: RecordedMetadataFetch) -> None:
+        """Learns from the first FETCH after the leader resigned how far the replica had got."""
         replica = self.replicas.get(row.replica_id)
         if replica is not None and replica.shown_until_us <= replica.last.built_us:
             self._follow(replica, row)
@@ -227,7 +227,7 @@ class Evidence(msgspec.Struct, array_like=True):
             self.reached_us[end] = min(self.reached_us[end], replica.carried_us)
         return end is not None
 
-    def _follow(self, replica: ReplicaEvidence, row: RecordedFetch) -> None:
+    def _follow(self, replica: ReplicaEvidence, row: RecordedMetadataFetch) -> None:
         last = replica.last
         delay = row.dequeued_us - last.built_us
         restarted = row.correlation_id < last.correlation_id
@@ -253,7 +253,7 @@ class Evidence(msgspec.Struct, array_like=True):
         self.log_bytes.add(last.fetch_offset, end, last.record_bytes, last.built_us)
 
     def take_appends(self, until: int) -> list[tuple[int, int]]:
-        """Takes out the appends up to a time, in order: (time, log end offset after it).
+        """Removes the appends up to a time, and returns them in order: (time, log end offset).
 
         An end that was reached no earlier than a later one is no append of its own: some replica
         caught up in several FETCHes.

@@ -15,7 +15,7 @@ ABSENCE_US = 1_000_000
 WAKE_SPREAD_US = 25_000
 
 
-class RecordedFetch(NamedTuple):
+class RecordedMetadataFetch(NamedTuple):
     """A FETCH of the metadata log as logged. Times are microseconds since the epoch."""
 
     request_id: str
@@ -45,4 +45,4 @@ class RecordedFetch(NamedTuple):
         return self.api_version >= HWM_AWARE_VERSION and self.high_watermark != NOT_SENT
 
 
-INPUT_SCHEMA = event_schema(RecordedFetch)
+INPUT_SCHEMA = event_schema(RecordedMetadataFetch)

@@ -12,7 +12,7 @@ from ..outcomes import Verdict
 from ..simulation import EventQueue, Rising
 from .evidence import STALL_US, Evidence
 from .loop import Loop
-from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
+from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedMetadataFetch
 from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, ParkedFetch, Rows
 
 #: A line is stamped once its JSON is built: a stall before that makes all its derived times late.
@@ -46,12 +46,14 @@ class OpenLoop(Loop, array_like=True):
     high_watermarks: Rising = msgspec.field(default_factory=Rising)
     handled: Rising = msgspec.field(default_factory=Rising)
     voter_fetches: EventQueue[tuple[str, int, int]] = msgspec.field(default_factory=EventQueue)
-    taken: list[tuple[RecordedFetch, Explanation | None]] = msgspec.field(default_factory=list)
+    taken: list[tuple[RecordedMetadataFetch, Explanation | None]] = msgspec.field(
+        default_factory=list
+    )
     drained_us: int = 0
     drains: list[int] = msgspec.field(default_factory=list)
 
-    def complete(self, row: RecordedFetch) -> None:
-        """Takes a FETCH that the leader completed, in order of built_us."""
+    def complete(self, row: RecordedMetadataFetch) -> None:
+        """Adds a FETCH that the leader completed, in order of built_us."""
         self.handled.add(row.built_us, row.dequeued_us)
         if row.replica_id in self.leader.voters and not (row.is_diverging or row.is_snapshot):
             fetch = row.request_id, row.replica_id, row.fetch_offset
@@ -109,8 +111,18 @@ class OpenLoop(Loop, array_like=True):
         return drains
 
     def _explained(
-        self, evidence: Evidence, row: RecordedFetch, rows: Sequence[RecordedFetch]
+        self, evidence: Evidence, row: RecordedMetadataFetch, rows: Sequence[RecordedMetadataFetch]
     ) -> Explanation:
+        """Explains a FETCH by the first that fits.
+
+        ====== ===================================================================================
+        error  The response says so, and nothing else of it means anything.
+        drain  In every release, so before the rule: by the rule an early, empty response that
+               carries no move has no cause.
+        rule   ``explain``. Where the log begins within the epoch, what the rule says is unknown
+               until the leader's state is known (``WarmUp``).
+        ====== ===================================================================================
+        """
         if row.error_code != 0:
             return Explanation(Completion.ERROR, row.error_code in NOT_LEADING)
         at, carried = row.built_us, row.response_high_watermark
@@ -118,15 +130,7 @@ class OpenLoop(Loop, array_like=True):
         causes = self.causes_of(row)
         if (woken := woken_by(row, causes, self.handled.value(at) or 0)) is not None:
             evidence.replicas[row.replica_id].handled(woken, causes[woken], at)
-        is_drained = completed_by_drain(row, causes, rows)
-        if is_drained and at > self.drained_us + STALL_US:
-            self.drained_us = at
-            self.drains.append(at)
-        elif not is_drained and row.dequeued_us < self.drained_us:
-            # Who was parked at a drain is late as long as the thread handles nothing else.
-            is_late = (self.handled.value(at) or 0) <= self.drained_us
-            is_drained = is_late and shown(row) is Completion.HIGH_WATERMARK
-        if is_drained and self._carries_one_of_its_wait(row):
+        if self._is_drained(row, causes, rows) and self._carries_moment_of_wait(row):
             return Explanation(Completion.DRAIN, parked=True)
         explanation = self.explain(row, causes)
         warm_up = self.warm_up
@@ -135,7 +139,22 @@ class OpenLoop(Loop, array_like=True):
             return Explanation(completion, parked, Verdict.UNKNOWN, warm_up.reason)
         return explanation
 
-    def causes_of(self, row: RecordedFetch) -> Causes:
+    def _is_drained(
+        self, row: RecordedMetadataFetch, causes: Causes, rows: Sequence[RecordedMetadataFetch]
+    ) -> bool:
+        """Tells whether a drain completed a FETCH, and notes the drain at the first of them."""
+        at = row.built_us
+        if completed_by_drain(row, causes, rows):
+            if at > self.drained_us + STALL_US:
+                self.drained_us = at
+                self.drains.append(at)
+            return True
+        # Who was parked at a drain is late as long as the thread handles nothing else.
+        was_parked = row.dequeued_us < self.drained_us
+        is_late = was_parked and (self.handled.value(at) or 0) <= self.drained_us
+        return is_late and completion_of(row) is Completion.HIGH_WATERMARK
+
+    def causes_of(self, row: RecordedMetadataFetch) -> Causes:
         """Returns what completes a FETCH by the rule, whatever its response carries."""
         at = row.dequeued_us
         causes = {Completion.TIMEOUT: at + row.max_wait_us}
@@ -149,17 +168,14 @@ class OpenLoop(Loop, array_like=True):
                 causes[Completion.HIGH_WATERMARK] = moved
         return causes
 
-    def explain(self, row: RecordedFetch, causes: Causes) -> Explanation:
+    def explain(self, row: RecordedMetadataFetch, causes: Causes) -> Explanation:
         """Checks whether the rule could have given the recorded response.
 
         It could if what the response shows had happened when it was built, the high watermark it
         carries was the leader's at some moment between the FETCH and its response, and nothing that
-        was due was kept back. A single thread handles one event after the other, so who is late
-        waits for it, however long it stalls, as long as no FETCH that came after what was due is
-        completed first. A leader without a high watermark is still starting (election, first
-        flush), and busy.
+        was due was kept back: it is in time, or late for a reason that the rule allows.
         """
-        completion = shown(row)
+        completion = completion_of(row)
         if completion in (Completion.DIVERGING, Completion.SNAPSHOT):
             return Explanation(completion)
         at, built, carried = row.dequeued_us, row.built_us, row.response_high_watermark
@@ -169,20 +185,26 @@ class OpenLoop(Loop, array_like=True):
         due = min((causes | {Completion.TIMEOUT: parked_us + row.max_wait_us}).values())
         # A response that carries a move shows that the FETCH which caused it was handled before.
         slack = LATE_STAMP_US if carried > self._high_watermark_at(at) else STAMP_US
-        is_explained = (
+        has_happened = cause is not None and cause <= built + slack
+        is_in_time = built <= due + STALL_US
+        # A single thread handles one event after the other: who is late waits for it, however long
+        # it stalls, as long as no FETCH that came after what was due is completed first.
+        is_thread_late = (
             cause is not None
-            and cause <= built + slack
-            and (
-                built <= due + STALL_US
-                or (cause <= due + STALL_US and (self.handled.value(built) or 0) <= due)
-                or carried == UNKNOWN_OFFSET
-            )
-            and self._carries_one_of_its_wait(row)
+            and cause <= due + STALL_US
+            and (self.handled.value(built) or 0) <= due
+        )
+        # Without a high watermark the leader is still busy with its election and first flush.
+        is_starting = carried == UNKNOWN_OFFSET
+        is_explained = (
+            has_happened
+            and (is_in_time or is_thread_late or is_starting)
+            and self._carries_moment_of_wait(row)
         )
         was_parked = (due if cause is None else cause) > at
         return Explanation(completion if is_explained else None, was_parked)
 
-    def _carries_one_of_its_wait(self, row: RecordedFetch) -> bool:
+    def _carries_moment_of_wait(self, row: RecordedMetadataFetch) -> bool:
         """Checks that the high watermark carried was the leader's at some moment of the wait."""
         lowest = self._high_watermark_at(row.dequeued_us - LATE_STAMP_US)
         highest = self._high_watermark_at(row.built_us + LATE_STAMP_US)
@@ -193,14 +215,14 @@ class OpenLoop(Loop, array_like=True):
         return UNKNOWN_OFFSET if high_watermark is None else high_watermark
 
 
-def woken_by(row: RecordedFetch, causes: Causes, handled_us: int) -> Completion | None:
+def woken_by(row: RecordedMetadataFetch, causes: Causes, handled_us: int) -> Completion | None:
     """Returns what the Raft thread handled when it built a response: an append, or a move.
 
     None if it was another thread, if records were there already, or if it took too long for that
     and had handled a FETCH meanwhile: the latest one by then came at ``handled_us``. The high
     watermark carried is not read.
     """
-    completion = shown(row)
+    completion = completion_of(row)
     cause = causes.get(completion)
     if completion is Completion.TIMEOUT or cause is None:
         return None
@@ -210,7 +232,7 @@ def woken_by(row: RecordedFetch, causes: Causes, handled_us: int) -> Completion 
     return completion if cause - LATE_STAMP_US <= row.built_us and not is_late else None
 
 
-def shown(row: RecordedFetch) -> Completion:
+def completion_of(row: RecordedMetadataFetch) -> Completion:
     """Returns what a response shows by itself: records, a wait that was over, or a move."""
     if row.is_diverging or row.is_snapshot:
         return Completion.DIVERGING if row.is_diverging else Completion.SNAPSHOT
@@ -221,7 +243,9 @@ def shown(row: RecordedFetch) -> Completion:
     return Completion.HIGH_WATERMARK
 
 
-def completed_by_drain(row: RecordedFetch, causes: Causes, rows: Sequence[RecordedFetch]) -> bool:
+def completed_by_drain(
+    row: RecordedMetadataFetch, causes: Causes, rows: Sequence[RecordedMetadataFetch]
+) -> bool:
     """Checks whether a drain without a batch completed a FETCH; reads no high watermark carried.
 
     The active controller prepares records (``prepareAppend``) and allows to drain them when it has
@@ -237,7 +261,7 @@ def completed_by_drain(row: RecordedFetch, causes: Causes, rows: Sequence[Record
     appended = causes.get(Completion.RECORDS, built)
     moved = causes.get(Completion.HIGH_WATERMARK, appended)
     if (
-        shown(row) is not Completion.HIGH_WATERMARK
+        completion_of(row) is not Completion.HIGH_WATERMARK
         or not built < appended <= built + DRAIN_APPEND_US
         or (moved < appended and moved <= built + LATE_STAMP_US)
     ):

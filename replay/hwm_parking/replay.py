@@ -19,7 +19,7 @@ from .metadata_log import (
     NO_RESPONSE,
     NOT_LEADING,
     WAKE_SPREAD_US,
-    RecordedFetch,
+    RecordedMetadataFetch,
 )
 from .open_loop import Explanation, OpenLoop
 from .outcomes import NOT_IN_LOG, NOT_LEADER, Epoch, Rows
@@ -55,8 +55,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             loop.sequences = previous.sequences
         return anew
 
-    def take(self, row: RecordedFetch, *, in_gap: bool) -> None:
-        """Takes a recorded FETCH, in order of built_us. Those in a gap are no evidence."""
+    def take(self, row: RecordedMetadataFetch, *, in_gap: bool) -> None:
+        """Adds a recorded FETCH, in order of built_us; one in a gap is no evidence of anything."""
         explanation: Explanation | None = None
         if in_gap:
             explanation = Explanation(None, False, Verdict.UNKNOWN, LOG_GAP)
@@ -72,8 +72,11 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             self.evidence.add(row)
             self.open_loop.complete(row)
 
-    def _was_parked_until_resigned(self, row: RecordedFetch) -> bool:
-        """Takes a FETCH whose response is "not the leader"."""
+    def _was_parked_until_resigned(self, row: RecordedMetadataFetch) -> bool:
+        """Tells whether a FETCH with the error "not the leader" had been parked until then.
+
+        The first one shows when the leader resigned; what its replica requested is evidence.
+        """
         if not self.evidence.replicas:
             return False
         was_parked = row.built_us - row.dequeued_us > WAKE_SPREAD_US
@@ -158,12 +161,12 @@ class HwmParking:
         self._state = State() if saved is None else msgspec.msgpack.decode(saved, type=State)
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Takes an increment of the log; returns the outcomes that nothing to come can change."""
+        """Replays an increment of the log; returns outcomes that nothing to come can change."""
         state = self._state
         # Advancing in steps of the log's time, whatever the batches, makes the rows a function of
         # the log alone.
         step = LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
-        for row in events_of(batch, RecordedFetch):
+        for row in events_of(batch, RecordedMetadataFetch):
             if (row.built_us, row.request_id) < state.front:
                 raise ValueError("FETCHes must come in order of built_us, request_id")
             if row.built_us // step != state.front[0] // step:
@@ -189,7 +192,7 @@ class HwmParking:
     def saved(self) -> bytes:
         return msgspec.msgpack.encode(self._state)
 
-    def _epoch(self, row: RecordedFetch) -> LeaderEpoch:
+    def _epoch(self, row: RecordedMetadataFetch) -> LeaderEpoch:
         epochs, leader_epoch = self._state.epochs, row.leader_epoch
         if leader_epoch not in epochs:
             # A leader has FETCHes all the time: one that led before shows at once behind a gap.

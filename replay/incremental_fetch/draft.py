@@ -27,7 +27,7 @@ from ..outcomes import Verdict
 from .lists import Partitions
 from .outcomes import Sent
 from .recorded import RecordedFetch
-from .released import Fetch, Incremental
+from .released import Incremental, ReplayedFetch
 from .sizes import utf8
 
 #: The uuid that the draft adds to an ordinary FetchResponse.
@@ -93,10 +93,13 @@ class Draft:
         self._numbering = numbering
         self._fixed = pieces.request_fixed_bytes(0), pieces.response_fixed_bytes()
         #: Of a partition in the request (its id as a number), and of one that returns nothing.
-        self._each = pieces.request_partition_bytes(0), pieces.response_partition_bytes(0)
+        self._partition_bytes = (
+            pieces.request_partition_bytes(0),
+            pieces.response_partition_bytes(0),
+        )
         self._topic_bytes = pieces.topic_bytes(0)
 
-    def fetch(self, fetch: Fetch, full: Sent, incremental: Incremental | None) -> Sent:
+    def fetch(self, fetch: ReplayedFetch, full: Sent, incremental: Incremental | None) -> Sent:
         """Sends a full FETCH without a uuid, and where a partition comes or goes."""
         stream, row, changes = fetch.stream, fetch.row, fetch.changes
         has_uuid, stream.draft_has_uuid = stream.draft_has_uuid, False
@@ -105,21 +108,7 @@ class Draft:
         stream.draft_has_uuid = row.is_follower and not row.is_throttled
         if not has_uuid or incremental is None or not changes.keeps_the_set:
             return with_draft_uuid(full)
-        session = incremental.session
-        # "It describes only the partitions that have been updated since the last request was sent"
-        # ("Proposed Changes"), in fetch_offset, start_offset or max_bytes: it has no epochs.
-        listed = incremental.requested
-        is_updated = changes.differs[FETCH_OFFSET]
-        if np.count_nonzero(is_updated) < len(listed):
-            is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])
-        if np.count_nonzero(is_updated) < len(listed):
-            listed = session.client.sort(changes.updated.where(is_updated)).at
-        # "Omits repeating metadata about partitions that haven't changed": so neither an error that
-        # stays nor a preferred read replica, which the draft's response does not have.
-        which = fetch.returned.has_records[fetch.response.entries.at] | fetch.response.is_changed
-        returned = incremental.returned.at
-        if session.is_older or which.tobytes() != fetch.is_returned.tobytes():
-            returned = session.response(fetch.response, which).at
+        listed, returned = _requested(fetch, incremental), _returned(fetch, incremental)
         size, topics = self._request_bytes(fetch, listed), fetch.requested.topics[listed]
         request_bytes = self._with_topics(size, topics, row)
         size, topics = self._response_bytes(fetch, returned), fetch.returned.topics[returned]
@@ -139,18 +128,48 @@ class Draft:
             response_bytes=response_bytes,
         )
 
-    def _request_bytes(self, fetch: Fetch, at: Ints) -> int:
+    def _request_bytes(self, fetch: ReplayedFetch, at: Ints) -> int:
         size = self._fixed[0] + utf8(fetch.row.client_id)
         if not self._pieces.partition_id_is_string:
-            return size + len(at) * self._each[0]
+            return size + len(at) * self._partition_bytes[0]
         indexes = self._numbering.index_of[fetch.requested.partitions[at]].tolist()
         return size + sum(map(self._pieces.request_partition_bytes, indexes))
 
-    def _response_bytes(self, fetch: Fetch, at: Ints) -> int:
-        size = self._fixed[1] + len(at) * self._each[1]
+    def _response_bytes(self, fetch: ReplayedFetch, at: Ints) -> int:
+        size = self._fixed[1] + len(at) * self._partition_bytes[1]
+        if len(at) == fetch.row.response_partitions:
+            return size + fetch.returned.classic_bytes_sum[fetch.row.number]
         return size + int(np.add.reduce(fetch.returned.classic_bytes[at]))
 
     def _with_topics(self, size: int, topics: Ints, row: RecordedFetch) -> int | None:
         """Topics too; None: the name of one is not known."""
         runs, names = self._numbering.named(topics, row.uses_topic_ids)
         return None if names is None else size + runs * self._topic_bytes + names
+
+
+def _requested(fetch: ReplayedFetch, incremental: Incremental) -> Ints:
+    """Returns the positions that the draft's request lists: those that have other values.
+
+    "It describes only the partitions that have been updated since the last request was sent"
+    ("Proposed Changes"), in fetch_offset, start_offset or max_bytes: it has no epochs.
+    """
+    changes, listed = fetch.changes, incremental.requested
+    is_updated = changes.differs[FETCH_OFFSET]
+    if np.count_nonzero(is_updated) < len(listed):
+        is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])
+    if np.count_nonzero(is_updated) < len(listed):
+        return incremental.session.client.sort(changes.updated.where(is_updated)).at
+    return listed
+
+
+def _returned(fetch: ReplayedFetch, incremental: Incremental) -> Ints:
+    """Returns the positions that the draft's response lists: records, and what is not as before.
+
+    "Omits repeating metadata about partitions that haven't changed": so neither an error that stays
+    nor a preferred read replica, which the draft's response does not have.
+    """
+    session, response = incremental.session, fetch.response
+    which = fetch.returned.has_records[response.entries.at] | response.is_changed
+    if session.is_older or which.tobytes() != fetch.is_returned.tobytes():
+        return session.response(response, which).at
+    return incremental.returned.at

@@ -36,19 +36,19 @@ class FollowedPartitions(CachedPartitions):
         self._totals: tuple[TopicTotals, TopicTotals] | None = None
 
     def list_anew(self, order: Slots, totals: TopicTotals) -> None:
-        """Takes the order of a full FETCH, and what its topics take."""
+        """Replaces the order by that of a full FETCH, of whose topics the totals are known."""
         self.order, self.moves, self.unplaced = order, NO_SLOTS, 0
         self.is_fresh = np.ones(self.end, np.bool_)
         self._totals = totals, totals
 
     def take_over(self, requested: lists.Requested, listed: slice) -> None:
-        """Takes what a session had before the log began, in an order that is not known."""
+        """Begins with what a session had before the log, in an order that is not known."""
         self.has_tags |= requested.has_tags
         self.order = self.add(requested, requested.positions[listed]).slots
         self.is_fresh, self.unplaced, self._totals = np.zeros(self.end, np.bool_), self.end, None
 
     def change(self, changes: RequestChanges) -> None:
-        """Takes the changes of an incremental FETCH, whose client has the response before."""
+        """Changes the order as the client does: by the response it has had, then by its FETCH."""
         if len(self.moves):
             # What is at the end already stays there.
             if self.order[-len(self.moves) :].tobytes() != self.moves.tobytes():
@@ -61,7 +61,7 @@ class FollowedPartitions(CachedPartitions):
             self._move(Slots(gone), added.slots)
 
     def move_returned(self, slots: Slots, has_records: Bools) -> None:
-        """Takes what a response has: a follower puts some at the end before it goes on."""
+        """Notes which partitions a follower puts at the end once it has this response."""
         self.moves = Slots(slots[has_records | self.is_fresh[slots]])
         self.is_fresh[slots] = False
 
@@ -71,9 +71,9 @@ class FollowedPartitions(CachedPartitions):
         return Slots(np.concatenate([self.order[~last], self.order[last]]))
 
     def _move(self, removed: Slots, added: Slots) -> None:
-        stays = np.ones(self.end, np.bool_)
-        stays[removed] = False
-        kept = stays[self.order]
+        is_removed = np.zeros(self.end, np.bool_)
+        is_removed[removed] = True
+        kept = ~is_removed[self.order]
         if self.unplaced:
             self.unplaced = int(np.count_nonzero(kept[: self.unplaced]))
         self.order, self._totals = Slots(np.concatenate([self.order[kept], added])), None

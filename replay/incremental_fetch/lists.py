@@ -21,7 +21,7 @@ from ..kafka.messages.sizes import (
     HIGH_WATERMARK_TAG_BYTES,
     TopicTotals,
 )
-from ..model.cached_partitions import ABSENT, NOT_CACHED
+from ..model.cached_partitions import ABSENT
 
 #: Bytes of a name that is not known.
 _NOT_KNOWN = -1
@@ -66,7 +66,7 @@ class Partitions:
         return list(zip(names, self.index_of[partitions].tolist(), strict=True))
 
     def add_names(self, names: Mapping[str, str]) -> None:
-        """Takes names of topic ids."""
+        """Adds names of topic ids, which change what names take."""
         self.names.update(names)
         self._name_bytes = None
 
@@ -249,7 +249,7 @@ class Returned(Listed):
     ``not_read``: the broker did not look at the partition's log (``KafkaApis.handleFetchRequest``):
     its error comes with a list of aborted transactions, and one of reading without (null).
     ``more_bytes``: what a partition takes beyond an empty one, at versions that are ``flexible``
-    (by row) or not; ``record_bytes``, ``errors`` and ``more_bytes_sum`` are by row.
+    (by row) or not; ``record_bytes``, ``errors`` and sums are by row.
     """
 
     def __init__(self, array: pa.ListArray, numbering: Partitions, flexible: Bools) -> None:
@@ -261,7 +261,7 @@ class Returned(Listed):
             high_watermark,
             self._ints("last_stable_offset"),
             self._ints("log_start_offset"),
-            np.where(failed, NOT_CACHED, high_watermark),
+            high_watermark,
         ])  # fmt: skip
         record_bytes = np.maximum(self._ints("record_bytes"), 0)
         aborted = np.maximum(self._ints("aborted_transactions"), 0)
@@ -273,6 +273,7 @@ class Returned(Listed):
         self.record_bytes = self._sums(record_bytes)
         self.errors = self._sums(failed)
         self.classic_bytes: Ints = record_bytes + 16 * aborted
+        self.classic_bytes_sum = self._sums(self.classic_bytes)
         self.more_bytes = self._more_bytes(record_bytes, aborted, diverging, flexible)
         self.more_bytes_sum = self._sums(self.more_bytes)
 

@@ -1,7 +1,8 @@
 """Outcomes of incremental_fetch: FETCHes of topic partitions, and what the session cache did."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..outcomes import RECORDED, Variant, Verdict
@@ -76,7 +77,7 @@ def nothing_sent(version: int, verdict: Verdict, reason: str) -> Sent:
 
 
 class SessionCacheEvent(OfVariant, name="fetch_session_evictions", rule=NAME, holds_on=True):
-    """What the session cache does with each session, per number of slots."""
+    """Everything that the session cache does with each session, per number of slots."""
 
     node_id: RequiredInt = key(NODE_ID.comment)
     session_key: RequiredText = key("session that it happens to, as in fetch_session_outcomes")
@@ -98,10 +99,12 @@ def variants(session_slots: Iterable[int]) -> list[Variant]:
 class Replayed(NamedTuple):
     """A FETCH as recorded and under every protocol.
 
-    ``incremental``: for each cache what is sent in each attempt, two where the first is refused.
+    ``incremental``: what is sent under each cache; ``retries``: again where that is refused, by
+    the cache's number.
     """
 
     recorded: Sent
     full: Sent
     draft: Sent
-    incremental: Sequence[Sequence[Sent]]
+    incremental: Sequence[Sent]
+    retries: Mapping[int, Sent] = MappingProxyType({})

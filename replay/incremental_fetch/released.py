@@ -1,6 +1,6 @@
 """The protocol as released (KIP-227): full FETCHes, and incremental ones in sessions of a cache."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 import numpy as np
@@ -13,7 +13,6 @@ from ..model.fetch_session import (
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSessionCache,
-    Occurrence,
     Reason,
     is_returned,
     update,
@@ -23,27 +22,22 @@ from .lists import Listed, Lists
 from .outcomes import Sent, nothing_sent
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, RecordedFetch
 from .sizes import counted_version, sizes_of
-from .streams import Held, PendingSession, Session, Stream, Unknown
+from .streams import Events, PendingSession, Session, Stream, Unknown
 
 #: Why nothing is sent, and why bytes lie between bounds.
 NOTHING_TO_FETCH = "without a session, who fetches nothing sends nothing"
 ORDER_NOT_KNOWN = "the order of partitions is older than the log"
 
-#: Events with the number of the cache that each is in.
-Events = list[tuple[int, Occurrence]]
 
-
-class Fetch:
+class ReplayedFetch:
     """A FETCH of a stream whose partitions are known, or that lists them all.
 
     ``changes`` and ``response`` are already part of what the stream follows, and it does not matter
-    any more whether it was recorded as a full FETCH or not. ``requesting``: caches in which its
-    client has no session. ``events``: what caches do at once.
+    any more whether it was recorded as a full FETCH or not. ``events``: what caches do at once.
     """
 
     def __init__(self, stream: Stream, row: RecordedFetch, lists: Lists) -> None:
         self.stream, self.row, self.followed = stream, row, stream.followed
-        self.requesting: list[int] = []
         self.events: Events = []
         self.requested, self.returned = lists.requested, lists.returned
         self.listed = lists.requested.rows[row.number]
@@ -76,9 +70,9 @@ class Fetch:
         if stream.unknown is Unknown.GAP:
             self.added = None
 
-    def topics(self, listed: Listed, at: Ints) -> TopicTotals:
+    def topics(self, listed: Listed, at: Ints, *, is_as_recorded: bool) -> TopicTotals:
         """Counts what the topics of some positions take."""
-        if self.is_as_recorded(listed, at):
+        if is_as_recorded:
             return listed.totals[self.row.number]
         return self.followed.numbering.totals(listed.topics[at])
 
@@ -98,7 +92,8 @@ class Fetch:
 class Incremental(msgspec.Struct, gc=False):
     """An incremental FETCH of one session: what it lists, both ways, in order.
 
-    ``requested`` are positions, ``forgotten`` partitions by number.
+    ``requested`` are positions, ``forgotten`` partitions by number. ``lists_as_recorded``: both
+    lists of positions are those of the recorded FETCH.
     """
 
     session: Session
@@ -106,9 +101,10 @@ class Incremental(msgspec.Struct, gc=False):
     requested: Ints
     forgotten: Ints
     returned: Entries
+    lists_as_recorded: bool
 
 
-def full_fetch(fetch: Fetch) -> Sent:
+def full_fetch(fetch: ReplayedFetch) -> Sent:
     """Sends everything, each time, as without sessions."""
     followed, row = fetch.followed, fetch.row
     n = returned = followed.size
@@ -122,7 +118,9 @@ def full_fetch(fetch: Fetch) -> Sent:
         topics_returned = followed.numbering.totals(followed.topics_of(slots))
     else:
         topics_returned = topics
-    bytes_open = fetch.sizes.topics(most) - fetch.sizes.topics(topics)
+    bytes_open = 0
+    if most is not topics:
+        bytes_open = fetch.sizes.topics(most) - fetch.sizes.topics(topics)
     return Sent(
         verdict=Verdict.BOUNDED if bytes_open else Verdict.REPLAYED,
         reason=ORDER_NOT_KNOWN if bytes_open else None,
@@ -143,7 +141,7 @@ def full_fetch(fetch: Fetch) -> Sent:
     )
 
 
-def incremental_fetch(fetch: Fetch, session: Session) -> Incremental:
+def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
     """Sends what goes over the wire in a session that is there."""
     epoch, followed, row = session.epoch, fetch.followed, fetch.row
     entries, forgotten = session.request(fetch.changes, followed)
@@ -156,6 +154,8 @@ def incremental_fetch(fetch: Fetch, session: Session) -> Incremental:
     if session.uses_topic_ids != row.uses_topic_ids:
         # To the client each partition is the one it was, with another topic id.
         requested, forgotten = fetch.requested.positions[fetch.listed], forgotten[:0]
+    is_recorded_request = fetch.is_as_recorded(fetch.requested, requested)
+    is_recorded_response = fetch.is_as_recorded(fetch.returned, returned.at)
     sent = Sent(
         api_version=fetch.version,
         session_id=session.recorded_id,
@@ -168,21 +168,22 @@ def incremental_fetch(fetch: Fetch, session: Session) -> Incremental:
         added_partitions=fetch.added,
         record_bytes=row.record_bytes,
         request_bytes=fetch.sizes.request(
-            fetch.topics(fetch.requested, requested),
+            fetch.topics(fetch.requested, requested, is_as_recorded=is_recorded_request),
             len(requested),
             fetch.requested.tag_bytes(requested),
             fetch.sizes.forgotten(followed.numbering, forgotten),
         ),
         response_bytes=fetch.sizes.response(
-            fetch.topics(fetch.returned, returned.at),
+            fetch.topics(fetch.returned, returned.at, is_as_recorded=is_recorded_response),
             len(returned.at),
             fetch.more_bytes(returned.at),
         ),
     )
-    return Incremental(session, sent, requested, forgotten, returned)
+    is_recorded = is_recorded_request and is_recorded_response
+    return Incremental(session, sent, requested, forgotten, returned, is_recorded)
 
 
-def equals_recorded(fetch: Fetch, incremental: Incremental | None) -> bool | None:
+def equals_recorded(fetch: ReplayedFetch, incremental: Incremental | None) -> bool | None:
     """Compares lists and bytes with those of the recorded session, both ways; None: it has none."""
     row = fetch.row
     if row.is_full or incremental is None or incremental.session.is_older:
@@ -192,77 +193,89 @@ def equals_recorded(fetch: Fetch, incremental: Incremental | None) -> bool | Non
         return None
     return (
         (sent.request_bytes, sent.response_bytes) == (row.request_bytes, row.response_bytes)
-        and fetch.is_as_recorded(fetch.requested, incremental.requested)
-        and fetch.is_as_recorded(fetch.returned, incremental.returned.at)
+        and incremental.lists_as_recorded
         and incremental.forgotten.tolist() == fetch.forgotten.tolist()
     )
 
 
 def attempts(
-    fetch: Fetch,
+    fetch: ReplayedFetch,
     caches: Sequence[FetchSessionCache],
     full: Sent,
-    sessions: Mapping[int, Incremental],
-) -> list[list[Sent]]:
-    """Sends what a client of each cache does: a FETCH, or a refused one and a full one."""
+    incrementals: Iterable[Incremental],
+) -> tuple[list[Sent], dict[int, Sent]]:
+    """Returns what a client sends under each cache, and again where that is refused, by cache.
+
+    Without a session it sends a full FETCH.
+    """
     row, stream = fetch.row, fetch.stream
-    size, now_ms = stream.followed.size, row.dequeued_us // 1000
-    in_session = {number: [incremental.sent] for number, incremental in sessions.items()}
+    size = stream.followed.size
     if size and row.is_full and row.session_id != full.session_id:
         full = replace(full, session_id=row.session_id)
-    in_full = [full]
-    by_cache = []
-    for number, (held, cache) in enumerate(zip(stream.held, caches, strict=True)):
-        if held.session is None:
-            by_cache.append(in_full)
-            fetch.requesting.append(number)
-            continue
-        session, sent = stream.sessions[held.session], in_session[held.session]
-        cached = cache.find(held.cache_id)
-        if cached is not None and session.uses_topic_ids == row.uses_topic_ids:
-            by_cache.append(sent)
-            if size:
-                cached.touch(size, now_ms)
-            else:
-                fetch.events += close(number, cache, held, Reason.FORGOTTEN)
-            continue
-        # "New Error Codes": the client goes on with a full FETCH, under error 70 as one without a
-        # session.
-        error, retries = FETCH_SESSION_ID_NOT_FOUND, in_full
-        if cached is not None:
-            error = FETCH_SESSION_TOPIC_ID_ERROR
-            retries = [replace(full, session_id=sent[0].session_id)]
-        fetch.events += close(number, cache, held, Reason.VERSION)
-        fetch.requesting.append(number)
-        refused = replace(
-            sent[0],
-            response_partitions=0,
-            record_bytes=0,
-            response_bytes=fetch.sizes.error_response,
-            session_error=error,
-        )
-        by_cache.append([refused, *(retries if size else ())])
-    return by_cache
+    sent, retries = [full] * len(caches), dict[int, Sent]()
+    for incremental in incrementals:
+        session = incremental.session
+        is_changed = session.uses_topic_ids != row.uses_topic_ids
+        refusing = [
+            number
+            for number, cache_id in session.slots.items()
+            if is_changed or caches[number].find(cache_id) is None
+        ]
+        for number in session.slots:
+            sent[number] = incremental.sent
+        for number in refusing:
+            is_cached = caches[number].find(session.slots[number]) is not None
+            sent[number], retries[number] = _refused(fetch, incremental, full, is_cached=is_cached)
+        fetch.events += session.close(refusing, caches, Reason.VERSION)
+        if not size:
+            fetch.events += session.close([*session.slots], caches, Reason.FORGOTTEN)
+        elif session.slots:
+            session.cached.touch(size, row.dequeued_us // 1000)
+    return sent, retries if size else {}
 
 
-def pending_session(fetch: Fetch) -> PendingSession | None:
-    """Makes the session that a FETCH requests of some caches; None: of none."""
+def _refused(
+    fetch: ReplayedFetch, incremental: Incremental, full: Sent, *, is_cached: bool
+) -> tuple[Sent, Sent]:
+    """Returns an incremental FETCH with the error of its response, and what its client sends then.
+
+    "New Error Codes": it goes on with a full FETCH, under error 70 as one without a session. Where
+    the cache still has the session, the FETCH names topics by ids and the session does not, or the
+    other way round.
+    """
+    error, retry = FETCH_SESSION_ID_NOT_FOUND, full
+    if is_cached:
+        error = FETCH_SESSION_TOPIC_ID_ERROR
+        retry = replace(full, session_id=incremental.session.recorded_id)
+    refused = replace(
+        incremental.sent,
+        response_partitions=0,
+        record_bytes=0,
+        response_bytes=fetch.sizes.error_response,
+        session_error=error,
+    )
+    return refused, retry
+
+
+def pending_session(fetch: ReplayedFetch, caches: Set[int]) -> PendingSession | None:
+    """Makes the session that a FETCH requests of the caches that have none of its client's.
+
+    None: it requests none.
+    """
     row, stream = fetch.row, fetch.stream
-    if not fetch.requesting or not stream.followed.size or row.is_throttled:
+    if not stream.followed.size or row.is_throttled:
+        return None
+    requesting = caches
+    for session in stream.sessions:
+        requesting = requesting - session.slots.keys()
+    if not requesting:
         return None
     return PendingSession(
         built_us=row.built_us,
         request_id=row.request_id,
         stream=stream.number,
-        caches=tuple(fetch.requesting),
+        caches=tuple(sorted(requesting)),
         uses_topic_ids=row.uses_topic_ids,
         recorded_id=(row.response_session_id or None) if row.is_full else None,
         not_read=tuple(fetch.not_read.tolist()),
     )
-
-
-def close(number: int, cache: FetchSessionCache, held: Held, reason: Reason) -> Events:
-    """Gives up the session of a cache."""
-    happened = cache.close(held.cache_id, reason)
-    held.drop()
-    return [(number, occurrence) for occurrence in happened]

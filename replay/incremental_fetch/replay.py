@@ -2,8 +2,6 @@
 
 import heapq
 from collections.abc import Iterable
-from itertools import groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,7 +13,7 @@ from ..model.cached_partitions import Slots
 from ..model.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
-    SHARDS,
+    CachedSession,
     FetchSessionCache,
     Reason,
     next_epoch,
@@ -35,16 +33,26 @@ from .outcomes import (
     variants,
 )
 from .recorded import SESSION_ERRORS, Batch, RecordedFetch
-from .released import Events, Fetch
+from .released import ReplayedFetch
 from .sizes import counted_version, sizes_of
 from .state import Carried, decoded, encoded
-from .streams import SESSION_IDLE_US, PendingSession, Stream, Streams, Unknown
+from .streams import (
+    SESSION_IDLE_US,
+    Events,
+    PendingSession,
+    Session,
+    Stream,
+    Streams,
+    Unknown,
+)
 
 #: How often streams that have just stopped are looked for, in log time.
 IDLE_STEP_US = 60_000_000
 
 #: Variants before those of caches: as recorded, full and the draft's.
 _FIRST_CACHE = 3
+#: The first cache, which creates every session that is requested.
+UNLIMITED = 0
 
 REFUSED = "error response to the whole FETCH: the full one that follows replaces it"
 
@@ -83,8 +91,10 @@ class IncrementalFetch:
         # The first creates every session that is requested: the draft takes over its orders, and
         # it is compared with the recorded sessions.
         caches = [FetchSessionCache(number) for number in (None, *slots)]
-        new = Carried((0, ""), Partitions(), Streams(node_id, len(caches)), caches, [])
+        new = Carried((0, ""), Partitions(), Streams(node_id), caches, [])
         self._state = state = new if saved is None else decoded(saved)
+        #: Of the caches.
+        self._numbers = frozenset(range(len(caches)))
         self._streams, self._caches, self._pending = state.streams, state.caches, state.pending
         self._draft = Draft(draft_partition_id_is_string, state.numbering)
 
@@ -92,7 +102,7 @@ class IncrementalFetch:
         return encoded(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
-        """Takes an increment and returns the outcomes that nothing still to come can change."""
+        """Replays an increment; returns the outcomes that nothing still to come can change."""
         state, fed = self._state, Batch(batch, self._state.numbering)
         for row in fed.fetches:
             if row.number in fed.topic_names:
@@ -157,21 +167,18 @@ class IncrementalFetch:
         self._emit(of_fetch, replayed)
 
     def _emit(self, of_fetch: OfFetch, replayed: Replayed) -> None:
-        """Adds the rows of a FETCH; caches under which a client sends the same share them."""
-        without_cache = replayed.recorded, replayed.full, replayed.draft
-        for variant, sent in zip(self._variants, without_cache, strict=False):
-            self._rows.add(sent, [variant], of_fetch)
-        of_caches = zip(replayed.incremental, self._variants[_FIRST_CACHE:], strict=True)
-        for attempts, caches in groupby(of_caches, itemgetter(0)):
-            under = [variant for _, variant in caches]
-            for attempt, sent in enumerate(attempts):
-                shared = replace(of_fetch, attempt=attempt) if attempt else of_fetch
-                self._rows.add(sent, under, shared)
+        """Adds the rows of a FETCH, and those of the one that repeats it where it is refused."""
+        sent = replayed.recorded, replayed.full, replayed.draft, *replayed.incremental
+        self._rows.add_rows(sent, self._variants, of_fetch)
+        if replayed.retries:
+            under = [self._variants[_FIRST_CACHE + number] for number in replayed.retries]
+            again = replace(of_fetch, attempt=1)
+            self._rows.add_rows([*replayed.retries.values()], under, again)
 
     def _not_replayed(
         self, row: RecordedFetch, stream: Stream | None, verdict: Verdict, reason: str
     ) -> Replayed:
-        """Takes a FETCH of which it is not known what the protocols would send."""
+        """Says of a FETCH why it is not known what the protocols would send."""
         partitions = None
         if stream is not None:
             if stream.unknown is None and row.error_code is not None:
@@ -180,11 +187,11 @@ class IncrementalFetch:
                 stream.lose()
             self._streams.respond(stream, row)
         nothing = nothing_sent(counted_version(row.api_version), verdict, reason)
-        by_cache = [[nothing]] * len(self._caches)
+        by_cache = [nothing] * len(self._caches)
         return Replayed(_recorded(row, partitions), nothing, nothing, by_cache)
 
     def _as_listed(self, row: RecordedFetch, lists: Lists, added: int | None = None) -> Replayed:
-        """Takes a FETCH that no protocol changes: a client's without sessions, or its last one."""
+        """Counts a FETCH that no protocol changes: without sessions, or the last of a client."""
         sizes, requested, returned = sizes_of(row), lists.requested, lists.returned
         n, m = row.request_partitions or 0, row.response_partitions or 0
         full = Sent(
@@ -207,24 +214,24 @@ class IncrementalFetch:
                 returned.totals[row.number], m, returned.more_bytes_sum[row.number]
             ),
         )
-        by_cache = [[full]] * len(self._caches)
+        by_cache = [full] * len(self._caches)
         return Replayed(_recorded(row, n, added), full, with_draft_uuid(full), by_cache)
 
     def _close_session(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
-        """Takes a client's last FETCH, (id, -1): it closes its session, and lists what it lists."""
+        """Replays a client's last FETCH, (id, -1), which closes its session under all protocols."""
         replayed = self._as_listed(row, lists, added=0)
         no_session = NO_SESSION if stream.unknown is None else None
-        ids = [
-            no_session if held.session is None else stream.sessions[held.session].recorded_id
-            for held in stream.held
-        ]
+        ids = {n: session.recorded_id for session in stream.sessions for n in session.slots}
         self._add_events(row.dequeued_us, row.request_id, self._close_all(stream, Reason.CLIENT))
         self._streams.forget(stream)
-        by_cache = [[replace(replayed.full, session_id=session_id)] for session_id in ids]
+        by_cache = [
+            replace(replayed.full, session_id=ids.get(number, no_session))
+            for number in range(len(self._caches))
+        ]
         return replayed._replace(incremental=by_cache)
 
     def _replay(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
-        """Takes any other FETCH."""
+        """Replays a FETCH under all protocols: full, the draft's, and in sessions of each cache."""
         goes_on, is_lost = stream.goes_on(row), stream.goes_on(row, after=Unknown.LOST)
         unknown = stream.unknown if goes_on or is_lost else None
         events = self._start_anew(stream, row) if row.is_full and stream.starts_anew(row) else []
@@ -232,51 +239,56 @@ class IncrementalFetch:
         if stream.followed.end > 2 * stream.followed.size + 64:  # most are gone
             stream.renumber()
 
-        fetch = Fetch(stream, row, lists)
+        fetch = ReplayedFetch(stream, row, lists)
         full = released.full_fetch(fetch)
-        incremental = {
-            number: released.incremental_fetch(fetch, session)
-            for number, session in stream.sessions.items()
-        }
-        number = stream.held[0].session
-        current = None if number is None else incremental[number]
+        incrementals = [released.incremental_fetch(fetch, session) for session in stream.sessions]
+        current = next((i for i in incrementals if UNLIMITED in i.session.slots), None)
         draft = self._draft.fetch(fetch, full, current)
         equals = released.equals_recorded(fetch, current)
 
         has_records = fetch.returned.has_records
-        for sent in incremental.values():
-            sent.session.rotate(Slots(sent.returned.slots[has_records[sent.returned.at]]))
-        by_cache = released.attempts(fetch, self._caches, full, incremental)
+        for incremental in incrementals:
+            returned = incremental.returned
+            incremental.session.rotate(Slots(returned.slots[has_records[returned.at]]))
+        sent, retries = released.attempts(fetch, self._caches, full, incrementals)
         if equals is not None:
-            by_cache[0] = [replace(sent, equals_recorded=equals) for sent in by_cache[0]]
+            sent[UNLIMITED] = replace(sent[UNLIMITED], equals_recorded=equals)
+            if UNLIMITED in retries:
+                retries[UNLIMITED] = replace(retries[UNLIMITED], equals_recorded=equals)
         if row.is_follower:
             returned = fetch.response.entries if current is None else current.returned
             stream.followed.move_returned(returned.slots, has_records[returned.at])
         stream.unknown, stream.is_broken = None, False
         stream.is_older &= not row.is_full
-        stream.drop_unheld_sessions()
-        pending = released.pending_session(fetch)
+        stream.sessions = [session for session in stream.sessions if session.slots]
+        pending = released.pending_session(fetch, self._numbers)
         if pending is not None:
             heapq.heappush(self._pending, pending)
         self._streams.respond(stream, row)
         self._add_events(row.dequeued_us, row.request_id, events + fetch.events)
-        if unknown is not None:
-            draft = nothing_sent(fetch.version, Verdict.UNKNOWN, unknown)
-            by_cache = [[draft]] * len(by_cache)
-        elif self._gaps.has_begun(self._node_id, row.dequeued_us):
-            # Which sessions hold the slots is not known any more.
-            nothing = nothing_sent(fetch.version, Verdict.UNKNOWN, Unknown.GAP)
-            by_cache = [by_cache[0], *[[nothing]] * (len(by_cache) - 1)]
         recorded = _recorded(row, stream.followed.size, fetch.added)
-        return Replayed(recorded, full, draft, by_cache)
+        return self._known(Replayed(recorded, full, draft, sent, retries), row, unknown)
+
+    def _known(self, replayed: Replayed, row: RecordedFetch, unknown: Unknown | None) -> Replayed:
+        """Withholds what is not known behind missing lines; ``unknown``: why, of this client."""
+        version, caches = counted_version(row.api_version), len(self._caches)
+        if unknown is not None:
+            nothing = nothing_sent(version, Verdict.UNKNOWN, unknown)
+            return Replayed(replayed.recorded, replayed.full, nothing, [nothing] * caches)
+        if not self._gaps.has_begun(self._node_id, row.dequeued_us):
+            return replayed
+        # Which sessions have the slots is not known any more.
+        nothing = nothing_sent(version, Verdict.UNKNOWN, Unknown.GAP)
+        return replayed._replace(
+            incremental=[replayed.incremental[UNLIMITED], *[nothing] * (caches - 1)],
+            retries={n: retry for n, retry in replayed.retries.items() if n == UNLIMITED},
+        )
 
     def _start_anew(self, stream: Stream, row: RecordedFetch) -> Events:
         """Gives up a client's session; the broker closes it unless the client has forgotten it."""
         events: Events = []
         if row.session_id != NO_SESSION or stream.is_broken:
             events = self._close_all(stream, Reason.NEW_SESSION)
-        for held in stream.held:
-            held.drop()
         stream.sessions.clear()
         stream.draft_has_uuid, stream.counts_epochs = False, True
         return events
@@ -284,12 +296,12 @@ class IncrementalFetch:
     def _close_all(self, stream: Stream, reason: Reason) -> Events:
         return [
             event
-            for number, (cache, held) in enumerate(zip(self._caches, stream.held, strict=True))
-            for event in released.close(number, cache, held, reason)
+            for session in stream.sessions
+            for event in session.close([*session.slots], self._caches, reason)
         ]
 
     def _take_over(self, row: RecordedFetch, lists: Lists) -> None:
-        """Takes a session that is older than the log: it has a slot of every cache that has one."""
+        """Begins a session that is older than the log, in every cache that finds a slot for it."""
         stream = self._streams.take(self._streams.find(row), row, self._state.numbering, NO_GAPS)
         assert stream is not None
         stream.take_over(row, lists.requested)
@@ -301,38 +313,37 @@ class IncrementalFetch:
             uses_topic_ids=row.uses_topic_ids,
             recorded_id=row.session_id,
         )
-        session = stream.create_session(requested, self._create(stream, requested))
+        session = self._create(stream, requested)
+        assert session is not None
         session.epoch, session.is_older = next_epoch(row.session_epoch), True
 
     def _decide_next(self) -> None:
         """Decides, as the response to a full FETCH is built, which caches have a session for it."""
         pending = heapq.heappop(self._pending)
         stream = self._streams.by_number[pending.stream]
-        cache_ids = self._create(stream, pending, is_known=stream.counts_epochs)
-        if cache_ids:
-            stream.create_session(pending, cache_ids)
+        self._create(stream, pending, is_known=stream.counts_epochs)
 
     def _create(
         self, stream: Stream, pending: PendingSession, *, is_known: bool = True
-    ) -> dict[int, int]:
-        """Requests a session of caches; returns ids by cache. ``is_known``: that it begins here."""
-        cache_ids = {}
-        privileged, size = stream.replica_id >= 0, stream.followed.size
+    ) -> Session | None:
+        """Requests a session of caches; None if none creates it. ``is_known``: it begins here."""
+        is_follower, size = stream.replica_id >= 0, stream.followed.size
+        now_ms = pending.built_us // 1000
+        cached = CachedSession(stream.session_key, is_follower, size, now_ms, now_ms)
+        slots = {}
         for number in pending.caches:
-            cache_id, events = self._caches[number].maybe_create(
-                stream.session_key, privileged, size, pending.built_us // 1000
-            )
+            cache_id, events = self._caches[number].maybe_create(cached)
             if cache_id is not None:
-                cache_ids[number] = cache_id
+                slots[number] = cache_id
             if is_known:
                 happened = [(number, event) for event in events]
                 self._add_events(pending.built_us, pending.request_id, happened)
-        return cache_ids
+        return stream.create_session(pending, cached, slots) if slots else None
 
     def _add_events(self, at_us: int, request_id: str, events: Events) -> None:
         behind_gap = bool(events) and self._gaps.has_begun(self._node_id, at_us)
-        for number, (event, reason, session) in events:
-            if behind_gap and number > 0:
+        for number, (event, reason, session, shard) in events:
+            if behind_gap and number != UNLIMITED:
                 continue
             self._evictions.add(
                 SessionCacheEvent(
@@ -343,7 +354,7 @@ class IncrementalFetch:
                     request_id=request_id,
                     event_at=at_us,
                     # How many sessions were requested in a gap is not known.
-                    shard=None if behind_gap else session.id % SHARDS,
+                    shard=None if behind_gap else shard,
                     partitions=session.size,
                     privileged=session.privileged,
                     reason=reason,

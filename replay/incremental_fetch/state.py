@@ -1,4 +1,4 @@
-"""What the replay of a broker carries from one increment of a log to the next, as bytes.
+"""The state of a broker's replay, carried from one increment of a log to the next as bytes.
 
 Topics and partitions that nobody follows any more are left out, and slots are numbered anew, so
 that the size is that of what is open.
@@ -24,7 +24,7 @@ _Followed = tuple[list[Ints], Ints, Ints, int]
 
 
 class Carried(msgspec.Struct, array_like=True):
-    """What a replay goes on from. ``front``: time and id of the last FETCH."""
+    """The state that a replay goes on from. ``front``: time and id of the last FETCH."""
 
     front: tuple[int, str]
     numbering: Partitions
@@ -79,4 +79,10 @@ def decoded(saved: bytes) -> Carried:
             return followed
         return np.frombuffer(value, "<i8").astype(np.int64)
 
-    return msgspec.msgpack.decode(zlib.decompress(saved), type=Carried, dec_hook=decode)
+    carried = msgspec.msgpack.decode(zlib.decompress(saved), type=Carried, dec_hook=decode)
+    for stream in carried.streams.by_number.values():
+        for session in stream.sessions:
+            # What was written once for each cache is one object again.
+            for number, cache_id in session.slots.items():
+                carried.caches[number].share(cache_id, session.cached)
+    return carried

@@ -4,7 +4,7 @@ A log shows a client's FETCHes (``FetchSessionHandler``) under a session's id, o
 who is refused a session, or whose session was dropped, goes on there with full FETCHes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -13,7 +13,16 @@ import numpy as np
 
 from ..log_gaps import LOG_GAP, Gaps
 from ..model.cached_partitions import NO_SLOT, PartitionOrder
-from ..model.fetch_session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
+from ..model.fetch_session import (
+    INITIAL_EPOCH,
+    NO_SESSION,
+    CachedSession,
+    FetchSession,
+    FetchSessionCache,
+    Occurrence,
+    Reason,
+    next_epoch,
+)
 from .followed import FollowedPartitions
 from .lists import Lists, Partitions, Requested
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
@@ -34,24 +43,32 @@ class Unknown(StrEnum):
     GAP = LOG_GAP
 
 
-class Held(msgspec.Struct, array_like=True):
-    """The session that a client has in a cache, for all it knows: its number, and the id there."""
-
-    session: int | None = None
-    cache_id: int | None = None
-
-    def drop(self) -> None:
-        self.session = self.cache_id = None
+#: Events with the number of the cache that each is in.
+Events = list[tuple[int, Occurrence]]
 
 
-class Session(FetchSession, array_like=True):
-    """A session of a stream: the recorded one if it has its id.
+class Session(FetchSession, array_like=True, kw_only=True):
+    """A session of a stream, in all caches that created it for the same FETCH.
 
-    ``is_older`` than the log: the orders of its partitions are not known.
+    ``slots``: its id in each cache, by the cache's number, for all that its client knows.
+    ``recorded_id``: that of the recorded session, if it is that one. ``is_older`` than the log: the
+    orders of its partitions are not known.
     """
 
+    cached: CachedSession
+    slots: dict[int, int]
     recorded_id: int | None = None
     is_older: bool = False
+
+    def close(
+        self, numbers: Iterable[int], caches: Sequence[FetchSessionCache], reason: Reason
+    ) -> Events:
+        """Gives up the session in some caches, which have it or not."""
+        return [
+            (number, occurrence)
+            for number in numbers
+            for occurrence in caches[number].close(self.slots.pop(number), reason)
+        ]
 
 
 class PendingSession(NamedTuple):
@@ -71,13 +88,12 @@ class PendingSession(NamedTuple):
 
 
 class Stream(msgspec.Struct, array_like=True):
-    """One client's FETCHes at one broker. ``held`` is in the order of the rule's caches.
+    """One client's FETCHes at one broker, and its sessions there.
 
     ``unknown``: why its partitions are not known; None: they are. ``is_broken``: the next full
-    FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
-    caches that create one for the same FETCH share its orders. ``built_us``: its last response.
-    ``epoch``: of its last FETCH. ``counts_epochs``: how many came since the session began is known.
-    ``is_older``: its partitions are those that held when the log began (``take_over``).
+    FETCH starts a session whatever the protocol, since this one broke down. ``built_us``: its last
+    response. ``epoch``: of its last FETCH. ``counts_epochs``: how many came since the session began
+    is known. ``is_older``: its partitions are those that held when the log began (``take_over``).
     """
 
     number: int
@@ -86,13 +102,12 @@ class Stream(msgspec.Struct, array_like=True):
     replica_id: int
     replica_epoch: int
     session_key: str
-    held: list[Held]
     followed: FollowedPartitions
     recorded_session_id: int = NO_SESSION
     unknown: Unknown | None = Unknown.BEGAN_BEFORE_LOG
     is_broken: bool = False
     draft_has_uuid: bool = False
-    sessions: dict[int, Session] = {}
+    sessions: list[Session] = []
     last_seen_us: int = 0
     built_us: int = 0
     epoch: int = INITIAL_EPOCH
@@ -129,25 +144,30 @@ class Stream(msgspec.Struct, array_like=True):
         return is_same and row.session_epoch == next_epoch(self.epoch)
 
     def lose(self, why: Unknown = Unknown.LOST) -> None:
-        """Takes that what it fetches is not known until its next full FETCH."""
+        """Forgets what it fetches, which its next full FETCH says anew."""
         self.unknown = why
         self.draft_has_uuid = False
 
-    def create_session(self, pending: PendingSession, cache_ids: Mapping[int, int]) -> Session:
-        """Takes that caches have created the session that a full FETCH requested."""
+    def create_session(
+        self, pending: PendingSession, cached: CachedSession, slots: dict[int, int]
+    ) -> Session:
+        """Adds the session that a full FETCH requested, in the caches that have created it."""
         requested = returned = self.followed.order
         if pending.not_read:
             returned = self.followed.order_returned(np.array(pending.not_read))
-        number = max(self.sessions, default=0) + 1
-        orders = PartitionOrder.of(requested), PartitionOrder.of(returned)
-        session = Session(pending.uses_topic_ids, *orders, recorded_id=pending.recorded_id)
-        self.sessions[number] = session
-        for cache, cache_id in cache_ids.items():
-            self.held[cache] = Held(number, cache_id)
+        session = Session(
+            uses_topic_ids=pending.uses_topic_ids,
+            client=PartitionOrder.listing(requested),
+            broker=PartitionOrder.listing(returned),
+            cached=cached,
+            slots=slots,
+            recorded_id=pending.recorded_id,
+        )
+        self.sessions.append(session)
         return session
 
     def take_over(self, row: RecordedFetch, requested: Requested) -> None:
-        """Takes that the recorded session is older than the log, and has these partitions."""
+        """Begins with the partitions of a recorded session that is older than the log."""
         self.followed.take_over(requested, requested.rows[row.number])
         self.unknown, self.counts_epochs, self.is_older = None, False, True
         self.draft_has_uuid = row.is_follower
@@ -159,24 +179,17 @@ class Stream(msgspec.Struct, array_like=True):
         lacking = partitions[self.followed.slots_of(partitions) == NO_SLOT]
         return not np.isin(lacking, requested).all()
 
-    def drop_unheld_sessions(self) -> None:
-        """Drops sessions that no cache has any more."""
-        held = {held.session for held in self.held}
-        for number in self.sessions.keys() - held:
-            del self.sessions[number]
-
     def renumber(self) -> None:
         kept = self.followed.renumber()
-        for session in self.sessions.values():
+        for session in self.sessions:
             session.client.renumber(kept)
             session.broker.renumber(kept)
 
 
 class Streams(msgspec.Struct, array_like=True):
-    """The streams of one broker by number, with a session of each of ``caches`` at most."""
+    """The streams of one broker by number."""
 
     node_id: int
-    caches: int
     by_number: dict[int, Stream] = {}
     last: int = 0
     by_session: dict[int, int] = {}
@@ -218,7 +231,10 @@ class Streams(msgspec.Struct, array_like=True):
         return stream
 
     def respond(self, stream: Stream, row: RecordedFetch) -> None:
-        """Takes the recorded response at the client (``FetchSessionHandler.handleResponse``)."""
+        """Follows what the recorded response does to its client's session.
+
+        ``FetchSessionHandler.handleResponse``.
+        """
         if row.error_code is None:
             return
         stream.built_us = row.built_us
@@ -230,7 +246,7 @@ class Streams(msgspec.Struct, array_like=True):
             self._set_session(stream, row.response_session_id or NO_SESSION)
 
     def forget(self, stream: Stream) -> None:
-        """Takes that the client has closed its session, or is gone."""
+        """Removes a stream whose client has closed its session, or is gone."""
         self._set_session(stream, NO_SESSION)
         self._leave(stream)
         del self.by_number[stream.number]
@@ -272,7 +288,6 @@ class Streams(msgspec.Struct, array_like=True):
             row.replica_id,
             row.replica_epoch,
             self.key_without_session(row),
-            [Held() for _ in range(self.caches)],
             FollowedPartitions(numbering),
         )
         self.by_number[stream.number] = stream

@@ -17,7 +17,8 @@ from ..kafka.messages.encoding import Bools, Ints
 #: KIP-320 and KIP-595. A row behind these is remembered, and is no change.
 FETCH_OFFSET, FETCHER_LOG_START, MAX_BYTES, EPOCHS = range(4)
 COMPARED = 4
-#: Rows of a returned partition. The last is what a broker remembers of the high watermark.
+#: Rows of a returned partition. The last is the high watermark again, of which a broker remembers
+#: something else after an error.
 ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
 
 #: What a ``CachedPartition`` has before its first response, and of a high watermark after an error.
@@ -33,7 +34,7 @@ NOTHING: Ints = np.zeros(0, np.int64)
 NO_SLOTS = Slots(NOTHING)
 
 
-class Requested(Protocol):
+class RequestLists(Protocol):
     """Lists of requests: positions, the number of the partition at each, and its rows."""
 
     positions: Ints
@@ -41,7 +42,7 @@ class Requested(Protocol):
     values: Ints
 
 
-class Returned(Requested, Protocol):
+class ResponseLists(RequestLists, Protocol):
     """Lists of responses. ``not_read``: the partition's log was not looked at.
 
     ``brings``: it has records, an error, a preferred read replica (KIP-392) or a diverging epoch
@@ -77,27 +78,31 @@ class Entries(msgspec.Struct, frozen=True, gc=False):
 NO_ENTRIES = Entries(NOTHING, NO_SLOTS)
 
 
-class Response(msgspec.Struct, gc=False):
-    """What a response has of a client's partitions: rows before, rows now, and if it brings more.
+class ResponseChanges(msgspec.Struct, gc=False):
+    """Changes that a response makes to a client's partitions, in which rows, and what it brings.
 
-    ``is_changed``: in the first four rows. ``not_read`` is None where all were read.
+    ``not_read`` is None where all were read.
     """
 
     entries: Entries
-    before: Ints
-    now: Ints
+    differs: Bools
     brings: Bools
-    is_changed: Bools
     not_read: Bools | None
+
+    @property
+    def is_changed(self) -> Bools:
+        """Tells of which partitions anything is returned that was not returned last."""
+        is_changed: Bools = np.logical_or.reduce(self.differs[:CACHED_HIGH_WATERMARK])
+        return is_changed
 
 
 _NO_ROWS: Ints = np.zeros((5, 0), np.int64)
-_NO_FLAGS: Bools = np.zeros(0, np.bool_)
-_NO_RESPONSE = Response(NO_ENTRIES, _NO_ROWS, _NO_ROWS, _NO_FLAGS, _NO_FLAGS, None)
+_NO_FLAGS: Bools = np.zeros((5, 0), np.bool_)
+_NO_RESPONSE = ResponseChanges(NO_ENTRIES, _NO_FLAGS, _NO_FLAGS[0], None)
 
 
 class CachedPartitions:
-    """What a client last requested of each of its partitions, and what was returned last.
+    """The partitions of a client, with what it last requested of them and what was returned last.
 
     That is ``FetchSessionHandler.sessionPartitions`` and the ``CachedPartition``s of a session, a
     column each. Slots of partitions that have gone are not used again until ``renumber``.
@@ -127,7 +132,7 @@ class CachedPartitions:
         slots = self.slots_of(self._numbers[: self.end])
         return Slots(np.flatnonzero(slots == np.arange(self.end)))
 
-    def add(self, requested: Requested, at: Ints) -> Entries:
+    def add(self, requested: RequestLists, at: Ints) -> Entries:
         """Adds partitions as listed; no response has had them."""
         numbers, room = requested.partitions[at], len(self._numbers)
         beyond = int(numbers.max(initial=-1)) + 2 - len(self._slot_of)
@@ -145,48 +150,44 @@ class CachedPartitions:
         self.requested[:, slots], self.returned[:, slots] = requested.values[:, at], _NEVER_RETURNED
         return Entries(at, slots)
 
-    def update(self, requested: Requested, entries: Entries) -> tuple[Entries, Bools]:
-        """Takes what is requested; returns what is other than before, and in which rows."""
-        before = self.requested[:COMPARED].take(entries.slots, axis=1)
+    def update(self, requested: RequestLists, entries: Entries) -> tuple[Entries, Bools]:
+        """Remembers what is requested; returns entries that are other than before, and the rows."""
         now = _columns(requested.values, entries.at)
-        differs = before != now[:COMPARED]
+        differs = (self.requested.take(entries.slots, axis=1) != now)[:COMPARED]
         which = np.logical_or.reduce(differs).nonzero()[0]
         if len(which) < len(entries.at):
             entries, now, differs = entries.where(which), now.take(which, 1), differs[:, which]
         self.requested[:, entries.slots] = now
         return entries, differs
 
-    def held(self, lists: Requested, listed: slice) -> tuple[Entries, Ints]:
+    def entries_of(self, lists: RequestLists, listed: slice) -> tuple[Entries, Ints]:
         """Finds entries of a list among these partitions, and positions of those that are not."""
         slots = self.slots_of(lists.partitions[listed])
         entries = Entries(lists.positions[listed], slots)
-        if np.count_nonzero(~slots) == len(slots):  # ~NO_SLOT is 0
+        if NO_SLOT not in slots.tolist():
             return entries, NOTHING
-        is_held = slots != NO_SLOT
-        return entries.where(is_held), entries.at[~is_held]
+        is_followed = slots != NO_SLOT
+        return entries.where(is_followed), entries.at[~is_followed]
 
     def remove(self, slots: Slots) -> None:
         self._slot_of[self.numbers_of(slots)] = NO_SLOT
         self.size -= len(slots)
 
-    def respond(self, returned: Returned, listed: slice, has_errors: bool) -> Response:
+    def respond(self, returned: ResponseLists, listed: slice, has_errors: bool) -> ResponseChanges:
         """Compares a response with those before, and remembers what it has of these partitions."""
         if listed.start == listed.stop:
             return _NO_RESPONSE
-        entries, _ = self.held(returned, listed)
+        entries, _ = self.entries_of(returned, listed)
         at, slots = entries.at, entries.slots
-        before, now = self.returned.take(slots, 1), _columns(returned.values, at)
-        differs = before[:CACHED_HIGH_WATERMARK] != now[:CACHED_HIGH_WATERMARK]
-        is_changed = np.logical_or.reduce(differs)
-        changed = is_changed.nonzero()[0]
-        if len(changed) == len(slots):
-            self.returned[:, slots] = now
-        elif len(changed):
-            self.returned[:, slots[changed]] = now.take(changed, 1)
-        not_read = returned.not_read[at] if has_errors else None
-        if not_read is not None and not not_read.any():
-            not_read = None
-        return Response(entries, before, now, returned.brings[at], is_changed, not_read)
+        now, not_read = _columns(returned.values, at), None
+        differs = self.returned.take(slots, axis=1) != now
+        self.returned[:, slots] = now
+        if has_errors:
+            self.returned[CACHED_HIGH_WATERMARK, slots[now[ERROR] != 0]] = NOT_CACHED
+            not_read = returned.not_read[at]
+            if not not_read.any():
+                not_read = None
+        return ResponseChanges(entries, differs, returned.brings[at], not_read)
 
     def renumber(self) -> Slots:
         """Gives up the slots of partitions that have gone; returns the old slot of each new one."""
@@ -199,7 +200,7 @@ _Rows = TypeVar("_Rows", Ints, Bools)
 
 
 def _columns(rows: _Rows, at: Ints) -> _Rows:
-    """Takes ascending positions; without a copy where they are adjacent."""
+    """Returns the columns at ascending positions, without a copy where they are adjacent."""
     if len(at) and at[-1] - at[0] == len(at) - 1:
         return rows[:, at[0] : at[-1] + 1]
     return rows.take(at, axis=1)
@@ -212,7 +213,7 @@ class PartitionOrder(msgspec.Struct, array_like=True):
     last: int = 0
 
     @classmethod
-    def of(cls, slots: Slots) -> Self:
+    def listing(cls, slots: Slots) -> Self:
         order = cls(np.zeros(int(slots.max(initial=-1)) + 1, np.int64))
         order.move_last(slots)
         return order

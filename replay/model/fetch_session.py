@@ -18,7 +18,6 @@ from ..kafka.messages.encoding import Bools, Ints
 from .cached_partitions import (
     CACHED_HIGH_WATERMARK,
     COMPARED,
-    HIGH_WATERMARK,
     LOG_START_OFFSET,
     NO_ENTRIES,
     NO_SLOT,
@@ -27,8 +26,8 @@ from .cached_partitions import (
     CachedPartitions,
     Entries,
     PartitionOrder,
-    Requested,
-    Response,
+    RequestLists,
+    ResponseChanges,
     Slots,
 )
 
@@ -49,7 +48,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class RequestChanges(msgspec.Struct, gc=False):
-    """What a FETCH changes in the set of partitions that its client fetches.
+    """Changes that a FETCH makes to the set of partitions that its client fetches.
 
     A partition replaces another of its name and index whose topic id is new, and both are in none
     of the others. ``differs``: rows of the updated ones. ``kept``: what it lists and listed before.
@@ -73,19 +72,20 @@ _NO_CHANGES = RequestChanges(NO_SLOTS, NO_ENTRIES, np.zeros((COMPARED, 0), np.bo
 
 def update(
     cached: CachedPartitions,
-    requested: Requested,
+    requested: RequestLists,
     listed: slice,
     forgotten: Ints | None,
     by_id: bool,
 ) -> RequestChanges:
-    """Takes what a FETCH lists and forgets; None: it is full. ``by_id``: topics go by id.
+    """Changes a client's partitions as its FETCH does, and returns what it changes.
 
     "Incremental Fetch Requests": which partitions one lists, or would list in place of a full one.
+    ``forgotten`` is None for a full one, which lists all that stay. ``by_id``: topics go by id.
     """
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
     # What is new was not in the session before.
-    (entries, new), removed = cached.held(requested, listed), NO_SLOTS
+    (entries, new), removed = cached.entries_of(requested, listed), NO_SLOTS
     # The client wants to remove it.
     if forgotten is not None and len(forgotten):
         removed = cached.slots_of(np.array(list(dict.fromkeys(forgotten.tolist()))))
@@ -100,18 +100,7 @@ def update(
     changes = RequestChanges(entries.slots, updated, differs, removed=removed)
     if not (len(new) or len(removed)):
         return changes
-    # KIP-516: one of the same name and index, and another topic id, replaces the one that goes.
-    pairs: list[tuple[int, int]] = []
-    if len(new) and len(removed):
-        gone = cached.numbering.names_of(cached.numbers_of(removed), by_id)
-        slot_of = dict(zip(gone, removed.tolist(), strict=True))
-        names = cached.numbering.names_of(requested.partitions[new], by_id)
-        pairs = [
-            (at, slot_of.pop(name))
-            for at, name in zip(new.tolist(), names, strict=True)
-            if name in slot_of and name[0] is not None
-        ]
-    replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
+    replacing, replaced = _replacements(cached, requested, new, removed, by_id)
     cached.remove(removed)
     return replace(
         changes,
@@ -122,7 +111,28 @@ def update(
     )
 
 
-def is_returned(response: Response) -> Bools:
+def _replacements(
+    cached: CachedPartitions, requested: RequestLists, new: Ints, removed: Slots, by_id: bool
+) -> tuple[Ints, Ints]:
+    """Returns positions of new partitions, and the slots of removed ones whose places they take.
+
+    KIP-516: one of the same name and index, and another topic id, replaces the one that goes.
+    """
+    if not (len(new) and len(removed)):
+        return NOTHING, NOTHING
+    gone = cached.numbering.names_of(cached.numbers_of(removed), by_id)
+    slot_of = dict(zip(gone, removed.tolist(), strict=True))
+    names = cached.numbering.names_of(requested.partitions[new], by_id)
+    pairs = [
+        (at, slot_of.pop(name))
+        for at, name in zip(new.tolist(), names, strict=True)
+        if name in slot_of and name[0] is not None
+    ]
+    replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
+    return replacing, replaced
+
+
+def is_returned(response: ResponseChanges) -> Bools:
     """Tells which partitions an incremental response lists, of all that the broker looked at.
 
     "Incremental Fetch Responses"; ``CachedPartition.maybeUpdateResponseData``. "Whenever any of
@@ -130,11 +140,10 @@ def is_returned(response: Response) -> Bools:
     included."
     """
     # "The broker wants to notify the client about a change in the partition's highWatermark or
-    # broker logStartOffset"; after an error any is one. The last stable offset is none.
-    listed: Bools = response.before[CACHED_HIGH_WATERMARK] != response.now[HIGH_WATERMARK]
-    # New data; since then also an error, a preferred read replica or a diverging epoch.
-    listed |= response.brings
-    listed |= response.before[LOG_START_OFFSET] != response.now[LOG_START_OFFSET]
+    # broker logStartOffset"; after an error any is one. The last stable offset is none. New data;
+    # since then also an error, a preferred read replica or a diverging epoch.
+    differs = response.differs
+    listed: Bools = differs[CACHED_HIGH_WATERMARK] | differs[LOG_START_OFFSET] | response.brings
     return listed
 
 
@@ -171,7 +180,7 @@ class FetchSession(msgspec.Struct, array_like=True):
         altered = self.client.sort(changes.updated.joined(replacing))
         return changes.added.joined(altered), forgotten[by_topic]
 
-    def response(self, response: Response, which: Bools) -> Entries:
+    def response(self, response: ResponseChanges, which: Bools) -> Entries:
         """Returns what the broker lists, in order; behind it what it did not read."""
         listed = which.nonzero()[0]
         if len(listed) > 1:
@@ -181,7 +190,7 @@ class FetchSession(msgspec.Struct, array_like=True):
         return response.entries.where(listed)
 
     def rotate(self, slots: Slots) -> None:
-        """Takes that a response had records of these partitions, in this order.
+        """Moves the partitions of which a response had records to the broker's end, in this order.
 
         "Handling Partition Size Limits in Incremental Fetch Requests": "When data is returned for a
         partition, that partition is moved to the end of the list."
@@ -218,9 +227,11 @@ class Reason(StrEnum):
 
 
 class CachedSession(msgspec.Struct, array_like=True):
-    """A session as the cache has it. ``size``: its partitions."""
+    """A session as all caches have it that created it for the same FETCH, each under an id.
 
-    id: int
+    ``size``: its partitions.
+    """
+
     session_key: str
     privileged: bool
     size: int
@@ -228,12 +239,8 @@ class CachedSession(msgspec.Struct, array_like=True):
     last_used_ms: int
     is_old: bool = False
 
-    @property
-    def evictable_key(self) -> tuple[bool, int, int]:
-        return self.privileged, self.size, self.id
-
     def touch(self, size: int, now_ms: int) -> None:
-        """Takes an incremental FETCH, after which the session has ``size`` partitions."""
+        """Notes an incremental FETCH, after which the session has ``size`` partitions."""
         self.last_used_ms = now_ms
         self.size = size
         # Kafka looks at the age only here: a session that is not used does not become old.
@@ -241,11 +248,12 @@ class CachedSession(msgspec.Struct, array_like=True):
 
 
 class Occurrence(NamedTuple):
-    """What happens to a session, and why."""
+    """An event in the life of a session in a shard of a cache, and why it happens."""
 
     event: SessionEvent
     reason: Reason
     session: CachedSession
+    shard: int
 
 
 class FetchSessionCache(msgspec.Struct, array_like=True):
@@ -263,50 +271,51 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
     created: int = 0
     requested: int = 0
 
-    def find(self, session_id: int | None) -> CachedSession | None:
-        return None if session_id is None else self.shards[session_id % SHARDS].get(session_id)
+    def find(self, session_id: int) -> CachedSession | None:
+        return self.shards[session_id % SHARDS].get(session_id)
 
-    def maybe_create(
-        self, session_key: str, privileged: bool, size: int, now_ms: int
-    ) -> tuple[int | None, list[Occurrence]]:
+    def maybe_create(self, new: CachedSession) -> tuple[int | None, list[Occurrence]]:
         """Returns the id of a new session, or None, and what happens; a full response is built."""
         shard = self.requested % SHARDS
         self.requested += 1
         sessions = self.shards[shard]
-        new_id = (self.created + 1) * SHARDS + shard
-        new = CachedSession(new_id, session_key, privileged, size, now_ms, now_ms)
         events, why = [], Reason.SLOT_FREE
         if self.slots is not None and len(sessions) >= self.slots // SHARDS:
-            evicted, why = _evictable(sessions, new)
-            if evicted is None:
-                return None, [Occurrence(SessionEvent.REFUSED, why, new)]
-            del sessions[evicted.id]
-            events, why = [Occurrence(SessionEvent.EVICTED, why, evicted)], Reason.SLOT_MADE_FREE
+            evicted_id, why = _evictable(sessions, new)
+            if evicted_id is None:
+                return None, [Occurrence(SessionEvent.REFUSED, why, new, shard)]
+            evicted = sessions.pop(evicted_id)
+            events = [Occurrence(SessionEvent.EVICTED, why, evicted, shard)]
+            why = Reason.SLOT_MADE_FREE
         self.created += 1
-        sessions[new.id] = new
-        return new.id, [*events, Occurrence(SessionEvent.CREATED, why, new)]
+        new_id = self.created * SHARDS + shard
+        sessions[new_id] = new
+        return new_id, [*events, Occurrence(SessionEvent.CREATED, why, new, shard)]
 
-    def close(self, session_id: int | None, reason: Reason) -> list[Occurrence]:
+    def share(self, session_id: int, session: CachedSession) -> None:
+        """Replaces a session, if it is still there, by the object that other caches have of it."""
+        if self.find(session_id) is not None:
+            self.shards[session_id % SHARDS][session_id] = session
+
+    def close(self, session_id: int, reason: Reason) -> list[Occurrence]:
         """Removes a session, if it is still there."""
-        session = self.find(session_id)
-        if session is None:
-            return []
-        del self.shards[session.id % SHARDS][session.id]
-        return [Occurrence(SessionEvent.CLOSED, reason, session)]
+        shard = session_id % SHARDS
+        session = self.shards[shard].pop(session_id, None)
+        return [Occurrence(SessionEvent.CLOSED, reason, session, shard)] if session else []
 
     def forget_unused(self, before_ms: int) -> None:
         """Drops, if slots are unlimited, what was not used for so long that it never will be."""
         if self.slots is not None:
             return
         for shard in self.shards:
-            for session in [s for s in shard.values() if s.last_used_ms < before_ms]:
-                del shard[session.id]
+            for number in [id for id, s in shard.items() if s.last_used_ms < before_ms]:
+                del shard[number]
 
 
 def _evictable(
     sessions: Mapping[int, CachedSession], new: CachedSession
-) -> tuple[CachedSession | None, Reason]:
-    """Returns who leaves its slot to a new session (None: nobody), and why (``tryEvict``).
+) -> tuple[int | None, Reason]:
+    """Returns which session leaves its slot to a new one (None: none), and why (``tryEvict``).
 
     "The new session will evict an existing session if and only if:"
     """
@@ -314,15 +323,20 @@ def _evictable(
         return None, Reason.NO_SLOTS
     # "The existing session has been inactive for more than
     # min.incremental.fetch.session.eviction.ms, OR" (in Kafka this comes first)
-    idlest = min(sessions.values(), key=lambda s: (s.last_used_ms, s.id))
-    if new.created_ms - idlest.last_used_ms > EVICTION_MS:
+    last_used_ms, idlest = min((session.last_used_ms, id) for id, session in sessions.items())
+    if new.created_ms - last_used_ms > EVICTION_MS:
         return idlest, Reason.IDLE
     # "The new session belongs to a follower, and the existing session belongs to a regular
     # consumer, OR the existing session has existed for more than [that], AND the new session has
     # more partitions". The new one's id counts as 0: it loses against its equal.
-    candidates = [s for s in sessions.values() if s.is_old or (new.privileged and not s.privileged)]
-    least = min(candidates, key=lambda s: s.evictable_key, default=None)
-    if least is None or (new.privileged, new.size, 0) < least.evictable_key:
+    evictable_keys = [
+        (session.privileged, session.size, id)
+        for id, session in sessions.items()
+        if session.is_old or (new.privileged and not session.privileged)
+    ]
+    least = min(evictable_keys, default=None)
+    if least is None or (new.privileged, new.size, 0) < least:
         return None, Reason.CACHE_FULL
-    outranked = new.privileged and not least.privileged
-    return least, Reason.NOT_PRIVILEGED if outranked else Reason.SMALLER
+    privileged, _, id = least
+    outranked = new.privileged and not privileged
+    return id, Reason.NOT_PRIVILEGED if outranked else Reason.SMALLER

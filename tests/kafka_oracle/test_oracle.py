@@ -23,6 +23,7 @@ from kip_replay.replay.model.cached_partitions import (
 from kip_replay.replay.model.fetch_session import (
     EVICTION_MS,
     SHARDS,
+    CachedSession,
     FetchSession,
     FetchSessionCache,
     Reason,
@@ -44,7 +45,7 @@ from . import histories
 from .sessions import Fetch, History
 
 _NOBODY = (1 << 63) - 1
-_NONE = PartitionOrder.of(NO_SLOTS)
+_NONE = PartitionOrder.listing(NO_SLOTS)
 
 
 def test_the_selector_chooses() -> None:
@@ -147,15 +148,18 @@ def test_a_cache_evicts() -> None:
     """FetchSessionCacheShard, with ids that count up; why who goes follows from its rule."""
     decided = 0
     for history in histories("cache"):
-        cache, ids = FetchSessionCache(history["slots"] * SHARDS), {}
+        cache, ids = FetchSessionCache(history["slots"] * SHARDS), dict[str, int]()
         hows, used_ms = dict[str, tuple[bool, int]](), dict[str, int]()
         for step in history["ops"]:
             name = str(step["name"])
-            session, now_ms = cache.find(ids.get(name)), step["now_ms"]
+            now_ms = step["now_ms"]
             if step["op"] == "create":
                 cache.requested = 0  # one shard
                 how = hows[name] = step["privileged"], step["partitions"]
-                ids[name], events = cache.maybe_create(name, *how, now_ms)
+                new = CachedSession(name, *how, now_ms, now_ms)
+                session_id, events = cache.maybe_create(new)
+                if session_id is not None:
+                    ids[name] = session_id
                 gone = []
                 for event in events:
                     if event.event is SessionEvent.EVICTED:
@@ -164,12 +168,13 @@ def test_a_cache_evicts() -> None:
                         by_rank = how[0] and not hows[other][0]
                         why = Reason.NOT_PRIVILEGED if by_rank else Reason.SMALLER
                         assert event.reason is (Reason.IDLE if is_idle else why), step
-                assert (ids[name] is not None) == step["created"], step
+                assert (session_id is not None) == step["created"], step
                 assert gone == [str(other) for other in step["evicted"]], step
                 decided += 1
             elif step["op"] == "close":
                 assert cache.close(ids.pop(name), Reason.CLIENT), step
             else:
+                session = cache.find(ids[name])
                 assert session is not None, step
                 session.touch(hows[name][1], now_ms)
             used_ms[name] = now_ms
@@ -199,7 +204,7 @@ class Client:
             last = returned.not_read[returned.rows[number]]
             listed = numbers, np.append(numbers[~last], numbers[last])
             assert self.keys(listed[1]) == _keys(fetch.response.partitions)
-            orders = (PartitionOrder.of(self.cached.slots_of(order)) for order in listed)
+            orders = (PartitionOrder.listing(self.cached.slots_of(order)) for order in listed)
             self.session = FetchSession(moment.by_id, *orders)
             return
         entries = session.response(whole, is_returned(whole))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import NamedTuple
 
-from kip_replay.replay.hwm_parking.metadata_log import RecordedFetch
+from kip_replay.replay.hwm_parking.metadata_log import RecordedMetadataFetch
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from kip_replay.replay.model.raft import (
     MAX_FETCH_WAIT_US,
@@ -72,7 +72,7 @@ class Cluster:
     #: Beginning of the clock: stamps are never near zero.
     epoch_us: int = field(default=1_000_000_000_000)
 
-    def log(self) -> list[RecordedFetch]:
+    def log(self) -> list[RecordedMetadataFetch]:
         """The leader's log, in the order in which the replay wants it."""
         times = ("received_us", "dequeued_us", "built_us", "completed_us")
         return in_order(
@@ -91,7 +91,9 @@ def repeating(pattern: Sequence[tuple[int, int]], length_ms: int) -> tuple[tuple
     return tuple(pattern) * cycles
 
 
-def cut(rows: Sequence[RecordedFetch], size: int) -> Iterator[Sequence[RecordedFetch]]:
+def cut(
+    rows: Sequence[RecordedMetadataFetch], size: int
+) -> Iterator[Sequence[RecordedMetadataFetch]]:
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
@@ -110,11 +112,11 @@ class _Run:
         self._correlation = dict.fromkeys(self._members, 0)
         self._in_flight: dict[int, tuple[int, Fetch]] = {}
         self._events: list[tuple[int, str, int]] = []
-        self._rows: list[RecordedFetch] = []
+        self._rows: list[RecordedMetadataFetch] = []
         self._tokens = 0
         self._free_us = 0
 
-    def rows(self) -> list[RecordedFetch]:
+    def rows(self) -> list[RecordedMetadataFetch]:
         """Run to the end; a FETCH that is parked then is not in the log."""
         for member in self._members.values():
             heapq.heappush(self._events, (micros(member.starts_ms), "fetch", member.replica_id))

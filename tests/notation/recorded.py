@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import constructed
 
-from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, RecordedFetch
+from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, RecordedMetadataFetch
 from kip_replay.replay.hwm_parking.replay import HwmParking
 from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US, NOT_SENT, UNKNOWN_OFFSET
@@ -18,7 +18,7 @@ EPOCH = 5
 
 def fetched(
     replica_id: int, dequeued_ms: float, built_ms: float, fetch_offset: int, **others: Any
-) -> RecordedFetch:
+) -> RecordedMetadataFetch:
     """A FETCH that the leader of ``EPOCH`` completed, empty and of a 4.0 replica unless given."""
     sends = "high_watermark" in others
     begin_us, end_us = micros(dequeued_ms), micros(built_ms)
@@ -31,14 +31,14 @@ def fetched(
     returned = {"error_code": 0, "response_high_watermark": UNKNOWN_OFFSET, "record_bytes": 0}
     returned |= {"is_diverging": False, "is_snapshot": False}
     sizes = {"request_bytes": None, "response_bytes": None}
-    return RecordedFetch(**{**line, **sent, **returned, **sizes, **others})
+    return RecordedMetadataFetch(**{**line, **sent, **returned, **sizes, **others})
 
 
 def micros(milliseconds: float) -> int:
     return round(milliseconds * 1000)
 
 
-def in_order(rows: Iterable[RecordedFetch]) -> list[RecordedFetch]:
+def in_order(rows: Iterable[RecordedMetadataFetch]) -> list[RecordedMetadataFetch]:
     return sorted(rows, key=lambda row: (row.built_us, row.request_id))
 
 
@@ -59,7 +59,7 @@ def replay_of(
     node_id: int,
     voters: Iterable[int],
     rules: list[Variant],
-    increments: Iterable[Sequence[RecordedFetch]],
+    increments: Iterable[Sequence[RecordedMetadataFetch]],
     gaps: Sequence[LogGap] = (),
     *,
     resumed: bool = False,

@@ -11,7 +11,7 @@ from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay
 
 from kip_replay.replay.hwm_parking.closed_loop import ClosedLoop
 from kip_replay.replay.hwm_parking.evidence import Evidence
-from kip_replay.replay.hwm_parking.metadata_log import NO_RESPONSE, RecordedFetch
+from kip_replay.replay.hwm_parking.metadata_log import NO_RESPONSE, RecordedMetadataFetch
 from kip_replay.replay.hwm_parking.outcomes import (
     NOT_IN_LOG,
     NOT_LEADER,
@@ -91,7 +91,7 @@ def small_replay(cluster: Cluster = SMALL) -> Replayed:
     return replay_of(1, cluster.voters, variants(), [cluster.log()])
 
 
-def of_log(rows: Sequence[RecordedFetch]) -> Replayed:
+def of_log(rows: Sequence[RecordedMetadataFetch]) -> Replayed:
     return replay_of(1, [1, 2, 3], variants(), [in_order(rows)])
 
 
@@ -246,7 +246,7 @@ def test_loops_do_not_read_what_the_rule_explains(name: str, leader: int) -> Non
     """
     recorded = events_of(name, "hwm_parking")[leader].to_pylist()
     before, after = (
-        replay_of(leader, VOTERS, variants(), [[RecordedFetch(**row) for row in rows]])
+        replay_of(leader, VOTERS, variants(), [[RecordedMetadataFetch(**row) for row in rows]])
         for rows in (recorded, map(blanked, recorded))
     )
     for variant in (WITHOUT_KIP, WITH_KIP):

@@ -13,24 +13,26 @@ from kip_replay.replay.hwm_parking.evidence import (
     LogBytes,
     ReplicaEvidence,
 )
-from kip_replay.replay.hwm_parking.metadata_log import RecordedFetch
+from kip_replay.replay.hwm_parking.metadata_log import RecordedMetadataFetch
 from kip_replay.replay.model.raft import Completion
 
 FOREVER = micros(10**9)
 
 
-def evidence_of(*rows: RecordedFetch) -> Evidence:
+def evidence_of(*rows: RecordedMetadataFetch) -> Evidence:
     evidence = Evidence(EPOCH)
     for row in in_order(rows):
         evidence.add(row)
     return evidence
 
 
-def records(replica: int, dequeued: float, built: float, offset: int, **rest: Any) -> RecordedFetch:
+def records(
+    replica: int, dequeued: float, built: float, offset: int, **rest: Any
+) -> RecordedMetadataFetch:
     return fetched(replica, dequeued, built, offset, **({"record_bytes": 90} | rest))
 
 
-def carried(replica: int, built: float, start: int, end: int) -> list[RecordedFetch]:
+def carried(replica: int, built: float, start: int, end: int) -> list[RecordedMetadataFetch]:
     """A response with records, and the FETCH that shows where they end."""
     return [records(replica, 0, built, start), fetched(replica, built + 3, built + 500, end)]
 
@@ -78,13 +80,13 @@ APPENDS = {
 
 
 @pytest.mark.parametrize(("rows", "appends"), APPENDS.values(), ids=APPENDS)
-def test_appends(rows: list[RecordedFetch], appends: list[tuple[int, int]]) -> None:
+def test_appends(rows: list[RecordedMetadataFetch], appends: list[tuple[int, int]]) -> None:
     evidence = evidence_of(*rows)
     assert evidence.take_appends(FOREVER) == [(micros(at), end) for at, end in appends]
     assert evidence.take_appends(FOREVER) == []
 
 
-def rejected(replica: int, dequeued: float, offset: int) -> RecordedFetch:
+def rejected(replica: int, dequeued: float, offset: int) -> RecordedMetadataFetch:
     return fetched(replica, dequeued, dequeued + 97, offset, error_code=6)
 
 
@@ -100,7 +102,7 @@ LAST_RECORDS = {
 
 @pytest.mark.parametrize(("rows", "rejections", "append"), LAST_RECORDS.values(), ids=LAST_RECORDS)
 def test_last_records_end_somewhere_behind_their_offset(
-    rows: Sequence[RecordedFetch], rejections: Sequence[RecordedFetch], append: int
+    rows: Sequence[RecordedMetadataFetch], rejections: Sequence[RecordedMetadataFetch], append: int
 ) -> None:
     evidence = evidence_of(records(9, 0, 100, 15), *rows)
     for row in rejections:

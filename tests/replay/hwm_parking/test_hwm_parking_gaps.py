@@ -4,7 +4,7 @@ import pytest
 from notation.cluster import Cluster, Member, every
 from notation.recorded import Replayed, fetched, in_order, micros, replay_of
 
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, RecordedFetch
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, RecordedMetadataFetch
 from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH, variants
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 
@@ -15,7 +15,7 @@ GAP = LogGap(1, micros(2_000), micros(8_990))
 CLUSTER = Cluster(MEMBERS, VOTERS, appends=every(300, 12_000), length_ms=12_000)
 
 
-def replayed(log: list[RecordedFetch], *gaps: LogGap, cut: int = 0) -> Replayed:
+def replayed(log: list[RecordedMetadataFetch], *gaps: LogGap, cut: int = 0) -> Replayed:
     increments = [log[:cut], log[cut:]] if cut else [log]
     return replay_of(1, VOTERS, variants(), increments, gaps, resumed=True)
 
@@ -25,11 +25,11 @@ def gap_of(since_ms: float, until_ms: float) -> LogGap:
     return LogGap(1, begins_us + micros(since_ms), begins_us + micros(until_ms))
 
 
-def without(gap: LogGap) -> list[RecordedFetch]:
+def without(gap: LogGap) -> list[RecordedMetadataFetch]:
     return [row for row in CLUSTER.log() if not gap.after_us < row.completed_us < gap.before_us]
 
 
-def around_a_gap(before: dict[str, int]) -> list[RecordedFetch]:
+def around_a_gap(before: dict[str, int]) -> list[RecordedMetadataFetch]:
     """All stand at offset 20 before a gap and at 90 behind it."""
     steps = [(1_000, 1_300, 20, before), (9_000, 9_300, 90, NINE), (9_310, 9_600, 91, NINE)]
     return in_order(

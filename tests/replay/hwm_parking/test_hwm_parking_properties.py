@@ -15,7 +15,11 @@ from notation.cluster import Cluster, Member, Silence, cut, every, repeating
 from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
 
 from kip_replay.replay.hwm_parking import replay as hwm_parking
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, NO_RESPONSE, RecordedFetch
+from kip_replay.replay.hwm_parking.metadata_log import (
+    ABSENCE_US,
+    NO_RESPONSE,
+    RecordedMetadataFetch,
+)
 from kip_replay.replay.hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP, variants
 from kip_replay.replay.hwm_parking.replay import HwmParking, LeaderEpoch, State
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US as WAIT_US
@@ -72,7 +76,7 @@ def clusters(draw: st.DrawFn, least_ms: int = 3) -> Cluster:
     )
 
 
-def replayed(cluster: Cluster, increments: Sequence[Sequence[RecordedFetch]]) -> Replayed:
+def replayed(cluster: Cluster, increments: Sequence[Sequence[RecordedMetadataFetch]]) -> Replayed:
     return replay_of(1, cluster.voters, variants(), increments)
 
 
@@ -126,7 +130,7 @@ def check_waits(parking: list[dict[str, Any]]) -> None:
         assert (row["decision"] == "parked") or row["parked_ms"] == 0
 
 
-def check_absences(parking: list[dict[str, Any]], log: list[RecordedFetch]) -> None:
+def check_absences(parking: list[dict[str, Any]], log: list[RecordedMetadataFetch]) -> None:
     """No variant lets a replica FETCH while it was away."""
     last: dict[int, int] = {}
     for row in log:
@@ -175,7 +179,7 @@ SAME += ("response_high_watermark", "record_bytes", "request_bytes", "response_b
 
 
 @st.composite
-def troubled_logs(draw: st.DrawFn) -> tuple[Cluster, list[RecordedFetch]]:
+def troubled_logs(draw: st.DrawFn) -> tuple[Cluster, list[RecordedMetadataFetch]]:
     """A cluster's log in which some responses are missing or errors, and the leader may resign."""
     cluster = draw(clusters())
     log = cluster.log()
@@ -188,19 +192,19 @@ def troubled_logs(draw: st.DrawFn) -> tuple[Cluster, list[RecordedFetch]]:
     return cluster, log
 
 
-def refused(row: RecordedFetch, error_code: int) -> RecordedFetch:
+def refused(row: RecordedMetadataFetch, error_code: int) -> RecordedMetadataFetch:
     return row._replace(error_code=error_code, record_bytes=0, response_high_watermark=-1)
 
 
 @given(troubled=troubled_logs(), size=st.integers(1, 90))
 def test_log_cut_anywhere_saved_and_resumed_gives_the_same_rows(
-    troubled: tuple[Cluster, list[RecordedFetch]], size: int
+    troubled: tuple[Cluster, list[RecordedMetadataFetch]], size: int
 ) -> None:
     """In the same order, too."""
     cut_anywhere(*troubled, size)
 
 
-def cut_anywhere(cluster: Cluster, log: list[RecordedFetch], size: int) -> Replayed:
+def cut_anywhere(cluster: Cluster, log: list[RecordedMetadataFetch], size: int) -> Replayed:
     """The rows of a log in increments; checks that they are those of the whole log."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hwm_parking, "LOOKAHEAD_US", LOOKAHEAD_US)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kip_replay.replay.model.fetch_session import FetchSessionCache
+from kip_replay.replay.model.fetch_session import CachedSession, FetchSessionCache
 
 
 @pytest.mark.parametrize("slots", [0, 1, 7])
 def test_fewer_slots_than_shards_are_none(slots: int) -> None:
-    session, (refused,) = FetchSessionCache(slots).maybe_create("a", True, 5, 0)
+    session, (refused,) = FetchSessionCache(slots).maybe_create(CachedSession("a", True, 5, 0, 0))
     assert session is None
     assert (refused.event, refused.reason) == ("refused", "no slots")
 
@@ -17,6 +17,7 @@ def test_only_an_unlimited_cache_forgets_what_nobody_uses(
     slots: int | None, forgotten: list[bool]
 ) -> None:
     cache = FetchSessionCache(slots)
-    sessions = [cache.maybe_create(str(at), True, 1, at)[0] for at in (0, 50, 60)]
+    new = [CachedSession(str(at), True, 1, at, at) for at in (0, 50, 60)]
+    ids = [session_id for session_id, _ in map(cache.maybe_create, new) if session_id is not None]
     cache.forget_unused(before_ms=50)
-    assert [cache.find(session) is None for session in sessions] == forgotten
+    assert [cache.find(session_id) is None for session_id in ids] == forgotten
