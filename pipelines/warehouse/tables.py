@@ -273,10 +273,18 @@ class Warehouse:
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
         """Returns what the rows of each (recording, step) follow from, where that is known."""
+        rows = self._lineage_rows(recordings)
+        return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
+
+    def lineage_table(self, recordings: Collection[str]) -> pa.Table:
+        """The rows of ``lineage`` with those that wait: to ``open`` it would commit them."""
+        return pa.Table.from_pylist(self._lineage_rows(recordings), Lineage.arrow_schema)
+
+    def _lineage_rows(self, recordings: Collection[str]) -> list[dict[str, Any]]:
         rows = [row for row in self._ended.values() if row["recording"] in recordings]
         if self.exists(Lineage):
             rows = [*self._rows(self._current(Lineage), Lineage, recordings).to_pylist(), *rows]
-        return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
+        return [*{(row["recording"], row["step"]): row for row in rows}.values()]
 
     @contextmanager
     def ends_waiting(self) -> Iterator[None]:
