@@ -67,7 +67,7 @@ class Warehouse:
     def __init__(self, path: str | Path, properties: commits.Properties = NO_PROPERTIES) -> None:
         self.path = str(place_of(path).absolute())
         #: Properties of Delta that its tables get where they have none.
-        self.properties = properties
+        self.properties = {**properties}
         self._opened: dict[str, DeltaTable] = {}
         self._snapshots: dict[str, Snapshot] = {}
         #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
