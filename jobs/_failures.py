@@ -74,7 +74,7 @@ def _damage(warehouse_path: str) -> str | None:
     for table in filter(warehouse.exists, TABLES.values()):
         uri = warehouse.uri_of(table)
         try:
-            rows = commits.dataset(DeltaTable(uri), uri)
+            rows = commits.dataset(DeltaTable(uri), uri, table)
             for _ in () if is_uri(uri) else rows.to_batches():
                 pass
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:

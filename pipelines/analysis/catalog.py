@@ -74,7 +74,7 @@ class Catalog:
         for table in tables:
             rows = table.arrow_schema.empty_table()
             if table.name in made:
-                rows = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
+                rows = commits.dataset(DeltaTable(uris[table.name]), uris[table.name], table)
             self._session.register(table.name, rows)
         for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
             self._session.execute(f"SET {name} = {value}")

@@ -46,6 +46,9 @@ _TASKS_PER_CORE_MAX = 16
 #: The result of a text on tables of less than this (compressed) is small: DuckDB on the driver has
 #: it before Spark has planned its jobs.
 DUCKDB_BYTES_MAX = 64 << 20
+#: Work on rows of tables of less than this takes the driver about as long (a second for each MB) as
+#: Spark takes to plan its job and start its tasks.
+_FED_BYTES_MAX = 4 << 20
 #: A result comes in rows of at most this many bytes: Spark Connect has no message above 128 MB.
 _RESULT_BYTES = 16 << 20
 _RESULT = pa.schema([("task", pa.int32()), ("result", pa.binary())])
@@ -56,7 +59,10 @@ _PARTS = pa.schema(
 
 @dataclass
 class Spark:
-    """Runs on Spark; below ``duckdb_bytes_max`` DuckDB on the driver fetches ``rows``."""
+    """Runs on Spark; below ``duckdb_bytes_max`` DuckDB on the driver fetches ``rows``.
+
+    The driver also does work on what is smaller still; with 0 of it, all is Spark's.
+    """
 
     warehouse: Warehouse
     duckdb_bytes_max: int = DUCKDB_BYTES_MAX
@@ -105,9 +111,12 @@ class Spark:
             raise ValueError(str(error)) from error
 
     def feed(self, feed: Feed[Out]) -> list[Out]:
-        """One Spark job; a key's rows are sorted on disk where they are large."""
+        """One Spark job, unless it is small; a key's large rows are sorted on disk."""
         read, work = (feed.text, feed.recordings, feed.inputs), feed.work
-        if feed.is_light and bytes_of(self.warehouse, *read) < self.duckdb_bytes_max:
+        bytes_max = self.duckdb_bytes_max
+        if not feed.is_light:
+            bytes_max = min(bytes_max, _FED_BYTES_MAX)
+        if bytes_of(self.warehouse, *read) < bytes_max:
             return self._driver.feed(feed)
         frame = self._frame(*read)
         frame = frame.repartition(*feed.key) if feed.key else frame.repartition(1)

@@ -11,13 +11,13 @@ from typing import Any
 
 import duckdb
 
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.printable import json_object
 from kip_replay.pipelines.quality.results import Result
 from kip_replay.pipelines.quality.suites import Expectation
 from kip_replay.pipelines.warehouse.tables import sql_text
-from kip_replay.replay.tables import TABLES
+from kip_replay.replay.tables import TABLES, Lineage
 
 #: Tables of less are counted together.
 _SMALL_BYTES = 1 << 20
@@ -58,7 +58,7 @@ def _counted(
     counts: Counter[tuple[str, str, int]] = Counter()
     text = Text("\nUNION ALL ".join(starmap(_counting, of_tables.items())))
     try:
-        parts = engine.rows(text, recordings).to_pylist()
+        parts = engine.rows(text, recordings, _inputs(engine, text, recordings)).to_pylist()
     except (duckdb.Error, ValueError) as error:
         expectations = [*chain(*of_tables.values())]
         if len(expectations) == 1:
@@ -70,6 +70,12 @@ def _counted(
         for number, count in enumerate(part["counts"], start=part["first"]):
             counts[part["recording"], part["table_name"], number] = count
     return counts
+
+
+def _inputs(engine: Engine, text: Text, recordings: Sequence[str]) -> Inputs:
+    if Lineage.name not in text.names:
+        return NO_INPUTS
+    return {Lineage.name: engine.warehouse.lineage_table(recordings)}
 
 
 def _counting(table: str, expectations: Sequence[Expectation]) -> str:
@@ -96,12 +102,13 @@ def _first_rows(
     engine: Engine, recording: str, expectation: Expectation, rows_max: int
 ) -> list[Mapping[str, Any]]:
     """The first failing rows of a recording, by their columns from left to right."""
-    query = (
+    text = Text(
         f"SELECT * FROM ({expectation.query}) AS failing WHERE recording = {sql_text(recording)} "
         f"ORDER BY ALL NULLS FIRST LIMIT {rows_max}"
     )
+    inputs = _inputs(engine, text, [recording])
     try:
-        rows: list[Mapping[str, Any]] = engine.rows(Text(query), [recording]).to_pylist()
+        rows: list[Mapping[str, Any]] = engine.rows(text, [recording], inputs).to_pylist()
     except (duckdb.Error, ValueError) as error:
         raise expectation.error(error) from None
     return rows

@@ -24,7 +24,10 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
 
 The first commit of a table makes it (``create``). Tables use no feature beyond protocol versions
 (reader 1, writer 2), so that every Delta reader can read them: no deletion vectors, no column
-mapping.
+mapping. A change data feed asks for writer 4, of which delta-rs is one, and for no other reader.
+
+A table that an older version has made gets columns that it lacks, and properties, before it is
+written (``evolve``); a newer version's columns are not read, and null in rows that are written.
 """
 
 import re
@@ -51,19 +54,23 @@ from kip_replay.replay.table import Table
 from kip_replay.replay.tables import VERSION
 
 #: A reader reads the last checkpoint and as many commits as come between two. Of those before, none
-#: is needed any longer once files of their versions may be gone (``maintenance``).
+#: is needed any longer once files of their versions may be gone (``maintenance``). What a user has
+#: set, or has delta-rs keep (``delta`` in conf/defaults.toml), comes beside these.
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
-    "delta.columnMapping.mode": "none",
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 7 days",
 }
+_STATS = "delta.dataSkippingStatsColumns"
 #: The name of a table begins with this, and ends with the version of this program that made it:
 #: with its first files, delta-rs takes no property that is not Delta's.
 MADE_BY = "kip-replay "
 
 #: Epochs by step and recording.
 Epochs: TypeAlias = Mapping[tuple[str, str], int]
+
+#: Properties of tables beside those above.
+Properties: TypeAlias = Mapping[str, str]
 
 #: The number of an epoch in a file's name (``file_name``).
 _NAME = re.compile(r"part-(\d{6})(?:-|$)", re.ASCII)
@@ -74,13 +81,16 @@ def exists(uri: str) -> bool:
 
 
 def create(
-    uri: str, table: Table, added: Sequence[DataFile] = (), epochs: Epochs = MappingProxyType({})
+    uri: str,
+    table: Table,
+    properties: Properties = MappingProxyType({}),
+    added: Sequence[DataFile] = (),
+    epochs: Epochs = MappingProxyType({}),
 ) -> bool:
     """Makes a table with its first files; returns False where another job was first."""
     filesystem, path = filesystem_of(uri)
     if not is_store(uri):
         filesystem.create_dir(path, recursive=True)
-    statistics = {"delta.dataSkippingStatsColumns": ",".join(stats_columns(table))}
     try:
         create_table_with_add_actions(
             uri,
@@ -89,7 +99,7 @@ def create(
             partition_by=list(table.partitioned_by),
             name=f"{MADE_BY}{VERSION}",
             description=table.comment,
-            configuration=_PROPERTIES | statistics,
+            configuration=_stated(table, properties),
             commit_properties=_carrying(epochs),
         )
     except DeltaError:
@@ -97,6 +107,27 @@ def create(
             raise
         return False
     return True
+
+
+def _stated(table: Table, properties: Properties) -> dict[str, str]:
+    return {**_PROPERTIES, _STATS: ",".join(stats_columns(table)), **properties}
+
+
+def evolve(delta: DeltaTable, table: Table, properties: Properties = MappingProxyType({})) -> None:
+    """Adds the columns and properties that an opened table lacks; a property that it has stays.
+
+    Jobs that do so at once add the same. Raises CommitFailedError where another job writes.
+    """
+    there = {field.name for field in delta.schema().fields}
+    lacking = [f for f in Schema.from_arrow(table.arrow_schema).fields if f.name not in there]
+    if lacking:
+        delta.alter.add_columns(lacking)
+    has, stated = delta.metadata().configuration, _stated(table, properties)
+    missing = {name: value for name, value in stated.items() if name not in has}
+    if lacking:
+        missing[_STATS] = stated[_STATS]
+    if missing:
+        delta.alter.set_table_properties(missing)
 
 
 def may_be_behind(delta: DeltaTable, uri: str) -> bool:
@@ -123,13 +154,16 @@ def rows(uri: str, table: Table, files: Iterable[Mapping[str, Any]]) -> pa.Table
         with pq.ParquetFile(path, filesystem=filesystem, **CHECKED) as parquet:
             found = parquet.read(use_threads=False)
         names = pa.repeat(file["partition.recording"], len(found))
-        found = found.append_column("recording", names).select(table.arrow_schema.names)
-        read.append(found.cast(table.arrow_schema))
-    return pa.concat_tables(read)
+        found = found.append_column("recording", names)
+        columns = [name for name in table.arrow_schema.names if name in found.column_names]
+        schema = pa.schema([table.arrow_schema.field(name) for name in columns])
+        read.append(found.select(columns).cast(schema))
+    # What files of an older version lack is null.
+    return pa.concat_tables(read, promote_options="default")
 
 
-def dataset(delta: DeltaTable, uri: str, paths: Collection[str] | None = None) -> Any:
-    """A table's current version, or some of its files, as an Arrow dataset.
+def dataset(delta: DeltaTable, uri: str, table: Table, paths: Collection[str] | None = None) -> Any:
+    """The columns of a table's current version, or of some of its files, as an Arrow dataset.
 
     Over Arrow's own file system: that of delta-rs is Python's, which threads of Arrow may still
     call when the interpreter is gone. Bytes that have changed since they were written raise
@@ -139,11 +173,12 @@ def dataset(delta: DeltaTable, uri: str, paths: Collection[str] | None = None) -
     found = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
     # delta-rs takes no such option; all files of the dataset share this format.
     found.format.default_fragment_scan_options = ds.ParquetFragmentScanOptions(**CHECKED)
-    if paths is None:
-        return found
-    named = {*paths}
-    fragments = [fragment for fragment in found.get_fragments() if fragment.path in named]
-    return ds.FileSystemDataset(fragments, found.schema, found.format, found.filesystem)
+    fragments = found.get_fragments()
+    if paths is not None:
+        named = {*paths}
+        fragments = [fragment for fragment in fragments if fragment.path in named]
+    schema = table.arrow_schema.remove_metadata()
+    return ds.FileSystemDataset([*fragments], schema, found.format, found.filesystem)
 
 
 def app_id(step: str, recording: str) -> str:
@@ -169,6 +204,7 @@ class Absent(NamedTuple):
 
     uri: str
     table: Table
+    properties: Properties
 
 
 def commit(

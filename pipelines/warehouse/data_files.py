@@ -40,6 +40,9 @@ _STATS_CHARACTERS = 32
 _LAST_CHARACTER = "\U0010ffff"
 #: Nested and free text columns are never filtered by: their statistics only make commits long.
 _NAMES_WITHOUT_STATS = frozenset({"reason", "line", "value", "connection"})
+#: Texts of which a row has its own. Others are in dictionaries: all files take 6 % less, a count by
+#: client id in DuckDB a quarter of the time, writing 2 % more (office-4.1, racks-leader).
+_IDS = frozenset({"request_id", "recorded_request_id", "min_isr_fetch_id", "acks_all_fetch_id"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -164,7 +167,11 @@ class _OpenFile:
             self._sink,
             self._schema,
             compression=_COMPRESSION,
-            use_dictionary=False,  # ids and times hardly repeat, and zstd finds what does
+            use_dictionary=[
+                field.name
+                for field in self._schema
+                if pa.types.is_string(field.type) and field.name not in _IDS
+            ],
             write_statistics=stats_columns(table),
             metadata_collector=self._metadata,
             store_schema=False,

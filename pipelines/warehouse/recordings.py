@@ -100,7 +100,7 @@ def _kafka_versions(
     """Reads the versions of brokers from the last minutes of each recording."""
     if not warehouse.exists(Requests):
         return {}
-    dataset = commits.dataset(warehouse.open(Requests), warehouse.uri_of(Requests))
+    dataset = commits.dataset(warehouse.open(Requests), warehouse.uri_of(Requests), Requests)
     of_brokers = pc.field("api_name").isin(_OF_BROKERS)
     is_named = pc.field("software_version").is_valid()
     found = {}

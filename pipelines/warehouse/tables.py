@@ -16,6 +16,7 @@ from functools import partial, reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from warnings import catch_warnings
 
@@ -23,6 +24,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
 
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.errors import UserError
@@ -45,6 +47,7 @@ _PROBE_BYTES = 1 << 12
 _ENDS_WAIT_MAX = timedelta(minutes=5)
 #: Tables of what was logged or replayed, by arrival.
 _ARRIVALS = ("received_at", "recorded_received_at")
+NO_PROPERTIES: commits.Properties = MappingProxyType({})
 _NOTHING_ADDED = {"files_written": 0, "rows_written": 0, "bytes_written": 0}
 #: What a request led to is seen from so much later on than requests, or its own would be missing.
 EDGE = timedelta(seconds=10)
@@ -61,8 +64,10 @@ class Snapshot(NamedTuple):
 class Warehouse:
     """The Delta tables under ``path``, each made with its first rows: until then it has none."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, properties: commits.Properties = NO_PROPERTIES) -> None:
         self.path = str(place_of(path).absolute())
+        #: Properties of Delta that its tables get where they have none.
+        self.properties = {**properties}
         self._opened: dict[str, DeltaTable] = {}
         self._snapshots: dict[str, Snapshot] = {}
         #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
@@ -206,7 +211,7 @@ class Warehouse:
             return _no(table)
         delta, paths = self._opened[table.name], tuple(file["path"] for file in files)
         if sum(file["size_bytes"] for file in files) > _SMALL_BYTES:
-            return commits.dataset(delta, self.uri_of(table), paths)
+            return commits.dataset(delta, self.uri_of(table), table, paths)
         read = self._snapshot(delta, table).read
         if paths not in read:
             read[paths] = commits.rows(self.uri_of(table), table, files)
@@ -230,13 +235,23 @@ class Warehouse:
 
     def _target(self, table: Table) -> DeltaTable | commits.Absent:
         is_there = self.exists(table)
-        return self._current(table) if is_there else commits.Absent(self.uri_of(table), table)
+        if is_there:
+            return self._current(table)
+        return commits.Absent(self.uri_of(table), table, self.properties)
 
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
     ) -> "Writing":
-        """Begins an attempt. Raises UserError for a table that is there, and is another."""
+        """Begins an attempt. Raises UserError for a table that is there, and is another.
+
+        Tables of an older version get the columns of this one.
+        """
         assert not self.recent, "rows that are not seen would be lost"
+        for table in filter(self.exists, (*tables, Lineage)):
+            try:
+                commits.evolve(self._current(table), table, self.properties)
+            except CommitFailedError as error:
+                raise commits.conflict(step, min(recordings)) from error
         last = [self.epochs(table, step, recordings) for table in (*tables, Lineage)]
         epoch = max((each for of in last for each in of.values()), default=0) + 1
         return Writing(self, step, dict.fromkeys(recordings, epoch))
@@ -258,10 +273,18 @@ class Warehouse:
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
         """Returns what the rows of each (recording, step) follow from, where that is known."""
+        rows = self._lineage_rows(recordings)
+        return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
+
+    def lineage_table(self, recordings: Collection[str]) -> pa.Table:
+        """The rows of ``lineage`` with those that wait: to ``open`` it would commit them."""
+        return pa.Table.from_pylist(self._lineage_rows(recordings), Lineage.arrow_schema)
+
+    def _lineage_rows(self, recordings: Collection[str]) -> list[dict[str, Any]]:
         rows = [row for row in self._ended.values() if row["recording"] in recordings]
         if self.exists(Lineage):
             rows = [*self._rows(self._current(Lineage), Lineage, recordings).to_pylist(), *rows]
-        return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
+        return [*{(row["recording"], row["step"]): row for row in rows}.values()]
 
     @contextmanager
     def ends_waiting(self) -> Iterator[None]:
@@ -515,11 +538,14 @@ def made_anew(table: Table, path: str, is_sound: bool = False) -> str:
 
 
 def _difference(delta: DeltaTable, table: Table) -> str | None:
+    """Names what keeps a table from being read: no column that one side lacks and may be null."""
     there, wanted = (
         {(field.name, str(field.type), field.nullable) for field in schema.fields}
         for schema in (delta.schema(), Schema.from_arrow(table.arrow_schema))
     )
-    if columns := sorted({name for name, _, _ in there ^ wanted}):
+    names = Counter(name for name, _, _ in there ^ wanted)
+    may_lack = {name for name, _, nullable in there ^ wanted if nullable and names[name] == 1}
+    if columns := sorted(names.keys() - may_lack):
         return f"differs in {', '.join(columns[:3])}{', ...' if columns[3:] else ''}"
     is_same = tuple(delta.metadata().partition_columns) == table.partitioned_by
     return None if is_same else "is partitioned otherwise"

@@ -103,7 +103,8 @@ REQUIRED = "content_hash, node_id, recording, source_file"
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (IngestedFiles.without("timezone"), f"{VERSION} differs in timezone: delete"),
+        (IngestedFiles.without("node_id"), f"{VERSION} differs in node_id: delete"),
+        (WHOLE.append(pa.field("new", pa.string(), nullable=False)), "differs in new: delete"),
         (NULLABLE, f"differs in {', '.join(REQUIRED.split(', ')[:3])}, ...: delete"),
         (WHOLE.set(4, pa.field("bytes_read", pa.string())), "differs in bytes_read: delete"),
         (WHOLE, "is partitioned otherwise: delete"),
