@@ -6,7 +6,6 @@ sentence on stderr after ``error:``. What was not foreseen also leaves its trace
 
 import argparse
 import difflib
-import gc
 import os
 import shutil
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._failures import causes, is_disk_full, keep_traceback, known_cause, no_space
 from kip_replay.jobs._parser import JobParser as JobParser
-from kip_replay.pipelines import progress
+from kip_replay.pipelines import progress, ready_process
 from kip_replay.pipelines.errors import IngestError, SparkStartError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import (
@@ -167,8 +166,6 @@ def unknown_name(name: str, there: Sequence[str], warehouse: str) -> str:
 def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | None = None) -> int:
     """Runs a job and returns its exit status; raises SystemExit for --help only."""
     warehouse = tempfile.gettempdir()
-    # What is read stays: looking through it for garbage so often takes longer than it frees.
-    gc.set_threshold(100_000, 20, 100)
     try:
         arguments = parser.parse_args(argv)
         warehouse = arguments.warehouse or warehouse
@@ -205,6 +202,7 @@ def command(
 ) -> Callable[[Sequence[str] | None], int]:
     """The ``main`` of a job's module; where the module is the program, runs it and exits."""
     if module == "__main__":
+        ready_process()
         sys.exit(run(parser, work))
     return partial(run, parser, work)
 

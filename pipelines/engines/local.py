@@ -1,13 +1,12 @@
 """The engine without Java: tasks in processes of this machine, texts in DuckDB."""
 
 import os
-import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED as _FIRST
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from multiprocessing import active_children, get_context
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from kip_replay.pipelines import progress
+from kip_replay.pipelines import progress, ready_worker
 from kip_replay.pipelines.engines import (
     NO_INPUTS,
     Feed,
@@ -154,9 +153,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
     Spawned: threads of Arrow and DuckDB do not survive a fork.
     """
-    # Ctrl-C reaches all processes of a terminal: these end without a word.
-    ended = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return ProcessPoolExecutor(processes, get_context("spawn"), ended)
+    return ProcessPoolExecutor(processes, get_context("spawn"), ready_worker)
 
 
 @contextmanager
