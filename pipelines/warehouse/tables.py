@@ -180,15 +180,18 @@ class Warehouse:
         """Makes tables known to a DuckDB session: the rows of some recordings."""
         for table in tables:
             of_recordings = self.dataset(table, recordings=recordings)
-            if not (seen_from := self.seen_from(table)):
+            conditions = [
+                f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
+                for name, moment in self.seen_from(table).items()
+            ]
+            if isinstance(of_recordings, pa.Table) and not of_recordings:
+                conditions = ["false"]  # nor does DuckDB plan then what is joined with it
+            if not conditions:
                 session.register(table.name, of_recordings)
                 continue
             session.register(f"_{table.name}", of_recordings)
-            seen = " AND ".join(
-                f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
-                for name, moment in seen_from.items()
-            )
-            session.execute(f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} WHERE {seen}")
+            seen = f"FROM _{table.name} WHERE {' AND '.join(conditions)}"
+            session.execute(f"CREATE TEMP VIEW {table.name} AS {seen}")
 
     def dataset(
         self,
