@@ -89,8 +89,13 @@ class Local:
     def beside(self, steps: Steps) -> dict[str, Any]:
         if self.processes == 1 or steps.requests < _REQUESTS_MIN:
             return in_turn(self, steps)
+        _database.cache_clear()  # the memory that it keeps is that of the processes now
         with _ended_on_failure():
-            return _Beside(self, dict(steps.by_name), steps.after).run()
+            returned = _Beside(self, dict(steps.by_name), steps.after).run()
+        # They keep more than it takes to start others.
+        _pool(self.processes).shutdown()
+        _pool.cache_clear()
+        return returned
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         with self._session(text, recordings, inputs) as session:
