@@ -164,11 +164,13 @@ class Warehouse:
         rows: pa.Table = found if isinstance(found, pa.Table) else found.to_table()
         return rows.select(table.arrow_schema.names)
 
-    def database(self, recordings: Collection[str]) -> duckdb.DuckDBPyConnection:
-        """A DuckDB session with each table, of which it has only the rows of ``recordings``."""
+    def database(
+        self, recordings: Collection[str], tables: Iterable[Table] = TABLES.values()
+    ) -> duckdb.DuckDBPyConnection:
+        """A DuckDB session with tables, of which it has only the rows of ``recordings``."""
         connection = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        self.register(connection, recordings, TABLES.values())
+        self.register(connection, recordings, tables)
         return connection
 
     def register(
