@@ -6,7 +6,6 @@ sentence on stderr after ``error:``. What was not foreseen also leaves its trace
 
 import argparse
 import difflib
-import gc
 import os
 import shutil
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._failures import causes, is_disk_full, keep_traceback, known_cause, no_space
 from kip_replay.jobs._parser import JobParser as JobParser
-from kip_replay.pipelines import progress
+from kip_replay.pipelines import progress, ready_process
 from kip_replay.pipelines.errors import IngestError, SparkStartError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import (
@@ -78,11 +77,11 @@ class Job:
 
     def options(self) -> RecordingOptions:
         """Reads the options about a recording. Raises UserError."""
-        given = vars(self.arguments)
-        voters = voters_from_text(given["voters"]) if given["voters"] else None
+        stated = vars(self.arguments)
+        voters = voters_from_text(stated["voters"]) if stated["voters"] else None
         as_given = ("name", "timezone", "kafka_version", "allow_outside", "since", "until")
-        more = {name: given[name] for name in as_given}
-        return RecordingOptions(nodes=tuple(given["node"]), voters=voters, **more)
+        more = {name: stated[name] for name in as_given}
+        return RecordingOptions(nodes=tuple(stated["node"]), voters=voters, **more)
 
     def recordings(self, but: Sequence[Place] = ()) -> list[Recording]:
         """The recordings named, with the options for one applied. Raises UserError."""
@@ -104,38 +103,39 @@ class Job:
 
     def with_stdin(self) -> "Job":
         """Replaces ``-`` by a folder or a file that holds standard input."""
-        given = argparse.Namespace(**vars(self.arguments))
-        if "-" not in given.recordings and not any(node.endswith("=-") for node in given.node):
+        arguments = argparse.Namespace(**vars(self.arguments))
+        nodes = any(node.endswith("=-") for node in arguments.node)
+        if "-" not in arguments.recordings and not nodes:
             return self
         file = _stdin_file()
         file.parent.mkdir(exist_ok=True)
         with file.open("wb") as spooled:
             shutil.copyfileobj(sys.stdin.buffer, spooled)
-        given.recordings = [str(file.parent) if r == "-" else r for r in given.recordings]
-        given.node = [f"{n[:-1]}{file}" if n.endswith("=-") else n for n in given.node]
-        return replace(self, arguments=given)
+        arguments.recordings = [str(file.parent) if r == "-" else r for r in arguments.recordings]
+        arguments.node = [f"{n[:-1]}{file}" if n.endswith("=-") else n for n in arguments.node]
+        return replace(self, arguments=arguments)
 
     def is_stdin(self, text: str) -> bool:
         """Returns whether an argument stands for standard input."""
         return "stdin" in text and str(_stdin_file().parent) in text
 
-    def named(self, given: Sequence[str], writes: bool = True) -> dict[str, Recording | None]:
+    def named(self, wanted: Sequence[str], writes: bool = True) -> dict[str, Recording | None]:
         """Recordings in the warehouse, by name; with its manifest one that is given by its folder.
 
         Without any given, all there are. Raises UserError for one that is not there.
         """
         there = ingested_recordings(self.warehouse(writes, is_there=True))
-        found: dict[str, Recording | None] = dict.fromkeys([] if given else there)
-        for text in given:
+        recordings: dict[str, Recording | None] = dict.fromkeys([] if wanted else there)
+        for text in wanted:
             if (place_of(text) / MANIFEST).is_file() or place_of(text).name == MANIFEST:
                 recording = load_recordings([text])[0]
-                found[recording.name] = recording
+                recordings[recording.name] = recording
             else:
-                found[text] = None
-        for name in found:
+                recordings[text] = None
+        for name in recordings:
             if name not in there:
                 raise UserError(unknown_name(name, there, self.warehouse_path))
-        return found
+        return recordings
 
     def warehouse(self, writes: bool = True, is_there: bool = False) -> Warehouse:
         """The warehouse; unless ``is_there``, the first write may make it. Raises UserError."""
@@ -171,14 +171,12 @@ def unknown_name(name: str, there: Sequence[str], warehouse: str) -> str:
 def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | None = None) -> int:
     """Runs a job and returns its exit status; raises SystemExit for --help only."""
     warehouse = tempfile.gettempdir()
-    # What is read stays: looking through it for garbage so often takes longer than it frees.
-    gc.set_threshold(100_000, 20, 100)
     try:
         arguments = parser.parse_args(argv)
         warehouse = arguments.warehouse or warehouse
         config = read_config(arguments.conf, arguments.set)
         is_quiet = getattr(arguments, "quiet", True)
-        with nullcontext() if is_quiet else progress.shown(sys.stderr):
+        with nullcontext() if is_quiet else progress.displayed(sys.stderr):
             job = Job(parser.name, arguments, config)
             status = work(job.with_stdin() if "node" in arguments else job)
             return int(Exit.WRONG_USAGE if job.passed_over else status)
@@ -209,6 +207,7 @@ def command(
 ) -> Callable[[Sequence[str] | None], int]:
     """The ``main`` of a job's module; where the module is the program, runs it and exits."""
     if module == "__main__":
+        ready_process()
         sys.exit(run(parser, work))
     return partial(run, parser, work)
 

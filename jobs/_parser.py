@@ -18,7 +18,7 @@ WAREHOUSE_VARIABLE = "KIP_REPLAY_WAREHOUSE"
 #: What ``--fail-on`` takes besides advice. ``MEASURED``: metrics and variants of latency_summary.
 SELF_CHECKS = "self-checks"
 THRESHOLD = re.compile(r"(\w+)_((?:p50|p90|p99|max)_ms) *([<>]=? *\d+(?:\.\d+)?)")
-MEASURED = {n: of for page in rule_pages().values() for n, of in page.get("thresholds", {}).items()}
+MEASURED = {n: it for page in rule_pages().values() for n, it in page.get("thresholds", {}).items()}
 _CONDITIONS = (
     f"the advice on a rule ({', '.join(map(repr, map(str, Advice)))}), a self-check outside of its "
     f"tolerance ({SELF_CHECKS}), or a figure that is beyond a threshold or not known, such as "
@@ -118,20 +118,20 @@ class JobParser(argparse.ArgumentParser):
             "2026-11-20T19:30Z), as if the log began there",
         )
         self.add_argument("--until", metavar="TIME", help="only requests completed before that")
-        one = self.add_argument_group(
+        group = self.add_argument_group(
             "a recording without a manifest, or over it", "for one recording at a time"
         )
-        one.add_argument(
+        group.add_argument(
             "--node",
             action="append",
             default=[],
             metavar="ID=PATH",
             help="log of a node: file, glob, folder, archive, or - (standard input); once per node",
         )
-        one.add_argument("--name", help="name of the recording in every table")
-        one.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")
-        one.add_argument("--kafka-version", metavar="X.Y.Z", help="version that was recorded")
-        one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
+        group.add_argument("--name", help="name of the recording in every table")
+        group.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")
+        group.add_argument("--kafka-version", metavar="X.Y.Z", help="version that was recorded")
+        group.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
 
     def with_names(self) -> None:
         self.add_argument(

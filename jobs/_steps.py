@@ -148,13 +148,14 @@ def read_logs(
     """Reads files of recordings into the warehouse; of several, those that can be read."""
     values = {k: v for k, v in job.config["ingest"].items() if k != "max_rejected_share"}
     settings = IngestSettings(**values, final=not job.arguments.growing)
-    one = partial(ingest, engine=engine, settings=settings, say=job.tell)
+    read_of = partial(ingest, engine=engine, settings=settings, say=job.tell)
     try:
-        read = one(recordings, listed=files)
+        read = read_of(recordings, listed=files)
     except UserError:
         if len(recordings) == 1:
             raise
-        read = [lines for [lines] in job.of_each(one, [[each] for each in recordings])]
+        parts = [[recording] for recording in recordings]
+        read = [lines for [lines] in job.of_each(read_of, parts)]
         recordings = [r for r in recordings if r.name in {lines.recording for lines in read}]
     _say_rejected(read, engine.warehouse)
     return read
@@ -203,9 +204,9 @@ def pages_follow_from(warehouse: Warehouse, recent: Warehouse, *settings: object
         judge = step.removeprefix(f"{JUDGED.name}/")
         if judge not in (step, name):
             texts[judge].append((name, text))
-    shown = [name for (name, step), _ in lineage if step == DECIDED.name]
+    decided = [name for (name, step), _ in lineage if step == DECIDED.name]
     code, since = REPORT.code(), recent.recent
-    return {n: fingerprint(code, settings, str(since.get(n)), texts[n]) for n in shown}
+    return {n: fingerprint(code, settings, str(since.get(n)), texts[n]) for n in decided}
 
 
 def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: Warehouse) -> bool:
@@ -213,10 +214,10 @@ def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: War
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(render(pages, "markdown"))
-    found = [(each, text) for each in conditions for text in _met(each, pages, warehouse)]
-    for condition, text in found:
+    met = [(it, text) for it in conditions for text in _met(it, pages, warehouse)]
+    for condition, text in met:
         print(f"--fail-on {condition}: {text}", file=sys.stderr)
-    return bool(found)
+    return bool(met)
 
 
 def _met(condition: str, pages: Sequence[Row], warehouse: Warehouse) -> list[str]:
@@ -226,7 +227,7 @@ def _met(condition: str, pages: Sequence[Row], warehouse: Warehouse) -> list[str
         name, figure, limit = match.groups()
         query = _BEYOND.format(*MEASURED[name], figure=figure, limit=limit)
     elif condition != SELF_CHECKS:
-        rules = ((page["recording"], of) for page in pages for of in page["rules"].items())
+        rules = ((page["recording"], item) for page in pages for item in page["rules"].items())
         met = ((rule, it["kip"], name) for name, (rule, it) in rules if it["advice"] == condition)
         return [f"{rule} ({kip}) in {name}" for rule, kip, name in met]
     with warehouse.database([page["recording"] for page in pages]) as database:
@@ -240,8 +241,8 @@ def seconds_of(parts: Iterable[progress.Part]) -> str:
     took: dict[str, float] = defaultdict(float)
     for part in parts:
         took[part.phase] += part.wall_s
-    each = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in took.items())
-    return f"seconds: {each}, in all {sum(took.values()):.1f}"
+    phases = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in took.items())
+    return f"seconds: {phases}, in all {sum(took.values()):.1f}"
 
 
 def profile(parts: Sequence[progress.Part]) -> list[str]:
@@ -309,13 +310,13 @@ def registered(job: Job, warehouse: Warehouse) -> None:
 
 def _local(job: Job, warehouse: Warehouse) -> Local:
     """The engine with what the settings allow it. Raises UserError for a senseless value."""
-    given = {
-        of: checked(job.config, f"local.{name}", Annotated[int, Meta(ge=0)])
-        for name, of in (("processes", "cores"), ("memory_mb", "memory_mb"))
+    allowed = {
+        argument: checked(job.config, f"local.{name}", Annotated[int, Meta(ge=0)])
+        for name, argument in (("processes", "cores"), ("memory_mb", "memory_mb"))
     }
     if vars(job.arguments).get("profile"):
-        given["cores"] = 1
-    return Local(warehouse, **{name: value for name, value in given.items() if value})
+        allowed["cores"] = 1
+    return Local(warehouse, **{name: value for name, value in allowed.items() if value})
 
 
 def _chosen(log_bytes: int) -> tuple[str, str]:

@@ -42,23 +42,23 @@ _add(
 
 
 def work(job: Job) -> Exit:
-    given = job.arguments
-    if is_uri(given.out):
-        raise UserError(f"OUT is a folder of this machine, and {given.out} is none: name another")
-    if given.key is not None and not given.key.strip():
+    arguments = job.arguments
+    if is_uri(arguments.out):
+        raise UserError(f"OUT is a folder of this machine, {arguments.out} is none: name another")
+    if arguments.key is not None and not arguments.key.strip():
         raise UserError("--key is empty: give one that nobody guesses, or none for a random one")
-    logs, key = place_of(given.logs), given.key or secrets.token_hex(16)
+    logs, key = place_of(arguments.logs), arguments.key or secrets.token_hex(16)
     if logs.is_file() and logs.suffix != ".json":
         recording = log_alone(logs)
     else:
-        recording = load_recording(logs, RecordingOptions(allow_outside=given.allow_outside))
-    done = anonymize(recording, key, Path(given.out))
-    say(f"written to {given.out}: {done.lines:,} lines of {done.logs:,} logs")
+        recording = load_recording(logs, RecordingOptions(allow_outside=arguments.allow_outside))
+    done = anonymize(recording, key, Path(arguments.out))
+    say(f"written to {arguments.out}: {done.lines:,} lines of {done.logs:,} logs")
     if done.left_out:
         say(f"lines left out, since they could not be read: {done.left_out:,}")
     if recording.path is None:
-        say(f"next: kip-replay plan {given.out}, which drafts a {MANIFEST}")
-    if given.key is None:
+        say(f"next: kip-replay plan {arguments.out}, which drafts a {MANIFEST}")
+    if arguments.key is None:
         say(f"key: {key} (keep it to yourself; with --key, names are replaced alike again)")
     return Exit.DONE
 

@@ -92,16 +92,16 @@ PARSER.add_argument(
 
 
 def work(job: Job) -> Exit:
-    given = [name for name in (job.arguments.before, job.arguments.after) if name is not None]
-    if len(given) == 1:
-        raise UserError(f"compare {given[0]} with what? Name a second recording, or {given[0]}")
+    wanted = [name for name in (job.arguments.before, job.arguments.after) if name is not None]
+    if len(wanted) == 1:
+        raise UserError(f"compare {wanted[0]} with what? Name a second recording, or {wanted[0]}")
     if job.arguments.predictions:
         if job.arguments.fail_on:
             raise UserError("--fail-on is of what is different, not of --predictions")
-        return _predicted(job, given)
-    if not given:
+        return _predicted(job, wanted)
+    if not wanted:
         raise UserError("name two recordings to compare, or give --predictions")
-    names = [*job.named(given, writes=False)]
+    names = [*job.named(wanted, writes=False)]
     before, after = names[0], names[-1]
     statement = _CHANGES.format(sql_text(before), sql_text(after))
     rows = Catalog(job.warehouse(writes=False).path, read_views()).arrow(statement).to_pylist()
@@ -112,9 +112,9 @@ def work(job: Job) -> Exit:
             say(f"# {markdown(after)} against {markdown(before)}", "", *_page(rows))
         case _:
             say(f"{after} against {before}", *in_columns([*_lines(rows)]))
-    found = [text for condition in job.arguments.fail_on for text in _met(condition, rows)]
-    print(*found, sep="\n", end="\n" * bool(found), file=sys.stderr)
-    return Exit.UNWELCOME if found else Exit.DONE
+    met = [text for condition in job.arguments.fail_on for text in _met(condition, rows)]
+    print(*met, sep="\n", end="\n" * bool(met), file=sys.stderr)
+    return Exit.UNWELCOME if met else Exit.DONE
 
 
 def _met(condition: str, rows: _Rows) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _change(row: _Row) -> str:
 
 
 def _lines(rows: _Rows) -> Iterator[tuple[str, str]]:
-    """What changed most, a line for each kind."""
+    """Lists by kind what changed most, and which names are new or gone."""
     yield "p99, ms", _most(rows, "api")
     for unit in ("requests", "bytes"):
         most = [_most(rows, kind, unit) for kind in ("all", "client", "topic")]
@@ -181,11 +181,11 @@ def _page(rows: _Rows) -> Iterator[str]:
         yield f"| {' | '.join((*names, *ends, words.number(row['percent'], 1)))} |"
 
 
-def _predicted(job: Job, given: Sequence[str]) -> Exit:
-    names = [*job.named(given, writes=bool(given))]
-    warehouse = job.warehouse(writes=bool(given))
+def _predicted(job: Job, wanted: Sequence[str]) -> Exit:
+    names = [*job.named(wanted, writes=bool(wanted))]
+    warehouse = job.warehouse(writes=bool(wanted))
     lineage = warehouse.lineage(names)
-    if given:
+    if wanted:
         pairs = [(names[0], names[-1])]
         summarize(names, Local(warehouse), RULES, pairs, lambda _: None)
     else:
@@ -195,7 +195,7 @@ def _predicted(job: Job, given: Sequence[str]) -> Exit:
         say("no run has compared recordings of one scenario and seed: name two")
     for before, after in pairs:
         _compare(warehouse, before, after, job.arguments.all)
-    if given:
+    if wanted:
         steps = {step for (_, step), _ in warehouse.lineage(names).items() - lineage.items()}
         tables = {t.name for s in steps for t in TABLES_OF_STEPS.get(s, (PredictionAccuracy,))}
         say(f"written: {', '.join(sorted(tables)) or 'nothing, these figures were there'}")
@@ -226,13 +226,13 @@ def _figures(
         at = checks.index(metric) if metric in checks else len(checks)
         return row["passed"] is not False, row["tolerance"] is None, at, metric, row["group_value"]
 
-    shown = sorted((row for row in rows if row["rule"] == rule), key=place)
+    chosen = sorted((row for row in rows if row["rule"] == rule), key=place)
     if most is not None:
-        named = [row for row in shown if row["metric"] in names]
-        shown = [*{row["metric"]: row for row in reversed(named)}.values()]
-        shown = sorted(shown, key=place)[:most]
+        named = [row for row in chosen if row["metric"] in names]
+        chosen = [*{row["metric"]: row for row in reversed(named)}.values()]
+        chosen = sorted(chosen, key=place)[:most]
     lines = []
-    for row in shown:
+    for row in chosen:
         group = row["group_value"]
         where = f", node {group}" if group.isdecimal() else f", {words.named(group)}"
         figures = (_in_words(row[name], row["unit"]) for name in ("predicted", "recorded"))

@@ -27,8 +27,8 @@ PARSER.add_argument("--no-open", action="store_true", help="open no browser, onl
 
 def work(job: Job) -> Exit:
     warehouse = job.warehouse_path or tempfile.mkdtemp(prefix="kip-replay-demo-")
-    given = [str(SAMPLE), "--warehouse", warehouse, "--engine", "local"]
-    status = run.work(replace(job, arguments=run.PARSER.parse_args(given)))
+    arguments = [str(SAMPLE), "--warehouse", warehouse, "--engine", "local"]
+    status = run.work(replace(job, arguments=run.PARSER.parse_args(arguments)))
     page = Path(warehouse).absolute() / REPORT_NAME
     if not job.arguments.no_open and not webbrowser.open(page.as_uri()):
         say(f"no browser was found: open {page} in one")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from kip_replay.pipelines import ready_process
+
 #: A module of this package each, in the order in which they are used.
 JOBS = {
     "demo": "run on a sample that comes with this, and open its report",
@@ -60,9 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         meant = f"is {near[0]!r} meant? " if near else ""
         print(f"error: there is no command {name!r}: {meant}kip-replay --help", file=sys.stderr)
         sys.exit(2)
-    # Raised, not returned: who calls an entry point may drop what it returns (Databricks does).
-    elif status := import_module(f"kip_replay.jobs.{name}").main(arguments):
-        sys.exit(status)
+    else:
+        if argv is None:  # else it is the process of who calls this
+            ready_process()
+        # Raised, not returned: who calls an entry point may drop what it returns (Databricks does).
+        if status := import_module(f"kip_replay.jobs.{name}").main(arguments):
+            sys.exit(status)
     return 0
 
 

@@ -43,31 +43,31 @@ _add("--dry-run", action="store_true", help="only say what would be dropped and 
 
 
 def work(job: Job) -> Exit:
-    given = job.arguments
-    if given.keep_days is not None and given.keep_days <= 0:
-        raise UserError(f"--keep-days {given.keep_days}: write a number above 0")
-    if given.retention_hours < 0:
-        raise UserError(f"--retention-hours {given.retention_hours}: write 0 or more")
-    if given.retention_hours < SAFE_RETENTION_HOURS and not given.allow_short_retention:
+    arguments = job.arguments
+    if arguments.keep_days is not None and arguments.keep_days <= 0:
+        raise UserError(f"--keep-days {arguments.keep_days}: write a number above 0")
+    if arguments.retention_hours < 0:
+        raise UserError(f"--retention-hours {arguments.retention_hours}: write 0 or more")
+    if arguments.retention_hours < SAFE_RETENTION_HOURS and not arguments.allow_short_retention:
         raise UserError(
-            f"--retention-hours {given.retention_hours} is less than the safe "
+            f"--retention-hours {arguments.retention_hours} is less than the safe "
             f"{SAFE_RETENTION_HOURS}: files that running jobs need could be deleted; where none "
             "runs, add --allow-short-retention"
         )
-    is_dry = given.dry_run
+    is_dry = arguments.dry_run
     warehouse = job.warehouse(writes=not is_dry, is_there=True)
     before = _size(warehouse)
-    if given.keep_days is not None:
-        until = datetime.now(UTC) - timedelta(days=given.keep_days)
-        for one in stored_recordings(warehouse):
-            if one.logs.last_at is not None and one.logs.last_at < until:
+    if arguments.keep_days is not None:
+        until = datetime.now(UTC) - timedelta(days=arguments.keep_days)
+        for stored in stored_recordings(warehouse):
+            if stored.logs.last_at is not None and stored.logs.last_at < until:
                 if not is_dry:
-                    delete_recording(warehouse, one.name, TABLES_OF_STEPS)
-                why = f"it ended more than {given.keep_days:g} days ago"
-                say(f"would drop {one.name}" if is_dry else f"dropped {one.name}: {why}")
+                    delete_recording(warehouse, stored.name, TABLES_OF_STEPS)
+                why = f"it ended more than {arguments.keep_days:g} days ago"
+                say(f"would drop {stored.name}" if is_dry else f"dropped {stored.name}: {why}")
     if not is_dry:
         _optimize(warehouse)
-    hours = given.retention_hours
+    hours = arguments.retention_hours
     files = sum(len(vacuum(warehouse, t, hours, is_dry)) for t in TABLES.values())
     what = "would delete" if is_dry else "vacuum: deleted"
     say(f"{what} {files} files older than {hours} hours")

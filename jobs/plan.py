@@ -64,26 +64,26 @@ Record = dict[str, Any]
 
 
 def work(job: Job) -> Exit:
-    given = job.arguments
-    places = [] if given.node else map(place_of, given.recordings)
+    arguments = job.arguments
+    places = [] if arguments.node else map(place_of, arguments.recordings)
     folders = [place for place in places if _is_without_manifest(place)]
     drafts = job.of_each(partial(_drafted, options=job.options()), folders)
     recordings = []
-    if len(folders) < len(given.recordings) or given.node or not folders:
+    if len(folders) < len(arguments.recordings) or arguments.node or not folders:
         recordings = job.recordings(but=folders)
     gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
-    looks = [(overview(of, gap_minutes_max), notes) for of, notes in drafts]
-    looks += [(overview(of, gap_minutes_max), None) for of in recordings]
+    looks = [(overview(recording, gap_minutes_max), notes) for recording, notes in drafts]
+    looks += [(overview(recording, gap_minutes_max), None) for recording in recordings]
     plans = [_record(seen, notes) for seen, notes in looks]
     whole: Record = {"recordings": plans, **_expected([seen for seen, _ in looks], job)}
-    if given.write_manifest:
+    if arguments.write_manifest:
         whole["written"] = []
         for (recording, _), plan in zip(drafts, plans, strict=False):
             file = (recording.path or Path()) / MANIFEST
             if not job.is_stdin(str(file)):  # which has no folder
                 file.write_text(manifest_text(plan["manifest_draft"]), encoding="utf-8")
                 whole["written"].append(str(file))
-    if given.format == "json":
+    if arguments.format == "json":
         say(*json.dumps(whole, indent=2).splitlines())
     else:
         say(*(line for plan in plans for line in _lines(plan)), *_ending(whole, job))
@@ -148,9 +148,9 @@ def _node_record(node: NodeOverview) -> Record:
         "node_id": node.node.node_id,
         "role": node.role or None,
         "files": len(excerpts),
-        "disk_bytes": sum(of.disk_bytes for of in excerpts),
+        "disk_bytes": sum(excerpt.disk_bytes for excerpt in excerpts),
         "log_bytes": node.log_bytes,
-        "lines": sum(of.lines for of in excerpts),
+        "lines": sum(excerpt.lines for excerpt in excerpts),
         "from": _at(first) if first else None,
         "until": _at(last) if last and node.is_end_seen else None,
         "is_sample": node.is_sample,
@@ -197,12 +197,12 @@ def _lines(plan: Record) -> Iterator[str]:
         named = some((f"{name} ({count:,})" for name, count in node["requests"].items()), _APIS)
         sample = " (samples)" if node["is_sample"] else ""
         yield from _fitted(f"  node {node['node_id']}{sample}: {named or 'none'}")
-    for what, shown in (
+    for what, texts in (
         ("who produces most", [f"{c} ({size_text(n)})" for c, n in plan["produced_bytes"].items()]),
         ("deprecated versions of", plan["deprecated"]),
     ):
         sample = ", in samples" if any(node["is_sample"] for node in nodes) else ""
-        yield from _fitted(f"{what}{sample}: {some(shown, _CLIENTS)}") if shown else ()
+        yield from _fitted(f"{what}{sample}: {some(texts, _CLIENTS)}") if texts else ()
     yield "missing" if plan["missing"] else "missing: nothing"
     for text in plan["missing"]:
         yield from _fitted(f"  {text}")
@@ -264,15 +264,15 @@ def _ending(whole: Record, job: Job) -> Iterator[str]:
 
 def _again(job: Job, name: str) -> str:
     """The command with what was given to this one."""
-    given = job.arguments
-    words = ["kip-replay", name, *("-" if job.is_stdin(r) else r for r in given.recordings)]
-    for node in given.node:
+    arguments = job.arguments
+    words = ["kip-replay", name, *("-" if job.is_stdin(r) else r for r in arguments.recordings)]
+    for node in arguments.node:
         words += ["--node", f"{node.partition('=')[0]}=-" if job.is_stdin(node) else node]
     for option in ("name", "timezone", "kafka_version", "voters", "conf", "since", "until"):
-        if (value := getattr(given, option)) is not None:
+        if (value := getattr(arguments, option)) is not None:
             flag = "from" if option == "since" else option.replace("_", "-")
             words += [f"--{flag}", value]
-    words += ["--allow-outside"] if given.allow_outside else []
+    words += ["--allow-outside"] if arguments.allow_outside else []
     if job.warehouse_path != PARSER.get_default("warehouse"):
         words += ["--warehouse", job.warehouse_path]
     return shlex.join(words)

@@ -58,21 +58,23 @@ _instead.add_argument("--off", action="store_true", help=f"only set what is on t
 
 
 def work(job: Job) -> Exit:
-    given = job.arguments
-    if not given.off and not given.output:
+    arguments = job.arguments
+    if not arguments.off and not arguments.output:
         raise UserError("record where? Name a new folder with --output")
-    options = client_options(given.command_config)
-    named = (given.bootstrap_server, given.bootstrap_controller or "")
+    options = client_options(arguments.command_config)
+    named = (arguments.bootstrap_server, arguments.bootstrap_controller or "")
     brokers, controllers = (text.replace(",", " ").split() for text in named)
     with Cluster(brokers, controllers, options) as cluster:
-        return _switch_off(cluster, given) if given.off else _record(cluster, given)
+        return _switch_off(cluster, arguments) if arguments.off else _record(cluster, arguments)
 
 
-def _record(cluster: Cluster, given: Any) -> Exit:
-    limits = given.minutes * 60, given.mb_per_second_max, given.mb_max
-    session = RecordingSession(cluster, Path(given.output), given.logs, *limits, _undo(given), say)
+def _record(cluster: Cluster, arguments: Any) -> Exit:
+    limits = arguments.minutes * 60, arguments.mb_per_second_max, arguments.mb_max
+    session = RecordingSession(
+        cluster, Path(arguments.output), arguments.logs, *limits, _undo(arguments), say
+    )
     session.prepare()
-    if given.dry_run:
+    if arguments.dry_run:
         session.collect()
         session.discard()
         say("nothing was changed (--dry-run)")
@@ -92,9 +94,9 @@ def _record(cluster: Cluster, given: Any) -> Exit:
         raise
 
 
-def _switch_off(cluster: Cluster, given: Any) -> Exit:
+def _switch_off(cluster: Cluster, arguments: Any) -> Exit:
     levels, unreachable = levels_of(cluster)
-    failures = set_levels(cluster, {n: OFF for n in levels if levels[n] in ON}, _undo(given))
+    failures = set_levels(cluster, {n: OFF for n in levels if levels[n] in ON}, _undo(arguments))
     say(*(f"{node}: was {level}" for node, level in levels.items()))
     say(*failures, *(f"not looked at: {sentence}" for sentence in unreachable))
     if failures or unreachable:
@@ -103,10 +105,10 @@ def _switch_off(cluster: Cluster, given: Any) -> Exit:
     return Exit.DONE
 
 
-def _undo(given: Any) -> str:
+def _undo(arguments: Any) -> str:
     words = ["kip-replay", "record", "--off"]
     for name in ("bootstrap_server", "bootstrap_controller", "command_config"):
-        if value := getattr(given, name):
+        if value := getattr(arguments, name):
             words += [f"--{name.replace('_', '-')}", value]
     return shlex.join(words)
 

@@ -44,10 +44,10 @@ def work(job: Job) -> Exit:
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
         raise UserError(f"{action} {wanted}: kip-replay recordings --help shows examples")
     warehouse = job.warehouse(writes=action == "delete", is_there=True)
-    found = recordings.stored_recordings(warehouse, [steps.name for steps in RULES])
-    by_name = {one.name: one for one in found}
+    stored = recordings.stored_recordings(warehouse, [steps.name for steps in RULES])
+    by_name = {recording.name: recording for recording in stored}
     if action == "list":
-        say(*_list(found))
+        say(*_list(stored))
     elif name not in by_name:
         raise UserError(unknown_name(name, [*by_name], job.warehouse_path))
     elif action == "show":
@@ -60,26 +60,27 @@ def work(job: Job) -> Exit:
     return Exit.DONE
 
 
-def _list(found: Sequence[StoredRecording]) -> list[str]:
-    if not found:
+def _list(stored: Sequence[StoredRecording]) -> list[str]:
+    if not stored:
         return ["no recordings"]
     head = ("recording", "kafka", "from (UTC)", "seconds", "nodes", "requests", "rejected")
     rows: list[Sequence[str]] = [(*head, "log files", "table files", "replayed")]
-    for one in found:
-        logs, size, kafka = one.logs, one.size, " ".join(one.kafka_versions) or "?"
+    for recording in stored:
+        logs, size = recording.logs, recording.size
+        kafka = " ".join(recording.kafka_versions) or "?"
         counts = f"{len(logs.node_ids)}", f"{logs.requests:,}", f"{logs.rejected_share:.2%}"
-        files = (f"{of.files}, {size_text(of.bytes)}" for of in (logs, size))
-        replayed = " ".join(one.rules) or "none"
+        files = (f"{part.files}, {size_text(part.bytes)}" for part in (logs, size))
+        replayed = " ".join(recording.rules) or "none"
         first, last = logs.first_at, logs.last_at
         span = _time(first), f"{(last - first).total_seconds() if first and last else 0:.0f}"
-        rows.append((one.name, kafka, *span, *counts, *files, replayed))
+        rows.append((recording.name, kafka, *span, *counts, *files, replayed))
     return in_columns(rows, right={3, 4, 5, 6})
 
 
-def _show(one: StoredRecording) -> Iterator[str]:
-    logs = one.logs
-    yield f"recording      {one.name}"
-    yield f"Kafka          {', '.join(one.kafka_versions) or 'its lines do not say'}"
+def _show(recording: StoredRecording) -> Iterator[str]:
+    logs = recording.logs
+    yield f"recording      {recording.name}"
+    yield f"Kafka          {', '.join(recording.kafka_versions) or 'its lines do not say'}"
     yield f"from (UTC)     {_time(logs.first_at)}"
     yield f"until (UTC)    {_time(logs.last_at)}"
     yield f"nodes          {', '.join(map(str, logs.node_ids))}"
@@ -87,19 +88,19 @@ def _show(one: StoredRecording) -> Iterator[str]:
     yield f"lines          {logs.lines:,}"
     yield f"requests       {logs.requests:,}"
     yield f"rejected       {logs.rejected:,} ({logs.rejected_share:.2%})"
-    yield f"replayed       {', '.join(one.rules) or 'no rule'}"
+    yield f"replayed       {', '.join(recording.rules) or 'no rule'}"
     yield ""
     rows = [("table", "rows", "files", "size")]
-    for name, size in one.sizes.items():
+    for name, size in recording.sizes.items():
         rows.append((name, f"{size.rows:,}", f"{size.files}", size_text(size.bytes)))
     yield from in_columns(rows, right={1, 2, 3})
 
 
-def _confirmed(one: StoredRecording) -> bool:
+def _confirmed(recording: StoredRecording) -> bool:
     if not sys.stdin.isatty():
         raise UserError("there is no terminal to confirm the deletion: add --yes")
-    question = f"delete {one.name} ({one.size.rows:,} rows in {len(one.sizes)} tables)? [y/N] "
-    return input(visible(question)).strip().lower() in ("y", "yes")
+    what = f"{recording.name} ({recording.size.rows:,} rows in {len(recording.sizes)} tables)"
+    return input(visible(f"delete {what}? [y/N] ")).strip().lower() in ("y", "yes")
 
 
 def _time(at: datetime | None) -> str:

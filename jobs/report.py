@@ -42,10 +42,10 @@ def work(job: Job) -> Exit:
     decided = decided_anew(Local(warehouse), names, RULES, job.config)
     recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
     is_drawn, limits = form == "html", job.config["findings"]
-    found = read_pages(recent, names, is_drawn, decided, limits)
-    state_versions(found, filter(None, named.values()))
-    text = render(found, form)
-    unwelcome = is_unwelcome(found, job.arguments.fail_on, warehouse)
+    read = read_pages(recent, names, is_drawn, decided, limits)
+    state_versions(read, filter(None, named.values()))
+    text = render(read, form)
+    unwelcome = is_unwelcome(read, job.arguments.fail_on, warehouse)
     status = Exit.UNWELCOME if unwelcome else Exit.DONE
     if to_stdout:
         sys.stdout.write(text)

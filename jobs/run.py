@@ -81,8 +81,8 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     # Reports what is wrong or missing before Spark starts.
     options, expected = replay_options(job.config), quality_settings(job.config)
     looked_at = partial(_looked_at, "replay" in stages)
-    found = job.of_each(looked_at, job.recordings())
-    recordings, files = [r for r, _ in found], [file for _, of in found for file in of]
+    looks = job.of_each(looked_at, job.recordings())
+    recordings, files = [r for r, _ in looks], [file for _, logs in looks for file in logs]
     log_bytes = log_bytes_of(files)
     engine = engine_of(job, log_bytes)
     warehouse, read = engine.warehouse, list[LinesRead]()
@@ -124,14 +124,14 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     progress.phase("report")
     path = place_of(job.warehouse_path) / REPORT_NAME
     pages = _written(job, warehouse, recordings, path)
-    held = accuracy_rows(warehouse, names)
+    judged = accuracy_rows(warehouse, names)
     if growing and quality:  # or checks have not seen all files yet
         progress.phase("maintain")
         keep_bounded(warehouse, TABLES_OF_STEPS)
     if schema_of(job):
         progress.phase("catalog")
         registered(job, warehouse)
-    say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(held)}")
+    say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(judged)}")
     say(*summary(quality) if quality else (), f"report: {path}")
     parts = progress.parts()
     job.tell(seconds_of(parts))

@@ -43,20 +43,20 @@ _QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n(.*?\n)??```\n)?"
 
 
 def work(job: Job) -> Exit:
-    given = job.arguments
-    if given.statement is None and given.answer is None:
+    arguments = job.arguments
+    if arguments.statement is None and arguments.answer is None:
         raise UserError('give a statement: kip-replay sql "SHOW TABLES"')
     for option in ("rows", "seconds"):
-        if (value := getattr(given, option)) < 1:
+        if (value := getattr(arguments, option)) < 1:
             raise UserError(f"--{option} {value}: write 1 or more")
     views = read_views(job.config["findings"])
-    catalog = Catalog(job.warehouse(False, is_there=True).path, views, given.seconds)
-    printer = Printer(catalog, given.format, given.rows)
+    catalog = Catalog(job.warehouse(False, is_there=True).path, views, arguments.seconds)
+    printer = Printer(catalog, arguments.format, arguments.rows)
     try:
-        if given.answer is not None:
-            _answer(Path(given.answer), printer)
+        if arguments.answer is not None:
+            _answer(Path(arguments.answer), printer)
         else:
-            printer.run(given.statement)
+            printer.run(arguments.statement)
         sys.stdout.flush()
     except BrokenPipeError:  # as `head` does when it has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -119,10 +119,10 @@ class Printer:
     def table(self, statement: str) -> list[str]:
         """Runs a statement and aligns its result in columns. Raises UserError."""
         schema, rows = self.catalog.query(statement)
-        found = [[as_text(value) for value in row] for row in islice(rows, self.rows_max + 1)]
-        if len(found) > self.rows_max:
+        texts = [[as_text(value) for value in row] for row in islice(rows, self.rows_max + 1)]
+        if len(texts) > self.rows_max:
             print(f"more than {self.rows_max} rows: --rows shows more", file=sys.stderr)
-        lines = [[visible(text) for text in row] for row in [schema.names, *found]]
+        lines = [[visible(text) for text in row] for row in [schema.names, *texts]]
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         right = [at for at, kind in enumerate(schema.types) if any(is_(kind) for is_ in is_number)]
         return in_columns(lines[: self.rows_max + 1], right)

@@ -30,7 +30,7 @@ _bar: Any = None
 
 
 @contextmanager
-def shown(stream: TextIO) -> Iterator[None]:
+def displayed(stream: TextIO) -> Iterator[None]:
     """Shows the stages that begin until it is left."""
     global _stream
     _stream = stream
@@ -55,7 +55,7 @@ def wrote(rows: int) -> None:
 
 
 def parts() -> list[Part]:
-    """What each part of the command took until now."""
+    """Lists the parts of the command, with the time that each took until now."""
     _begin("", "")
     return [
         Part(a.phase, a.name, b.wall_s - a.wall_s, b.cpu_s - a.cpu_s, b.rows - a.rows)

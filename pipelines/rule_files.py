@@ -61,7 +61,7 @@ class Severity(StrEnum):
     """What the tables say of that recording is not to be relied on: exit status 3."""
 
 
-class Expectation(msgspec.Struct, forbid_unknown_fields=True):
+class StatedExpectation(msgspec.Struct, forbid_unknown_fields=True):
     """One ``[[expectation]]``: conditions that hold for each row of tables, or a SELECT of rows
     that fail, with ``{batch}`` for the table and ``recording`` among its columns."""
 
@@ -95,7 +95,7 @@ class Expectation(msgspec.Struct, forbid_unknown_fields=True):
 class Suite(msgspec.Struct, forbid_unknown_fields=True):
     """A file of conf/quality, or of the user's."""
 
-    expectation: list[Expectation]
+    expectation: list[StatedExpectation]
 
 
 class RuleFile(Suite, forbid_unknown_fields=True):
@@ -245,7 +245,7 @@ def rule_headlines(rule: str) -> list[Mapping[str, Any]]:
     """The figures that a rule's ``page.toml`` states, each with its ``place``; behind it, with a
     higher ``choice``, those that stand in for it where it is not known, or of few values."""
     return [
-        {**each, **other, "place": place, "choice": choice}
-        for place, each in enumerate(rule_pages()[rule]["headlines"])
-        for choice, other in enumerate(({}, *each.get("else", ())))
+        {**headline, **other, "place": place, "choice": choice}
+        for place, headline in enumerate(rule_pages()[rule]["headlines"])
+        for choice, other in enumerate(({}, *headline.get("else", ())))
     ]

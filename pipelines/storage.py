@@ -161,17 +161,17 @@ class Remote(PurePosixPath):
         return bool(self._info().type is not pafs.FileType.NotFound)
 
     def stat(self) -> Any:
-        found = self._info()
-        if found.type is pafs.FileType.NotFound:
+        info = self._info()
+        if info.type is pafs.FileType.NotFound:
             raise FileNotFoundError(2, "nothing there", str(self))
-        return SimpleNamespace(st_size=found.size, st_mtime_ns=found.mtime_ns)
+        return SimpleNamespace(st_size=info.size, st_mtime_ns=info.mtime_ns)
 
     def iterdir(self, recursive: bool = False) -> "Iterator[Remote]":
         filesystem, path = filesystem_of(str(self))
         selector = pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
         with _reached(self):
-            found = filesystem.get_file_info(selector)
-        for info in found:
+            listed = filesystem.get_file_info(selector)
+        for info in listed:
             place = self / info.path[len(path) :].lstrip("/")
             place._listed = info
             yield place
@@ -188,7 +188,7 @@ class Remote(PurePosixPath):
                 yield place
 
     def rglob(self, pattern: str) -> "Iterator[Remote]":
-        return (each for each in self.iterdir(recursive=True) if each.match(pattern))
+        return (place for place in self.iterdir(recursive=True) if place.match(pattern))
 
     def open(self, mode: str = "rb", buffering: int = _REQUEST_BYTES) -> BinaryIO:
         """A file to be read by seeking, ``_REQUEST_BYTES`` at a time unless ``buffering`` is 0."""

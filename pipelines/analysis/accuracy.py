@@ -69,24 +69,24 @@ class Judgement:
     tolerances: Sequence[Tolerance]
 
     @classmethod
-    def of(
+    def read(
         cls,
         texts: Mapping[str, Path | str],
         tolerances: Sequence[Tolerance],
         constants: Mapping[str, object],
     ) -> "Judgement":
         """Those of a rule's texts that judge, which may read the others, and its tolerances."""
-        found = {**_TEXTS, **texts}
+        known = {**_TEXTS, **texts}
         if "observed" not in texts:
-            del found["distributions"]
-        parts = {name: text for name, text in found.items() if name not in _STEPS}
-        judging = [name for name in (*_STEPS, "shown") if name in found]
+            del known["distributions"]
+        parts = {name: text for name, text in known.items() if name not in _STEPS}
+        judging = [name for name in (*_STEPS, "shown") if name in known]
         return cls(
-            {name: Text.read(found[name], parts, **constants) for name in judging}, tolerances
+            {name: Text.read(known[name], parts, **constants) for name in judging}, tolerances
         )
 
 
-_OF_NONE = Judgement.of({}, (), {"samples_min": SAMPLES_MIN})
+_OF_NONE = Judgement.read({}, (), {"samples_min": SAMPLES_MIN})
 
 
 def prediction_accuracy(
@@ -100,7 +100,7 @@ def prediction_accuracy(
     recordings = sorted({name for pair in pairs for name in pair})
     # What a recording's brokers ran, its self-check says.
     with_self_checks = sorted({*pairs, *((name, name) for name in recordings)})
-    found = [schema.empty_table()]
+    judged = [schema.empty_table()]
     for rule, judgement in judgements.items():
         texts = {**_OF_NONE.texts, **judgement.texts}
         known = {
@@ -117,8 +117,8 @@ def prediction_accuracy(
         known["pairs"] = _arrow_table(pairs, _PAIRS)
         values = {"rule": rule, "samples_min": SAMPLES_MIN, "short_s": SHORT_S}
         text = Text.read(_TEXTS["prediction_accuracy"], {"shown": texts["shown"]}, **values)
-        found.append(engine.rows(text, recordings, known).select(schema.names).cast(schema))
-    rows = pa.concat_tables(found)
+        judged.append(engine.rows(text, recordings, known).select(schema.names).cast(schema))
+    rows = pa.concat_tables(judged)
     return rows.sort_by([(name, "ascending") for name in PredictionAccuracy.key])
 
 

@@ -123,7 +123,7 @@ class Catalog:
             return pa.table(columns).to_reader()
         types = []
         with suppress(ValueError):  # a type of statement that DuckDB's Python has no name for
-            types = [each.type for each in self._session.extract_statements(statement)]
+            types = [parsed.type for parsed in self._session.extract_statements(statement)]
         if types != [duckdb.StatementType.SELECT]:  # SHOW and DESCRIBE are that to it
             raise UserError("this only reads: give one SELECT, WITH, VALUES, SHOW or DESCRIBE")
         try:

@@ -160,10 +160,10 @@ def decided(
     inputs = {"stated": pa.Table.from_pylist([*_stated(rules)], _STATED)}
     most = config["report"]["unknown_share_max"]
     text = Text.read(_FOLDER / "headlines.sql", unknown_share_max=most)
-    found = engine.rows(text, recordings, inputs)
+    figures = engine.rows(text, recordings, inputs)
     limited = [
         {**row, "limit": {**facts[rule].get(row["recording"], {}), **config[rule]}.get(name)}
-        for row in found.to_pylist()
+        for row in figures.to_pylist()
         for rule, name in [(row["rule"], row["limit_name"])]
     ]
     for row in limited:
@@ -179,7 +179,7 @@ def decided(
         for rule in rules
     ]
     rows = {Headlines: limited, Decisions: decisions}
-    tables = [pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()]
+    tables = [pa.Table.from_pylist(its, table.arrow_schema) for table, its in rows.items()]
     return tables[0], tables[1]
 
 
@@ -209,23 +209,23 @@ def _facts(
 def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:
     defaults = {"before": "none", "after": "none"}
     for rule in rules:
-        yield from ({**defaults, **each, "rule": rule.name} for each in rule_headlines(rule.name))
+        yield from ({**defaults, **row, "rule": rule.name} for row in rule_headlines(rule.name))
 
 
 def _decision(
     name: str,
     rule: SummedRule,
-    found: Sequence[Row],
+    headlines: Sequence[Row],
     facts: Row | None,
     checks: "_Checks",
 ) -> Row:
-    gain = next((row for row in found if row["role"] == "gain"), None)
-    price = [row for row in found if row["role"] == "price"]
+    gain = next((row for row in headlines if row["role"] == "gain"), None)
+    price = [row for row in headlines if row["role"] == "price"]
     weighed = _weighed(rule, gain, price, facts)
     if name in checks.selections:
         weighed = Weighed(Advice.WITHHELD, "selection")
     elif weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
-        weighed = checks.withheld(name, rule, found, weighed) or weighed
+        weighed = checks.withheld(name, rule, headlines, weighed) or weighed
     if weighed.advice is Advice.NOT_ENOUGH and (name, rule.name) in checks.growing:
         weighed = Weighed(weighed.advice, "still_growing")
     values = {**(facts or {}), **weighed.facts}
@@ -244,7 +244,7 @@ def _decision(
         "paste": rule_pages()[rule.name].get("paste", "").format_map(values).strip()
         if weighed.advice is Advice.DO
         else None,
-        "rests_on": [*_rests_on(found)],
+        "rests_on": [*_rests_on(headlines)],
     }
 
 
@@ -309,11 +309,11 @@ def _limit(row: Row) -> str:
     return f"{row['rule']}.{row['limit_name']} = {row['limit']:,.12g}"
 
 
-def _rests_on(found: Sequence[Row]) -> Iterator[str]:
-    for row in found:
+def _rests_on(headlines: Sequence[Row]) -> Iterator[str]:
+    for row in headlines:
         if row["limit"] is not None:
             yield _limit(row)
-    checks = {row["self_check"]: row for row in found if row["self_checks"]}
+    checks = {row["self_check"]: row for row in headlines if row["self_checks"]}
     for name, row in checks.items():
         text = f"self-check {name}: {row['self_checks_passed']} of {row['self_checks']} pass"
         error = row["self_check_error"]
@@ -363,10 +363,11 @@ class _Checks:
         return cls(reasons, lacking, failed, growing, selections, limits)
 
     def withheld(
-        self, name: str, rule: SummedRule, found: Sequence[Row], weighed: Weighed
+        self, name: str, rule: SummedRule, headlines: Sequence[Row], weighed: Weighed
     ) -> Weighed | None:
         """Why advice is not given; None where it may be."""
-        share, why = max(map(_unknown_share, found), default=0.0), self._most_often(name, rule.name)
+        share = max(map(_unknown_share, headlines), default=0.0)
+        why = self._most_often(name, rule.name)
         is_damage = why.get("unknown_reason") in _DAMAGED
         if share > self.limits["unknown_share_max"] and not is_damage:
             why["unknown_percent"] = f"{100 * share:.1f}"
@@ -382,7 +383,7 @@ class _Checks:
         if wrong := of_rule & {*self.failed.get(name, ())}:
             return Weighed(Advice.WITHHELD, "checks_failed", {"tables": ", ".join(sorted(wrong))})
         is_used = weighed.reason not in ("in_use", "too_little_data", "too_short")
-        errors = (row["self_check_error"] for row in found if row["role"] == "gain" and is_used)
+        errors = (row["self_check_error"] for row in headlines if row["role"] == "gain" and is_used)
         if (error := max(filter(None, errors), default=0.0)) > self.limits["self_check_error_max"]:
             most = self.limits["self_check_error_max"]
             percent = {"error_percent": f"{100 * error:.0f}", "most_percent": f"{100 * most:.0f}"}
@@ -400,11 +401,12 @@ class _Checks:
 
     def _most_often(self, name: str, rule: str) -> dict[str, object]:
         """The reason that most unknown outcomes have."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for (_, reason), outcomes in self.reasons.get((name, rule), {}).items():
             if reason is not None:
-                found[reason] += outcomes
-        return {"unknown_reason": min(found, key=lambda of: (-found[of], of))} if found else {}
+                counts[reason] += outcomes
+        most_often = sorted(counts, key=lambda reason: (-counts[reason], reason))
+        return {"unknown_reason": most_often[0]} if counts else {}
 
 
 def _reasons(rules: Sequence[SummedRule]) -> str:

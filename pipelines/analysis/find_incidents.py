@@ -52,6 +52,7 @@ def find_incidents(
     }
     if due := STEP.due(warehouse, wanted):
         say(f"incidents: {', '.join(due)}")
-        found = engine.rows(Text.read(_INCIDENTS, PARTS, **limits), [*due])
+        incidents = engine.rows(Text.read(_INCIDENTS, PARTS, **limits), [*due])
         schema, covered = Incidents.arrow_schema, {name: str(wanted[name]) for name in due}
-        warehouse.replace(STEP.name, covered, {Incidents: found.select(schema.names).cast(schema)})
+        incidents = incidents.select(schema.names).cast(schema)
+        warehouse.replace(STEP.name, covered, {Incidents: incidents})

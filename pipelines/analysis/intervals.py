@@ -58,7 +58,7 @@ class Error(NamedTuple):
     absolute: float = 0.0
     relative: float = 0.0
 
-    def of(self, value: float) -> float:
+    def at(self, value: float) -> float:
         return max(self.absolute, self.relative * abs(value))
 
 
@@ -105,14 +105,14 @@ class Drawn(NamedTuple):
 
     @property
     def _systematic(self) -> float:
-        return self.error.of(float(self.figures[0]))
+        return self.error.at(float(self.figures[0]))
 
 
 def _within(
     figures: Figures, blocks: int, systematic: float, least: float, most: float = np.inf
 ) -> Interval | None:
     value, resampled, halves = figures[0], np.sort(figures[1:-2]), figures[-2:]
-    low, high = (resampled[_RESAMPLES * of // 100] for of in (_LOW, _HIGH))
+    low, high = (resampled[_RESAMPLES * percent // 100] for percent in (_LOW, _HIGH))
     if not np.isfinite([value, low, high, *halves]).all():
         return None
     # Student's t by the normal quantile (Cornish and Fisher), and n by n - 1.
@@ -154,14 +154,14 @@ def _resamples(blocks: int) -> Integers:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure in its unit, ``of`` how often each block is there: one for each row of weights.
+    """A figure in its unit; ``weighted`` by how often each block is there, one for each row.
 
     ``counts``: values behind it in each block, the ``unknown`` ones too. ``seconds``: of each block
     that it is of, else 0. ``beyond``: thousandths of the values above it. ``is_sum``: of blocks.
     ``is_ratio``: as in ``Drawn``.
     """
 
-    of: Callable[[Integers], Figures]
+    weighted: Callable[[Integers], Figures]
     counts: Integers | Figures
     seconds: Figures
     unknown: int = 0
@@ -180,7 +180,7 @@ class Figure:
     @cached_property
     def value(self) -> float | None:
         """None where it is unknown."""
-        [value] = self.of(np.ones((1, len(self.counts)), np.int64))
+        [value] = self.weighted(np.ones((1, len(self.counts)), np.int64))
         return float(value) if np.isfinite(value) else None
 
     @property
@@ -198,22 +198,22 @@ class Figure:
             and mine.seconds.sum() >= SHORT_S
         ):
             return None
-        drawn = Drawn(self.of(draws(blocks)), int(mine.used.sum()), error)
+        drawn = Drawn(self.weighted(draws(blocks)), int(mine.used.sum()), error)
         in_blocks = np.diag(blocks).astype(np.int64)
         if not self.is_sum:
             return drawn
-        return drawn._replace(in_blocks=self.of(in_blocks), is_ratio=self.is_ratio)
+        return drawn._replace(in_blocks=self.weighted(in_blocks), is_ratio=self.is_ratio)
 
 
 def rates(parts: Collection[tuple[Figures, Figures]], weights: Integers) -> Figures:
     """The sum of amounts in blocks, each by seconds or by another amount in the same blocks; as in
     all blocks where none of that is drawn."""
-    found = np.zeros(len(weights))
+    sums = np.zeros(len(weights))
     for amounts, by in parts:
         total, divisor = weights @ amounts, weights @ by
         everywhere = np.full(len(weights), amounts.sum() / max(by.sum(), 1e-9))
-        found += np.divide(total, divisor, out=everywhere, where=divisor > 0)
-    return found
+        sums += np.divide(total, divisor, out=everywhere, where=divisor > 0)
+    return sums
 
 
 class Histogram:
@@ -244,8 +244,8 @@ class Histogram:
         if self._table is not None:
             return self._table[places]
         at = self._values[places]
-        found = [up_to[values.searchsorted(at, "right")] for values, up_to in self._parts]
-        return np.stack(found, axis=1)
+        counts = [up_to[values.searchsorted(at, "right")] for values, up_to in self._parts]
+        return np.stack(counts, axis=1)
 
     def _percentile(self, thousandths: int, weights: Integers) -> Figures:
         """The value at rank floor(q * (n - 1)) if each block is there so often (rows of weights).
@@ -262,12 +262,13 @@ class Histogram:
             reached = np.einsum("ij,ij->i", weights, not_above) > ranks
             high = np.where(open_ & reached, middle, high)
             low = np.where(open_ & ~reached, middle + 1, low)
-        found = np.append(self._values, np.inf)[low] / 1000.0
-        return np.where(counts > 0, found, np.nan)
+        values = np.append(self._values, np.inf)[low] / 1000.0
+        return np.where(counts > 0, values, np.nan)
 
     def figure(self, thousandths: int, block_s: float) -> Figure:
-        of, seconds = partial(self._percentile, thousandths), np.where(self._totals, block_s, 0.0)
-        return Figure(of, self._totals, seconds, self._unknown, 1000 - thousandths)
+        weighted = partial(self._percentile, thousandths)
+        seconds = np.where(self._totals, block_s, 0.0)
+        return Figure(weighted, self._totals, seconds, self._unknown, 1000 - thousandths)
 
 
 #: Of a rule's predictions, by variant and metric.
@@ -282,7 +283,7 @@ def error_of(errors: Errors, variant: str, metric: str) -> Error:
     if variant == RECORDED:
         return Error()
     name = _PERCENTILE.sub("", metric)
-    others = [of.relative for (_, each), of in errors.items() if _PERCENTILE.sub("", each) == name]
+    others = [it.relative for (_, m), it in errors.items() if _PERCENTILE.sub("", m) == name]
     return errors.get((variant, metric), Error(relative=max(others, default=0.0)))
 
 
@@ -291,7 +292,7 @@ def errors(rule: str) -> Errors:
     """The errors of a rule's predictions; none where nothing was judged."""
     stated = read_toml(RULES_ERRORS, dict[str, dict[str, dict[str, Any]]])
     return {
-        (variant, metric): Error(of["absolute"], of["relative"])
+        (variant, metric): Error(amounts["absolute"], amounts["relative"])
         for variant, metrics in stated.get(rule, {}).items()
-        for metric, of in metrics.items()
+        for metric, amounts in metrics.items()
     }

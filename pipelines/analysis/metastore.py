@@ -54,7 +54,7 @@ class Metastore:
             return len(tables), len(views)
 
     def drop(self, views: Sequence[View]) -> int:
-        """Takes the tables of this warehouse out of the catalog, and its views; how many tables."""
+        """Removes the tables of this warehouse, and its views from the catalog; counts these."""
         with self._used():
             own, _ = self._tables()
             for view in views if own else ():
@@ -65,7 +65,7 @@ class Metastore:
 
     @contextmanager
     def _used(self) -> Iterator[None]:
-        """Takes plain names for those of the schema, and not for what texts have read last."""
+        """Lets plain names be those of the schema, not of views that texts have read last."""
         [before] = self.session.sql("SELECT current_catalog(), current_schema()").collect()
         self.session.sql(f"USE {self.schema}")
         for view in self.session.sql("SHOW VIEWS").collect():

@@ -135,7 +135,7 @@ def bandwidth_summaries(
     names = ["node_id", "client_kind", "dequeued_at", "built_at", *sides, "record_bytes"]
     file = Path(__file__).with_name("bandwidth_summary.sql")
     text = Text.read(file, {"bandwidth": _union(texts, (*_WHAT_IF, "variant", *names))})
-    rows = [{"recording": name, **gap._asdict()} for name, of in gaps.items() for gap in of]
+    rows = [{"recording": name, **gap._asdict()} for name, its in gaps.items() for gap in its]
     schema = {"recording": TEXT, "node_id": INT, "after_us": LONG, "before_us": LONG}
     inputs = {
         "phases": _in_blocks(phases, task.spans, counted),
@@ -181,7 +181,7 @@ def added_up(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _of_counts(lists: pa.ListArray) -> list[np.ndarray]:
-    return [each.fill_null(_UNKNOWN_US).to_numpy() for each in lists.flatten().flatten()]
+    return [column.fill_null(_UNKNOWN_US).to_numpy() for column in lists.flatten().flatten()]
 
 
 def histograms(batches: Iterable[pa.RecordBatch], spans: Phases) -> Iterator[tuple[Row, pa.Table]]:
@@ -210,7 +210,7 @@ def headline_figures(
     """Percentiles with bounds, each with its metric of prediction_accuracy, and of each variant."""
     block_s = block_us(*span) / 1e6
     for name in ("p50", "p90", "p99"):
-        figures = {v: of.figure(PERCENTILES[name], block_s) for v, of in histograms.items()}
+        figures = {v: it.figure(PERCENTILES[name], block_s) for v, it in histograms.items()}
         yield name, f"{metric}_{name}", figures
 
 
@@ -230,8 +230,8 @@ class LatencySummaries:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         schema = LatencySummary.arrow_schema
-        found = histograms(self._written(batches), self.spans)
-        for _, variants in groupby(found, lambda each: itemgetter(*_GROUP)(each[0])):
+        groups = histograms(self._written(batches), self.spans)
+        for _, variants in groupby(groups, lambda pair: itemgetter(*_GROUP)(pair[0])):
             rows, headlines = [], {}
             for group, histogram in variants:
                 rows.append(self._summed(group, histogram))
@@ -248,8 +248,8 @@ class LatencySummaries:
             yield rows
 
     @staticmethod
-    def _is_plain(row: Row, of: Collection[Pair]) -> bool:
-        return row["parameter"] == "none" and (row["metric"], row["group_kind"]) in of
+    def _is_plain(row: Row, pairs: Collection[Pair]) -> bool:
+        return row["parameter"] == "none" and (row["metric"], row["group_kind"]) in pairs
 
     def _summed(self, group: Row, histogram: pa.Table) -> Row:
         each_us = histogram.column("value_us").drop_null().to_numpy()
@@ -283,8 +283,9 @@ class LatencySummaries:
             named = group | {"figure": name, "unit": "ms"}
             drawn = _compared(self.files, named, figures, errors, metric)
             for row in rows:
-                of = drawn[row["variant"]]
-                row[f"{name}_low_ms"], row[f"{name}_high_ms"] = (of and of.interval) or (None, None)
+                side = drawn[row["variant"]]
+                bounds = (side and side.interval) or (None, None)
+                row[f"{name}_low_ms"], row[f"{name}_high_ms"] = bounds
 
     def _draw(self, group: Row, values: np.ndarray, up_to: np.ndarray, total: int) -> None:
         """The largest value of each slice of the ranks: at most CURVE_POINTS points, all exact."""
@@ -305,14 +306,14 @@ def _compared(
     """Writes what becomes of a figure from each variant to each other, in the same blocks; the
     figures. ``metric``: the metric of its errors."""
     blocks = np.any([figure.used for figure in figures.values()], axis=0)
-    drawn = {v: of.drawn(blocks, error_of(errors, v, metric)) for v, of in figures.items()}
+    drawn = {v: figure.drawn(blocks, error_of(errors, v, metric)) for v, figure in figures.items()}
     schema, rows = PairedDifferences.arrow_schema, []
-    shown = [(v, of, drawn[v]) for v, of in figures.items() if of.is_shown]
-    for (before, one, from_), (after, other, to) in permutations(shown, 2):
+    sides = [(v, figure, drawn[v]) for v, figure in figures.items() if figure.is_shown]
+    for (before, first, from_), (after, other, to) in permutations(sides, 2):
         low, high = (from_ and to and to.less(from_)) or (None, None)
         row = {"before_variant": before, "after_variant": after, "low": low, "high": high}
-        row |= {"before": one.value, "after": other.value, "count": min(one.count, other.count)}
-        rows.append(group | row | {"unknown_count": max(one.unknown, other.unknown)})
+        row |= {"before": first.value, "after": other.value, "count": min(first.count, other.count)}
+        rows.append(group | row | {"unknown_count": max(first.unknown, other.unknown)})
     files.write(PairedDifferences, pa.RecordBatch.from_pylist(rows, schema))
     return drawn
 
@@ -360,7 +361,7 @@ def traffic_figures(
     for (kind, value), (metric, (figure, unit)) in product(sorted(groups), _RATES.items()):
         named = {"group_kind": kind, "group_value": value, "metric": metric}
         of_variants = groups[kind, value].items()
-        figures = {v: _traffic_figure(metric, of, metric in ratios) for v, of in of_variants}
+        figures = {v: _traffic_figure(metric, its, metric in ratios) for v, its in of_variants}
         yield named | {"figure": figure, "unit": unit}, figures
 
 
@@ -370,11 +371,11 @@ def _traffic_figure(metric: str, rows: Sequence[Row], is_ratio: bool) -> Figure:
     counts, partitions = (_in(requests, name).sum(0) for name in ("requests", "partitions"))
     # One FETCH is unknown both ways, or only its response is.
     ways = (requests, [row for row in rows if row["direction"] == "response"])
-    unknown = max(sum(row["unknown_size_requests"] for row in of) for of in ways)
+    unknown = max(sum(row["unknown_size_requests"] for row in way) for way in ways)
     parts = [(partitions, counts * (1 - unknown / max(counts.sum(), 1)))]
     if metric != "partitions":
-        of, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
-        parts = [*zip(_in(of, what), _in(of, "seconds"), strict=True)]
+        summed, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
+        parts = [*zip(_in(summed, what), _in(summed, "seconds"), strict=True)]
     seconds = _in(rows, "seconds").max(0)
     kind = {"is_sum": True, "is_ratio": is_ratio}
     return Figure(partial(rates, parts), counts, seconds, unknown, **kind)

@@ -74,25 +74,25 @@ class Outcomes:
     epochs: dict[str, int]
 
     @classmethod
-    def of(cls, warehouse: Warehouse, tables: Iterable[Table], recording: str) -> Self:
+    def read(cls, warehouse: Warehouse, tables: Iterable[Table], recording: str) -> Self:
         files = {table: warehouse.files(table, [recording]) for table in tables}
-        return cls(files, {table.name: commits.last_epoch(of) for table, of in files.items()})
+        return cls(files, {table.name: commits.last_epoch(its) for table, its in files.items()})
 
     def new_to(self, counted: Counted) -> Files:
         epochs = counted.epochs
-        return {t: commits.of_epochs_after(of, epochs[t.name]) for t, of in self.files.items()}
+        return {t: commits.of_epochs_after(its, epochs[t.name]) for t, its in self.files.items()}
 
     @property
     def last_us(self) -> int:
         """Bounds the times of the rows from above, by the statistics of their files."""
-        found = (
+        times = (
             file.get(f"max.{column.name}")
             for table, files in self.files.items()
             for column in table.columns
             if pa.types.is_timestamp(column.type)
             for file in files
         )
-        return max((microseconds(at) for at in found if at is not None), default=0)
+        return max((microseconds(at) for at in times if at is not None), default=0)
 
     def counted(
         self, now: Covered, block_us: int, phase: SteadyPhase, gaps: Collection[LogGap]
@@ -106,6 +106,15 @@ class Outcomes:
             block_us=block_us,
         )
         return msgspec.structs.replace(counted, part=self.part(counted, phase, gaps))
+
+    def goes_on_from(
+        self, before: Counted | None, now: Counted, phase: SteadyPhase, gaps: Collection[LogGap]
+    ) -> Counted | None:
+        """Returns what is counted, if sums of these can go on from it; None: they begin anew."""
+        if before is None or before.identity != now.identity:
+            return None
+        is_same = before.part == self.part(before, phase, gaps)
+        return before if is_same and now.block_us % before.block_us == 0 else None
 
     def part(self, counted: Counted, phase: SteadyPhase, gaps: Collection[LogGap]) -> str:
         """Fingerprints what those of the outcomes that are counted depend on, as it is now."""
@@ -146,24 +155,24 @@ class SummedRule(RuleTexts):
     @property
     def latencies(self) -> list[Pair]:
         """Metrics of these with their kind of group: they have curves and bounds."""
-        found = [(each["metric"], each["group_kind"]) for each in rule_headlines(self.name)]
-        return [pair for pair in found if pair[0] not in self.traffic_errors]
+        pairs = [(row["metric"], row["group_kind"]) for row in rule_headlines(self.name)]
+        return [pair for pair in pairs if pair[0] not in self.traffic_errors]
 
     @property
     def traffic_errors(self) -> dict[str, str]:
         """The metric of prediction_accuracy that shows the error of an amount of traffic."""
         amounts = ("fetches", "bytes", "partitions")
-        stated = [each for each in rule_headlines(self.name) if each["metric"] in amounts]
-        return {each["metric"]: each["self_check"] for each in stated}
+        stated = [row for row in rule_headlines(self.name) if row["metric"] in amounts]
+        return {row["metric"]: row["self_check"] for row in stated}
 
     @property
     def ratios(self) -> list[str]:
         """Amounts of traffic that the change makes a share of what the same requests took."""
-        return [each["metric"] for each in rule_headlines(self.name) if each.get("is_ratio")]
+        return [row["metric"] for row in rule_headlines(self.name) if row.get("is_ratio")]
 
     @cached_property
     def judgement(self) -> Judgement:
-        return Judgement.of(self.texts, self.file.tolerances, self.constants)
+        return Judgement.read(self.texts, self.file.tolerances, self.constants)
 
 
 def accuracy_step(recorded_in: str) -> str:
@@ -255,24 +264,20 @@ def _summarize(
     slices: dict[Table, list[Mapping[str, Any]]] = defaultdict(list)
     covered, blocks = {}, {}
     for name, now in wanted.items():
-        outcomes, of_time = Outcomes.of(warehouse, tables, name), (phases[name], gaps.get(name, ()))
-        length_us, counted, new = block_us(*spans[name]), before[name], outcomes.files
-        if (
-            counted is not None
-            and counted.identity == now.identity
-            and counted.part == outcomes.part(counted, *of_time)
-            and length_us % counted.block_us == 0
-        ):
-            new, blocks[name] = outcomes.new_to(counted), counted.block_us
-        for table, files in new.items():
+        outcomes = Outcomes.read(warehouse, tables, name)
+        of_time = phases[name], gaps.get(name, ())
+        counted = outcomes.counted(now, block_us(*spans[name]), *of_time)
+        if gone_on := outcomes.goes_on_from(before[name], counted, *of_time):
+            blocks[name] = gone_on.block_us
+        for table, files in (outcomes.new_to(gone_on) if gone_on else outcomes.files).items():
             slices[table] += files
-        covered[name] = str(outcomes.counted(now, length_us, *of_time))
+        covered[name] = str(counted)
     for table in (LatencyHistograms, BandwidthSummary):
         slices[table] = [*warehouse.files(table, blocks)]
-    given = {table.name: TableSlice(table, files) for table, files in slices.items()}
+    inputs = {table.name: TableSlice(table, files) for table, files in slices.items()}
     sums = {
-        "latencies": latency_summaries(latencies, phases, of_latencies, given),
-        "bandwidth": bandwidth_summaries(bandwidth, phases, gaps, of_bandwidth, given, blocks),
+        "latencies": latency_summaries(latencies, phases, of_latencies, inputs),
+        "bandwidth": bandwidth_summaries(bandwidth, phases, gaps, of_bandwidth, inputs, blocks),
     }
     requests = requests_in(readings_of(warehouse, wanted), newest=bool(blocks))
     written = [*chain(*engine.beside(Steps(sums, requests)).values())]
@@ -296,12 +301,12 @@ def _judge(
         name: phase._replace(from_us=min(max(phase.from_us, begins.get(name, 0)), phase.until_us))
         for name, phase in phases.items()
     }
-    found = prediction_accuracy(engine.of(recent), judgements, parts, wanted)
+    judged = prediction_accuracy(engine.of(recent), judgements, parts, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
-        of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
+        of_pairs = {pair[0]: text for pair, text in wanted.items() if pair[1] == after}
         writing = warehouse.writing(accuracy_step(after), of_pairs, [PredictionAccuracy])
         writing.begin()
-        mine = found.filter(pc.equal(found.column("recorded_in"), after))
+        mine = judged.filter(pc.equal(judged.column("recorded_in"), after))
         writing.replace_rows(PredictionAccuracy, mine, {"recorded_in": [after]})
         writing.end(of_pairs)
 
@@ -311,8 +316,8 @@ def comparable_pairs(recordings: Sequence[Recording]) -> list[Pair]:
     ``scenario`` and ``seed``, so the prediction from one can be judged by the other."""
     workloads = {r.name: (r.extra.get("scenario"), r.extra.get("seed")) for r in recordings}
     crossed = [
-        (one, other)
-        for one, other in permutations(workloads, 2)
-        if None not in workloads[one] and workloads[one] == workloads[other]
+        (first, other)
+        for first, other in permutations(workloads, 2)
+        if None not in workloads[first] and workloads[first] == workloads[other]
     ]
     return [*((name, name) for name in workloads), *crossed]

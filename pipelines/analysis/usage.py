@@ -59,8 +59,9 @@ def sum_usage(
     if due := STEP.due(warehouse, wanted):
         say(f"usage: {', '.join(due)}")
         zones = zoned.text("zones", **config[zoned.name])
-        found = engine.rows(Text.read(_USAGE, {**PARTS, "zones": zones}), [*due])
-        is_whole = pc.is_null(found.column("topic"))
-        tables = {Usage: found.filter(is_whole), TopicUsage: found.filter(pc.invert(is_whole))}
-        rows = {t: of.select(t.arrow_schema.names).cast(t.arrow_schema) for t, of in tables.items()}
+        usage = engine.rows(Text.read(_USAGE, {**PARTS, "zones": zones}), [*due])
+        is_whole = pc.is_null(usage.column("topic"))
+        tables = {Usage: usage.filter(is_whole), TopicUsage: usage.filter(pc.invert(is_whole))}
+        schemas = {table: table.arrow_schema for table in tables}
+        rows = {table: tables[table].select(s.names).cast(s) for table, s in schemas.items()}
         warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, rows)

@@ -89,8 +89,8 @@ def _parts(view: str) -> dict[str, Text]:
         for name, table in TABLES.items()
         if {*columns, "verdict"} <= table.names
     )
-    each = {"each_rule": each_rule, "unknown_outcomes": unknown}
-    parts = {name: Text(" UNION ALL ".join(texts)) for name, texts in each.items()}
+    queries = {"each_rule": each_rule, "unknown_outcomes": unknown}
+    parts = {name: Text(" UNION ALL ".join(texts)) for name, texts in queries.items()}
     kafka = {"served_versions": _SERVED_VERSIONS, "error_names": NAMES_OF_ERRORS}
     kafka |= {file.stem: Text.read(file) for file in _PARTS}
     return parts | kafka | {"text_of_steady_phases": STEADY_PHASES}
@@ -120,7 +120,7 @@ def _without_sweeps(table: Table) -> View:
 def comments_of(
     view: View, names: Iterable[str], of_sources: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
-    """What each column of a view says, by those of the tables and views that it reads."""
+    """Comments the columns of a view, as the tables and views that it reads do unless it does."""
     known: dict[str, str] = {}
     for source in sorted(view.sources, reverse=True):
         known |= of_sources.get(source, {})
@@ -132,26 +132,26 @@ def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:
     """The views whose tables are there, each after the views that it reads."""
     left = {view.name: view for view in views}
     named, there = {*TABLES, *left}, {*tables}
-    found: list[View] = []
+    ordered: list[View] = []
     while ready := [view for view in left.values() if view.sources & named <= there]:
-        found += ready
+        ordered += ready
         there |= {view.name for view in ready}
         left = {name: view for name, view in left.items() if name not in there}
-    return found
+    return ordered
 
 
 def named_in(text: str, views: Sequence[View]) -> list[View]:
     """The views, of some ``in_order``, that a text has a word for, and those that they read."""
-    words, found = {*re.findall(r"\w+", text)}, list[View]()
+    words, named = {*re.findall(r"\w+", text)}, list[View]()
     for view in reversed(views):
         if view.name in words:
             words |= view.sources
-            found.append(view)
-    return found[::-1]
+            named.append(view)
+    return named[::-1]
 
 
 def create_views(
-    session: duckdb.DuckDBPyConnection, views: Iterable[View], held: Collection[str] = ()
+    session: duckdb.DuckDBPyConnection, views: Iterable[View], computed: Collection[str] = ()
 ) -> None:
     """Makes views of ``in_order``, and what they call, known in a session that has their tables.
 
@@ -160,5 +160,5 @@ def create_views(
     for macro in MACROS:
         session.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
     for view in views:
-        kind = "TABLE" if view.name in held else "VIEW"
+        kind = "TABLE" if view.name in computed else "VIEW"
         session.execute(f"CREATE TEMP {kind} {view.name} AS {view.query}")

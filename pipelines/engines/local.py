@@ -1,13 +1,12 @@
 """The engine without Java: tasks in processes of this machine, texts in DuckDB."""
 
 import os
-import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED as _FIRST
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from multiprocessing import active_children, get_context
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from kip_replay.pipelines import progress
+from kip_replay.pipelines import progress, ready_worker
 from kip_replay.pipelines.engines import (
     NO_INPUTS,
     Feed,
@@ -90,8 +89,13 @@ class Local:
     def beside(self, steps: Steps) -> dict[str, Any]:
         if self.processes == 1 or steps.requests < _REQUESTS_MIN:
             return in_turn(self, steps)
+        _database.cache_clear()  # the memory that it keeps is that of the processes now
         with _ended_on_failure():
-            return _Beside(self, dict(steps.by_name), steps.after).run()
+            returned = _Beside(self, dict(steps.by_name), steps.after).run()
+        # They keep more than it takes to start others.
+        _pool(self.processes).shutdown()
+        _pool.cache_clear()
+        return returned
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         with self._session(text, recordings, inputs) as session:
@@ -154,9 +158,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
     Spawned: threads of Arrow and DuckDB do not survive a fork.
     """
-    # Ctrl-C reaches all processes of a terminal: these end without a word.
-    ended = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return ProcessPoolExecutor(processes, get_context("spawn"), ended)
+    return ProcessPoolExecutor(processes, get_context("spawn"), ready_worker)
 
 
 @contextmanager

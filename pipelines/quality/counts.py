@@ -84,8 +84,8 @@ def _counting(table: str, expectations: Sequence[Expectation]) -> str:
     ``counts`` are of the expectations from number ``first`` on, which begin with those that have
     conditions. Before them, at -1, is the number of the table's rows.
     """
-    conditions = [each.condition for each in expectations if each.condition]
-    counts = ["count(*)", *(f"count(CASE WHEN {each} THEN 1 END)" for each in conditions)]
+    conditions = [it.condition for it in expectations if it.condition]
+    counts = ["count(*)", *(f"count(CASE WHEN {condition} THEN 1 END)" for condition in conditions)]
     numbered = {f"({e.query}) AS failing": n for n, e in enumerate(expectations) if not e.condition}
     parts = [
         f"SELECT recording, '{table}' AS table_name, {first} AS first, [{counted}] AS counts "
@@ -138,5 +138,5 @@ def _result(
 
 
 def _text(row: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in row.items() if name != "recording"}
-    return json_object([*shown], [*shown.values()])
+    values = {name: value for name, value in row.items() if name != "recording"}
+    return json_object([*values], [*values.values()])

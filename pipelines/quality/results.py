@@ -47,21 +47,21 @@ class Outcome:
     @property
     def failures(self) -> list[Result]:
         """The worst first."""
-        failed = [each for each in self.results if not each.success]
-        return sorted(failed, key=lambda each: (_ORDER.index(each.severity), *each.identity))
+        failed = [result for result in self.results if not result.success]
+        return sorted(failed, key=lambda result: (_ORDER.index(result.severity), *result.identity))
 
     @property
     def is_critical(self) -> bool:
-        return any(each.severity == Severity.CRITICAL for each in self.failures)
+        return any(failure.severity == Severity.CRITICAL for failure in self.failures)
 
 
 def summary(outcome: Outcome) -> list[str]:
     """Lines for the terminal; what is merely worth knowing is counted and not listed."""
-    severities = [each.severity for each in outcome.failures]
+    severities = [failure.severity for failure in outcome.failures]
     failed = ", ".join(f"{severities.count(severity)} {severity}" for severity in _ORDER)
     checked = f"{len(outcome.results)} expectations of {len(outcome.recordings)} recordings"
     lines = [f"quality: {checked}; failed: {failed}"]
-    loud = [each for each in outcome.failures if each.severity != Severity.INFO]
+    loud = [failure for failure in outcome.failures if failure.severity != Severity.INFO]
     for failure in loud[:_FAILED_LINES_MAX]:
         lines += _lines(failure)
     if len(loud) > _FAILED_LINES_MAX:
@@ -82,8 +82,8 @@ def _lines(failure: Result) -> Iterator[str]:
     yield f"  {where}, {failure.expectation}: {rows}; expected: {failure.says}"
     if failure.kept:
         first = json.loads(failure.kept[0])
-        shown = ", ".join(f"{name} {_value(value)}" for name, value in first.items())
-        yield f"    such as: {shown}"
+        values = ", ".join(f"{name} {_value(value)}" for name, value in first.items())
+        yield f"    such as: {values}"
 
 
 def _value(value: object) -> str:

@@ -75,15 +75,15 @@ def check(
     if stale:
         recent = {} if anew else recent_of(warehouse, stale, settings.recent_minutes).recent
         begins = _begins(warehouse, recent, due)
-        there = {each for each in results if each.recording in stale}
+        there = {result for result in results if result.recording in stale}
         whole = [name for name in stale if name not in begins]
         fresh = validated(engine, whole, expectations, settings.kept_rows) if whole else []
         fresh += _of_recent(engine, begins, expectations, settings.kept_rows, there)
-        changed = {each.recording for each in there ^ {*fresh}}
+        changed = {result.recording for result in there ^ {*fresh}}
         changed |= due.keys()
         if changed:
             _keep(warehouse, fresh, {name: wanted[name] for name in changed})
-        results = [*(each for each in results if each not in there), *fresh]
+        results = [*(result for result in results if result not in there), *fresh]
     outcome = Outcome(tuple(recordings), results, warehouse.path)
     # An object store has no place for pages.
     if not anew or not settings.data_docs or is_uri(warehouse.path):
@@ -126,18 +126,18 @@ def _of_recent(
     A row may fail as what it belongs to is not recent: what fails is looked at once more, whole.
     """
     recent = engine.of(engine.warehouse.since(begins))
-    results = {each.identity: each for each in there if each.recording in begins}
-    parts = {each.place: each for each in expectations if not each.of_all}
+    results = {result.identity: result for result in there if result.recording in begins}
+    parts = {it.place: it for it in expectations if not it.of_all}
     for name, moment in begins.items():
         of_part = validated(recent, [name], [*parts.values()], kept_rows)
-        failed = [parts[each.place] for each in of_part if not each.success]
+        failed = [parts[result.place] for result in of_part if not result.success]
         of_part = [
-            structs.replace(each, observed=f"{each.observed} from {moment:%F %T} UTC on")
-            for each in of_part
-            if each.success and results[each.identity].success
+            structs.replace(result, observed=f"{result.observed} from {moment:%F %T} UTC on")
+            for result in of_part
+            if result.success and results[result.identity].success
         ]
         of_whole = validated(engine, [name], failed, kept_rows) if failed else []
-        results |= {each.identity: each for each in (*of_part, *of_whole)}
+        results |= {result.identity: result for result in (*of_part, *of_whole)}
     return [*results.values()]
 
 
@@ -151,12 +151,13 @@ def _wanted(
 
     Raises UserError where there is nothing to check yet.
     """
-    suites = [asdict(each) for each in expectations]
+    suites = [asdict(expectation) for expectation in expectations]
     identity, lineage = fingerprint(STEP.code(), suites, kept_rows), warehouse.lineage(recordings)
     wanted = {}
     for name in recordings:
         # Decisions follow from these results.
-        steps = {step for of, step in lineage if of == name} - {STEP.name, DECIDED.name}
+        steps = {step for recording, step in lineage if recording == name}
+        steps -= {STEP.name, DECIDED.name}
         if not {SUMMARIES, accuracy_step(name)} <= steps:
             missing = "no summaries of" if steps else "no"
             raise UserError(
@@ -182,13 +183,13 @@ def _with_epochs(warehouse: Warehouse, wanted: Mapping[str, Covered]) -> dict[st
 
 
 def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str, Covered]) -> None:
-    mine = [each for each in results if each.recording in covered]
+    mine = [result for result in results if result.recording in covered]
     rows = {
-        QualityResult: [structs.asdict(each) for each in mine],
-        QualityFailures: [row for each in mine for row in each.failure_rows],
+        QualityResult: [structs.asdict(result) for result in mine],
+        QualityFailures: [row for result in mine for row in result.failure_rows],
     }
-    tables = {table: pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()}
-    follows_from = {name: str(of) for name, of in covered.items()}
+    tables = {table: pa.Table.from_pylist(its, table.arrow_schema) for table, its in rows.items()}
+    follows_from = {name: str(now) for name, now in covered.items()}
     warehouse.replace(STEP.name, follows_from, tables)
 
 

@@ -110,7 +110,7 @@ def _unique(table: Table) -> Expectation:
     return Expectation("keys", table.name, "key_is_unique", query, description=says)
 
 
-def _of_tables(suite: str, entry: rule_files.Expectation) -> Iterator[Expectation]:
+def _of_tables(suite: str, entry: rule_files.StatedExpectation) -> Iterator[Expectation]:
     """An expectation for each table, of each condition."""
     expectation = partial(
         Expectation,
@@ -128,13 +128,13 @@ def _of_tables(suite: str, entry: rule_files.Expectation) -> Iterator[Expectatio
             condition = f"NOT ({holds})" + (f" AND ({entry.where})" if entry.where else "")
             columns = tuple(word for word in re.findall(r"\w+", holds) if word in table.names)
             where_it_is = [name for name in _WHERE if name in table.names]
-            shown = _names(dict.fromkeys((*table.key, *where_it_is, *columns)))
-            query = f"SELECT {shown} FROM {table.name} WHERE {condition}"
+            selected = _names(dict.fromkeys((*table.key, *where_it_is, *columns)))
+            query = f"SELECT {selected} FROM {table.name} WHERE {condition}"
             name = entry.name or " ".join(holds.split())
             yield expectation(table.name, name, query, condition, columns)
 
 
-def _tables(entry: rule_files.Expectation) -> Iterator[Table]:
+def _tables(entry: rule_files.StatedExpectation) -> Iterator[Table]:
     for name in entry.tables or ():
         if name not in TABLES:
             raise ValueError(f"there is no table {name!r}; docs/tables.md lists them")

@@ -1,4 +1,4 @@
-"""What outcomes of recordings follow from: their logs, the rules' code and settings."""
+"""Reads from what outcomes of recordings follow: their logs, the rules' code and settings."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -120,9 +120,9 @@ def _summed(
         voters_from=min(voters, default=0),
         voters_to=max(voters, default=0),
     )
-    found = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
+    sums = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
     is_kept = pc.field("is_kept")
-    pairs, later = (found.filter(which).drop_columns("is_kept") for which in (is_kept, ~is_kept))
+    pairs, later = (sums.filter(which).drop_columns("is_kept") for which in (is_kept, ~is_kept))
     pairs = added([kept.sums["pairs"], pairs]) if kept else pairs
     return {"pairs": pairs, "heartbeats": heartbeats_of(engine, recording, kept)}, later
 

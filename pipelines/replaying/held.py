@@ -60,15 +60,15 @@ def account(
     **values: int,
 ) -> dict[Table, pa.Table]:
     """Rows of the account's tables, given each recording's voters; ``has_gaps``: any has."""
-    given = {**inputs, "voters": voters_table(voters)}
+    read = {**inputs, "voters": voters_table(voters)}
     rows: dict[Table, pa.Table] = {}
     for table, file in zip(HELD_TABLES, HELD, strict=True):
         # Without a gap nothing is uncertain.
         if table is Uncertainties and not has_gaps:
             rows[table] = table.arrow_schema.empty_table()
             continue
-        found = engine.rows(Text.read(file, SHARED, **_VALUES, **values), voters, given)
-        rows[table] = found.select(table.arrow_schema.names).cast(table.arrow_schema)
+        filled = engine.rows(Text.read(file, SHARED, **_VALUES, **values), voters, read)
+        rows[table] = filled.select(table.arrow_schema.names).cast(table.arrow_schema)
     return rows
 
 

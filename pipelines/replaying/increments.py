@@ -136,7 +136,7 @@ class GrowingReplay:
         epoch = warehouse.epochs(ReplayState, step, [self.recording])[self.recording]
         if not epoch:
             return None
-        kept = Kept.of(self.engine, self.recording, step, self.steps.file.sums)
+        kept = Kept.read(self.engine, self.recording, step, self.steps.file.sums)
         if kept is None or kept.covered.identity != self.basis.identity(self.steps, self.recording):
             return None
         if kept.covered.is_late(self.basis.readings[self.recording]):
@@ -176,7 +176,7 @@ class GrowingReplay:
             for table, files in followed.items()
         }
         phases = phases_table({self.recording: self.basis.of_replays.steady_phases[self.recording]})
-        text = self.steps.text("dependencies", given=sums, until_us=until_us)
+        text = self.steps.text("dependencies", beside=sums, until_us=until_us)
         inputs = {"phases": phases, **sums, **later}
         depends = self.engine.rows(text, [self.recording], inputs).to_pylist()
         return Covered(

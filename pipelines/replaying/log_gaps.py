@@ -23,6 +23,7 @@ from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
     Kind,
+    Readings,
     Step,
     contents_of,
     last_ingest,
@@ -62,7 +63,7 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
     if not due:
         return
     kept: list[dict[str, Any]] = []
-    found: list[dict[str, Any]] = []
+    new_gaps: list[dict[str, Any]] = []
     whole = []
     for name, before in due.items():
         is_gone_on = before is not None and before.is_growing and not is_final
@@ -72,25 +73,32 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
             whole.append(name)
             continue
         since_at = min(row["first_received_at"] for row in new)
-        logged = {row["node_id"] for row in readings[name] if row["requests"]}
-        kept += [
-            row
-            for row in warehouse.rows(LogGaps, [name]).to_pylist()
-            if row["evidence"] == "filtered"
-            or (row["evidence"] in ("no_log", "logger_off") and row["node_id"] not in logged)
-            or (row["before_at"] is not None and row["before_at"] <= since_at)
-        ]
+        kept += _kept(warehouse, name, readings[name], since_at)
         # The last line that was read before may be a rejected one.
         rejected = new_files(engine, RejectedLines, name, epoch - 1)
         inputs = {RejectedLines.name: rejected}
-        found += gaps_in(engine, {name: voters[name]}, since_at, False, inputs)
+        new_gaps += gaps_in(engine, {name: voters[name]}, since_at, False, inputs)
     if whole:
-        found += gaps_in(engine, {name: voters[name] for name in whole}, is_final=is_final)
-    kept = [row for row in kept if not any(_replaces(other, row) for other in found)]
-    of_nodes = groupby(sorted([*kept, *found], key=_place), key=_node)
+        new_gaps += gaps_in(engine, {name: voters[name] for name in whole}, is_final=is_final)
+    kept = [row for row in kept if not any(_replaces(other, row) for other in new_gaps)]
+    of_nodes = groupby(sorted([*kept, *new_gaps], key=_place), key=_node)
     rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
     table = pa.Table.from_pylist(rows, LogGaps.arrow_schema)
     warehouse.replace(STEP.name, {name: str(wanted[name]) for name in due}, {LogGaps: table})
+
+
+def _kept(
+    warehouse: Warehouse, recording: str, readings: Readings, since_at: datetime
+) -> list[dict[str, Any]]:
+    """Rows that new lines since a time do not end: gaps before it, and logs that still lack."""
+    logged = {row["node_id"] for row in readings if row["requests"]}
+    return [
+        row
+        for row in warehouse.rows(LogGaps, [recording]).to_pylist()
+        if row["evidence"] == "filtered"
+        or (row["evidence"] in ("no_log", "logger_off") and row["node_id"] not in logged)
+        or (row["before_at"] is not None and row["before_at"] <= since_at)
+    ]
 
 
 def gaps_in(
@@ -131,14 +139,14 @@ def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, lis
     gaps: dict[str, list[LogGap]] = {}
     for row in warehouse.rows(LogGaps, recordings).to_pylist():
         gaps.setdefault(row["recording"], []).append(LogGap(row["node_id"], *_span_us(row)))
-    return {name: sorted(of) for name, of in gaps.items()}
+    return {name: sorted(its) for name, its in gaps.items()}
 
 
-def _replaces(found: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+def _replaces(gap: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
     """Says whether they overlap; a log that was filtered stays so, whatever else it lacks."""
-    (first, until), (from_, last) = _span_us(found), _span_us(kept)
-    overlap = _node(found) == _node(kept) and first < last and from_ < until
-    return overlap and (kept["evidence"] != "filtered" or found["evidence"] == "filtered")
+    (first, until), (from_, last) = _span_us(gap), _span_us(kept)
+    overlap = _node(gap) == _node(kept) and first < last and from_ < until
+    return overlap and (kept["evidence"] != "filtered" or gap["evidence"] == "filtered")
 
 
 def _place(gap: Mapping[str, Any]) -> tuple[Any, ...]:

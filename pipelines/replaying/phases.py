@@ -27,7 +27,7 @@ def steady_phases(engine: Engine, recordings: Collection[str]) -> dict[str, Stea
     kept = {name: kept_of_clocks(engine, name) for name in recordings}
     if not any(kept.values()):
         return _spans(engine, STEADY_PHASES, recordings)
-    sums = pa.concat_tables(heartbeats_of(engine, name, of) for name, of in kept.items())
+    sums = pa.concat_tables(heartbeats_of(engine, name, saved) for name, saved in kept.items())
     return _spans(engine, Text.read(_STEADY_PHASES), recordings, {"heartbeat_sums": sums})
 
 

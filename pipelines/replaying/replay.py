@@ -55,7 +55,8 @@ def replay(
     readings = readings_of(engine.warehouse, [recording.name for recording in recordings])
     until = {n: finalized(files, late_after_s, evidence_s) for n, files in readings.items()}
     complete = {name: moment for name, moment in until.items() if moment}
-    look_into(recordings, engine, evidence_s, say, {n: of.until_us for n, of in complete.items()})
+    complete_us = {name: covered.until_us for name, covered in complete.items()}
+    look_into(recordings, engine, evidence_s, say, complete_us)
     basis = Basis(recordings, engine, steps_of_rules, options)
     for name in until:
         if name not in complete:

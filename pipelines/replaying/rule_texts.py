@@ -72,9 +72,9 @@ class RuleTexts:
         followed = {f"{rule}_events": texts_of(rule)["events"] for rule in self.file.follows}
         return {**SHARED, **followed, **texts_of(self.name)}
 
-    def text(self, name: str, given: Collection[str] = (), **values: object) -> Text:
-        """A text; parts of it that are ``given`` are inputs."""
-        parts = {part: text for part, text in self.texts.items() if part not in given}
+    def text(self, name: str, beside: Collection[str] = (), **values: object) -> Text:
+        """Reads a text; parts of it that are ``beside`` it are inputs."""
+        parts = {part: text for part, text in self.texts.items() if part not in beside}
         return Text.read(self.texts[name], parts, **{**self.constants, **values})
 
     @cached_property

@@ -66,7 +66,7 @@ class Increment:
             "until_at": _END if self.until_us is None else moment(self.until_us),
         }
 
-    def of(self, rule: Rule, events: Text, sums: Collection[str] = ()) -> Text:
+    def events(self, rule: Rule, events: Text, sums: Collection[str] = ()) -> Text:
         """A rule's events in this increment, and for each key that has a state a row with it.
 
         Rows at 0 or before are true at all times: every increment begins with them. ``sums``: what
@@ -88,9 +88,9 @@ class Increment:
             node, part = (f"split_part(state_key, '/', {place})" for place in (1, 2))
             of_state = {"recording": "recording", "node_id": f"CAST({node} AS INT)"}
             number = "".join(f" WHEN {sql_text(p)} THEN {n}" for n, p in enumerate(self.parts))
-            given = [*(of_state[name] for name in rule.key), *("NULL" for _ in names), "state"]
+            saved = [*(of_state[name] for name in rule.key), *("NULL" for _ in names), "state"]
             query += (
-                f" UNION ALL SELECT {', '.join(given)}, CASE {part}{number} END FROM replay_state"
+                f" UNION ALL SELECT {', '.join(saved)}, CASE {part}{number} END FROM replay_state"
                 f" WHERE rule = {sql_text(rule.name)}"
             )
             query += "".join(f" AND state_key <> {sql_text(name)}" for name in sums)
@@ -113,7 +113,9 @@ def replayed(
     rule, is_new = steps.rule, increment.since_us is None
     if is_new and rule.needs and not warehouse.files(rule.needs, recordings):
         return []
-    text = increment.of(rule, steps.text("events", given=sums, **increment.values), steps.file.sums)
+    text = increment.events(
+        rule, steps.text("events", beside=sums, **increment.values), steps.file.sums
+    )
     written = yield Feed(
         work=_Fed(rule, settings, files, increment),
         text=text,
@@ -151,10 +153,10 @@ class _Fed:
         schema = self.rule.input_schema
         key: Key | None = None
         replay: Replay | None = None
-        for each, rows in by_key(batches, (*self.rule.key, _PART)):
-            if replay is None or each != key:
+        for its_key, rows in by_key(batches, (*self.rule.key, _PART)):
+            if replay is None or its_key != key:
                 self._end(key, replay)
-                key, saved = each, rows.column(_STATE)[0].as_py()
+                key, saved = its_key, rows.column(_STATE)[0].as_py()
                 parts = [*filter(None, self._part(key).split(","))]
                 settings = replace(self.settings, parts=parts)
                 replay = self.rule.started(settings, self._named(key), saved)

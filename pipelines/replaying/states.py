@@ -37,7 +37,7 @@ class Kept(NamedTuple):
     sums: Mapping[str, pa.Table]
 
     @classmethod
-    def of(cls, engine: Engine, recording: str, step: str, names: Collection[str]) -> Self | None:
+    def read(cls, engine: Engine, recording: str, step: str, names: Collection[str]) -> Self | None:
         """Returns what a step keeps of a recording, of its sums those of some names; None: no
         states."""
         query = f"SELECT * FROM replay_state WHERE rule = {sql_text(step)}"
@@ -50,7 +50,7 @@ class Kept(NamedTuple):
 
 
 def kept_of_clocks(engine: Engine, recording: str) -> Kept | None:
-    return Kept.of(engine, recording, CLOCKS, ("pairs", "heartbeats"))
+    return Kept.read(engine, recording, CLOCKS, ("pairs", "heartbeats"))
 
 
 def write_states(

@@ -13,11 +13,11 @@ Row = Mapping[str, Any]
 
 def clock_sentences(rows: Sequence[Row]) -> list[str]:
     """Returns, by recording, whose clocks are apart, what follows, and what to do."""
-    found = []
+    sentences = []
     for recording in dict.fromkeys(row["recording"] for row in rows):
         mine = [row for row in rows if row["recording"] == recording]
-        found += _of_reference(mine) or [_sentence(row) for row in mine if is_apart(row)]
-    return found
+        sentences += _of_reference(mine) or [_sentence(row) for row in mine if is_apart(row)]
+    return sentences
 
 
 def is_apart(row: Row) -> bool:
@@ -110,23 +110,23 @@ def gap_sentences(rows: Iterable[Row]) -> list[str]:
 
 
 def gap_sentence(gap: Row) -> str:
-    of = f"node {gap['node_id']} of recording {gap['recording']!r}"
+    log = f"node {gap['node_id']} of recording {gap['recording']!r}"
     if gap["evidence"] == "no_log":
-        return f"{of} has no log: what rests on it is unknown"
+        return f"{log} has no log: what rests on it is unknown"
     if gap["evidence"] == "logger_off":
         why = "kafka.request.logger was off, unless nothing was requested of it"
-        return f"{of} has an empty log but others show it ran: {why}; what rests on it is unknown"
+        return f"{log} has an empty log but others show it ran: {why}; what rests on it is unknown"
     if gap["evidence"] == "filtered":
-        return f"{of} lacks all lines of some kind that it must have: what rests on it is unknown"
+        return f"{log} lacks all lines of some kind that it must have: what rests on it is unknown"
     after, before = (_time(gap[name]) for name in ("after_at", "before_at"))
     missing = gap["lines_missing"]
     lines = f"{missing:,} line{'s' * (missing > 1)} or more" if missing else "lines"
     if after is None:
-        return f"{of} ran before its log begins at {before}: what rests on that is unknown"
+        return f"{log} ran before its log begins at {before}: what rests on that is unknown"
     until = f"between {after} and {before}" if before else f"after {after}"
     if gap["evidence"] == "contradiction":
-        return f"{of}: lines contradict each other {until}: what rests on them is unknown"
-    return f"{of}: {lines} are missing {until} ({gap['evidence']}): what rests on them is unknown"
+        return f"{log}: lines contradict each other {until}: what rests on them is unknown"
+    return f"{log}: {lines} are missing {until} ({gap['evidence']}): what rests on them is unknown"
 
 
 def _time(at: datetime | None) -> str | None:

@@ -46,8 +46,8 @@ _BUCKETS = """
 def rows(database: DuckDBPyConnection, query: str, **values: object) -> list[dict[str, Any]]:
     """The rows of a query, with those values that it has a ``$name`` for."""
     named = {name: values[name] for name in values if re.search(rf"\${name}\b", query)}
-    found = fetched(database, query, named).to_pylist()
-    return [{name: _plain(value) for name, value in row.items()} for row in found]
+    records = fetched(database, query, named).to_pylist()
+    return [{name: _plain(value) for name, value in row.items()} for row in records]
 
 
 def _plain(value: object) -> object:
@@ -55,37 +55,37 @@ def _plain(value: object) -> object:
     return int(value) if isinstance(value, Decimal) and value == int(value) else value
 
 
-def grouped(found: Iterable[Row]) -> dict[str, list[Row]]:
+def grouped(records: Iterable[Row]) -> dict[str, list[Row]]:
     """Rows by recording."""
     by: dict[str, list[Row]] = defaultdict(list)
-    for row in found:
+    for row in records:
         by[row["recording"]].append(row)
     return by
 
 
-def shown(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block | None:
+def block(database: DuckDBPyConnection, spec: Spec, **values: object) -> Block | None:
     """Makes what a specification shows of a recording; None where there is nothing."""
-    found = rows(database, spec["query"], **values)
-    if not found or spec["mark"] == "table":
-        return table(spec, found) if found else None
+    records = rows(database, spec["query"], **values)
+    if not records or spec["mark"] == "table":
+        return table(spec, records) if records else None
     if spec["mark"] == "bars":
-        return _bars(spec, found)
+        return _bars(spec, records)
     buckets = rows(database, _BUCKETS, **values)[0] if spec["x"] == "UTC" else None
     if spec["mark"] == "strip" and buckets:
-        return _strip(spec, found, buckets)
-    return _chart(spec, found, buckets)
+        return _strip(spec, records, buckets)
+    return _chart(spec, records, buckets)
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def table(spec: Spec, found: Sequence[Row]) -> Block:
+def table(spec: Spec, records: Sequence[Row]) -> Block:
     """Cells are pairs: what they are sorted by, and their text."""
     sentences = {name: _sentence(text) for name, text in spec.get("sentences", {}).items()}
-    columns = spec.get("columns", [*found[0]])
+    columns = spec.get("columns", [*records[0]])
     filled = [
         {**row, **{name: " ".join(it.render(row).split()) for name, it in sentences.items()}}
-        for row in found
+        for row in records
     ]
     is_text = [any(isinstance(row[name], str) for row in filled) for name in columns]
     most = {name: _SENTENCE if name in sentences else _NAME for name in columns}
@@ -125,10 +125,10 @@ _SENTENCES.filters |= {"ms": words.milliseconds, "number": words.number, "clock"
 # --- bars -----------------------------------------------------------------------------------------
 
 
-def _bars(spec: Spec, found: Sequence[Row]) -> Block:
+def _bars(spec: Spec, records: Sequence[Row]) -> Block:
     """Bars of parts, beside the longest of them. A wait that clients wish is in no figure."""
-    parts = [name for name in found[0] if name not in ("name", "figure")]
-    sums = [sum(row[part] or 0 for part in parts if part != "wished wait") for row in found]
+    parts = [name for name in records[0] if name not in ("name", "figure")]
+    sums = [sum(row[part] or 0 for part in parts if part != "wished wait") for row in records]
     longest, unit = max(sums) or 1, spec["unit"]
 
     def text(value: float) -> str:
@@ -143,7 +143,7 @@ def _bars(spec: Spec, found: Sequence[Row]) -> Block:
         name = words.shortened(row["name"], _NAME)
         return {"name": name, "figure": row.get("figure") or text(total), "cells": cells}
 
-    return {"note": "", **spec, "parts": parts, "bars": [*map(bar, found, sums)]}
+    return {"note": "", **spec, "parts": parts, "bars": [*map(bar, records, sums)]}
 
 
 def _part(style: str, width: float, opacity: float, title: str) -> dict[str, str]:
@@ -151,14 +151,14 @@ def _part(style: str, width: float, opacity: float, title: str) -> dict[str, str
     return {"style": style, **sizes, "title": title}
 
 
-def _strip(spec: Spec, found: Sequence[Row], buckets: Row) -> Block:
+def _strip(spec: Spec, records: Sequence[Row], buckets: Row) -> Block:
     """A bar over time for each name: the fuller a cell, the more; nothing where nothing was."""
     begins, unit = range(buckets["first"], buckets["last"] + 1, buckets["bucket_s"]), spec["unit"]
     by: dict[str, dict[int, float]] = defaultdict(dict)
-    for row in found:
+    for row in records:
         by[row["name"]][row["x"]] = row["y"] or 0.0
-    each = -(-len(begins) // max(1, min(_CELLS, _MOST_CELLS // len(by))))
-    cells = [begins[at : at + each] for at in range(0, len(begins), each)]
+    per_cell = -(-len(begins) // max(1, min(_CELLS, _MOST_CELLS // len(by))))
+    cells = [begins[at : at + per_cell] for at in range(0, len(begins), per_cell)]
 
     def bar(name: str, at: Mapping[int, float]) -> dict[str, Any]:
         rates = [sum(at.get(x, 0.0) for x in cell) / len(cell) for cell in cells]
@@ -171,8 +171,8 @@ def _strip(spec: Spec, found: Sequence[Row], buckets: Row) -> Block:
         whole = words.in_unit(sum(at.values()) / len(begins), unit)
         return {"name": name, "figure": whole, "cells": drawn}
 
-    width = f"a cell is {words.seconds(each * buckets['bucket_s'])}"
-    return {**spec, "note": width, "bars": [bar(*of) for of in by.items()]}
+    width = f"a cell is {words.seconds(per_cell * buckets['bucket_s'])}"
+    return {**spec, "note": width, "bars": [bar(*item) for item in by.items()]}
 
 
 # --- lines ----------------------------------------------------------------------------------------
@@ -187,8 +187,8 @@ class Line(NamedTuple):
     is_right: bool
 
 
-def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | None:
-    lines = [*_lines(spec, found, buckets)]
+def _chart(spec: Spec, records: Sequence[Row], buckets: Row | None) -> Block | None:
+    lines = [*_lines(spec, records, buckets)]
     xs = {x for line in lines for x, _ in line.points}
     if len(xs) < 2:
         return None
@@ -210,9 +210,9 @@ def _chart(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Block | Non
     }
 
 
-def _lines(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Iterator[Line]:
+def _lines(spec: Spec, records: Sequence[Row], buckets: Row | None) -> Iterator[Line]:
     """Lines that have a point."""
-    for (name, figure), points in _points(found, spec.get("styles", ())).items():
+    for (name, figure), points in _points(records, spec.get("styles", ())).items():
         is_right = "right" in spec and figure is not None
         is_rate = spec.get("is_rate", False) and not is_right
         placed = _over_time(points, buckets, is_rate) if buckets else points
@@ -223,10 +223,10 @@ def _lines(spec: Spec, found: Sequence[Row], buckets: Row | None) -> Iterator[Li
             yield Line(label, style, placed, is_right)
 
 
-def _points(found: Sequence[Row], first: Iterable[str]) -> dict[tuple[str, str | None], Points]:
+def _points(records: Sequence[Row], first: Iterable[str]) -> dict[tuple[str, str | None], Points]:
     """Points by line and figure, in the order of variants behind the ``first``; x rises."""
     by: dict[tuple[str, str | None], list[tuple[float, float | None]]] = defaultdict(list)
-    for row in found:
+    for row in records:
         x = row["x"].timestamp() if isinstance(row["x"], datetime) else float(row["x"])
         by[row["line"], row["figure"]].append((x, None if row["y"] is None else float(row["y"])))
     order = [*first, *words.in_order(name for name, _ in by)]

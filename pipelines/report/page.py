@@ -55,14 +55,14 @@ def _end(fingerprint: str | None) -> str:
 def render(pages: Sequence[Mapping[str, Any]], form: str = "html") -> str:
     """The pages in one of ``FORMATS``, or as lines of ``text`` for a terminal."""
     if form == "json":
-        found = [{name: page[name] for name in page if name not in _DRAWN} for page in pages]
-        return json.dumps({"recordings": found}, indent=1) + "\n"
+        recordings = [{name: page[name] for name in page if name not in _DRAWN} for page in pages]
+        return json.dumps({"recordings": recordings}, indent=1) + "\n"
     pages = [{**page, "id": f"recording-{number}"} for number, page in enumerate(pages, start=1)]
     headlines = [
-        (page, rule, of, role, effect)
+        (page, rule, advised, role, effect)
         for page in pages
-        for rule, of in page["rules"].items()
-        for role, effects in (("gain", [of["gain"]]), ("price", of["price"]))
+        for rule, advised in page["rules"].items()
+        for role, effects in (("gain", [advised["gain"]]), ("price", advised["price"]))
         for effect in effects
         if effect
     ]

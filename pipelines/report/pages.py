@@ -5,6 +5,7 @@ shown of a rule from its ``page.toml``.
 """
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -71,11 +72,13 @@ def read_pages(
     decisions.
     """
     names = list(dict.fromkeys(recordings))
-    with warehouse.database(names) as database:
+    run = str((stated(), rule_pages()) if is_drawn else stated()["rows"])
+    views = named_in(run, in_order(read_views(limits), TABLES))
+    named = {*re.findall(r"\w+", run)}.union(*(view.sources for view in views))
+    tables = [table for name, table in TABLES.items() if name in named]
+    tables.remove(PredictionAccuracy)
+    with warehouse.database(names, tables) as database:
         warehouse.register(database, {*names, *beside}, [PredictionAccuracy])
-        texts = stated(), rule_pages()
-        run = str(texts if is_drawn else stated()["rows"])
-        views = named_in(run, in_order(read_views(limits), TABLES))
         # The page reads them for each recording, rule or chart, so they are computed once.
         create_views(database, views, {view.name for view in views} - _UNBOUNDED)
         read = {name: marks.rows(database, query) for name, query in stated()["rows"].items()}
@@ -85,30 +88,30 @@ def read_pages(
         by_recording = {name: marks.grouped(rows) for name, rows in read.items()}
         pages = []
         for name in names:
-            found = {of: rows.get(name, []) for of, rows in by_recording.items()}
-            if not (found["nodes"] and found["decisions"]):
+            records = {what: rows.get(name, []) for what, rows in by_recording.items()}
+            if not (records["nodes"] and records["decisions"]):
                 raise UserError(
                     f"recording {name!r} is not in the warehouse {warehouse.path}, or its run did "
                     "not end: run `kip-replay run` with it and this --warehouse first"
                 )
             since = warehouse.recent.get(name)
-            page = _page(name, found, since)
+            page = _page(name, records, since)
             if is_drawn:
-                page |= _drawn(database, name, page, found)
+                page |= _drawn(database, name, page, records)
             pages.append(page)
     return pages
 
 
-def _page(name: str, found: Mapping[str, list[Row]], since: datetime | None) -> dict[str, Any]:
-    clients = next(iter(found["clients"]), None)
-    is_selection = any(gap["evidence"] in SELECTIONS for gap in found["gaps"])
+def _page(name: str, records: Mapping[str, list[Row]], since: datetime | None) -> dict[str, Any]:
+    clients = next(iter(records["clients"]), None)
+    is_selection = any(gap["evidence"] in SELECTIONS for gap in records["gaps"])
     upgrade = "no_client"
     if clients:
         upgrade = "clients_at_risk" if clients["at_risk"] else "clients_served"
-    facts = _facts(found, since)
-    incidents = {row["number"]: row for row in found["incidents"]}
+    facts = _facts(records, since)
+    incidents = {row["number"]: row for row in records["incidents"]}
     counted = {**(clients or {}), "minutes": ceil((facts["span_s"] or 0) * 4 / 60)}
-    rules = [_rule(row, found, counted) for row in found["decisions"]]
+    rules = [_rule(row, records, counted) for row in records["decisions"]]
     order = [*rule_pages()]
     rules.sort(
         key=lambda rule: (
@@ -120,16 +123,16 @@ def _page(name: str, found: Mapping[str, list[Row]], since: datetime | None) -> 
     return {
         "recording": name,
         "facts": facts,
-        "alerts": [*_alerts(found, rules)],
+        "alerts": [*_alerts(records, rules)],
         # Of a selection of requests they would be of what was selected.
-        "rates": [] if is_selection else _without_recording(found["rates"]),
-        "findings": [_finding(row, incidents) for row in found["findings"]],
+        "rates": [] if is_selection else _without_recording(records["rates"]),
+        "findings": [_finding(row, incidents) for row in records["findings"]],
         "clients": {
             "clients": clients["clients"] if clients else 0,
             "at_risk": clients["at_risk"] if clients else 0,
             "says": stated()["reasons"][upgrade].format(newest=NEWEST, **(clients or {})),
         },
-        "accuracy": accuracy_sentence(found["checks"]),
+        "accuracy": accuracy_sentence(records["checks"]),
         "rules": {rule.pop("rule"): rule for rule in rules},
     }
 
@@ -138,16 +141,16 @@ def _without_recording(rows: Sequence[Row]) -> list[Row]:
     return [{name: row[name] for name in row if name != "recording"} for row in rows]
 
 
-def _facts(found: Mapping[str, list[Row]], since: datetime | None) -> dict[str, Any]:
-    """What was recorded."""
-    nodes = found["nodes"]
+def _facts(records: Mapping[str, list[Row]], since: datetime | None) -> dict[str, Any]:
+    """Counts the nodes, lines and requests of a recording, and says from when to when."""
+    nodes = records["nodes"]
     first = min((node["first_at"] for node in nodes if node["first_at"]), default=None)
     last = max((node["last_at"] for node in nodes if node["last_at"]), default=None)
     contents = "\n".join(f"{node['node_id']}:{node['contents']}" for node in nodes)
     return {
         "kafka_version_stated": None,  # tables do not have it
         "kafka_versions": sorted({it for node in nodes for it in node["versions"] or ()}),
-        "clusters": [row["cluster_id"] for row in found["clusters"]][:3],
+        "clusters": [row["cluster_id"] for row in records["clusters"]][:3],
         "first_at": first and f"{first:%Y-%m-%dT%H:%M:%SZ}",
         "last_at": last and f"{last:%Y-%m-%dT%H:%M:%SZ}",
         "span_s": (last - first).total_seconds() if first and last else None,
@@ -163,23 +166,23 @@ def _facts(found: Mapping[str, list[Row]], since: datetime | None) -> dict[str, 
 def _finding(row: Row, incidents: Mapping[int, Row]) -> dict[str, Any]:
     """A row of ``findings`` with the sentences that it ``says``: its own, and what followed."""
     kept = ("code", "subject", "detail", "count", "population", "figure", "action", "statement")
-    found = {name: row[name] for name in kept}
+    finding = {name: row[name] for name in kept}
     subject = words.shortened(row["subject"], 120)
     if row["incident"] is not None:
         incident = incidents[row["incident"]]
         alike = [it for it in incidents.values() if it["kind"] == row["code"] == "rebalance"]
-        each = [_rebalance(it) for it in alike if it["subjects"] == incident["subjects"]]
-        own = {"subject": subject, "each": words.joined(each or [""]), "count": row["count"]}
+        rebalances = [_rebalance(it) for it in alike if it["subjects"] == incident["subjects"]]
+        own = {"subject": subject, "each": words.joined(rebalances or [""]), "count": row["count"]}
         if row["code"] == "rebalance":
             own["count"] = "once" if row["count"] == 1 else f"{row['count']} times"
             own["seconds"] = words.seconds(row["amount"] or 0)
         after = [it for it in incidents.values() if it["cause_number"] == incident["number"]]
         says = [_incident(incident, **own), *map(_incident, after)]
-        return {**found, "says": " ".join(says)}
+        return {**finding, "says": " ".join(says)}
     values = {**row, "subject": subject, "size": words.size(row["amount"])}
     values |= {"percent": f"{100 * row['figure']:.0f} %", "wait": words.milliseconds(row["amount"])}
     values["full"] = words.seconds(3_600_000 / row["amount"]) if row["amount"] else ""
-    return {**found, "says": stated()["findings"][row["code"]].format(**values)}
+    return {**finding, "says": stated()["findings"][row["code"]].format(**values)}
 
 
 def _incident(row: Row, **own: object) -> str:
@@ -218,11 +221,11 @@ def _clock(at: datetime | None) -> str:
 # --- rules ----------------------------------------------------------------------------------------
 
 
-def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[str, Any]:
-    """What to do about a rule, and why."""
+def _rule(decision: Row, records: Mapping[str, list[Row]], clients: Row) -> dict[str, Any]:
+    """Puts a row of ``decisions`` into words: advice on a rule, figures, what it rests on."""
     rule, page = decision["rule"], rule_pages()[decision["rule"]]
     counted = {name: _typed(text) for name, text in dict(decision["facts"] or ()).items()}
-    headlines = [row for row in found["headlines"] if row["rule"] == rule]
+    headlines = [row for row in records["headlines"] if row["rule"] == rule]
     gain = next((row for row in headlines if row["role"] == "gain"), None)
     who = words.named(gain["group_value"]) if gain else "replicas"
     figures = {row["name"]: row for row in rule_headlines(rule)}
@@ -237,8 +240,8 @@ def _rule(decision: Row, found: Mapping[str, list[Row]], clients: Row) -> dict[s
     if effect and words.is_known(effect):
         sides = {"before": effect["before"], "after": effect["after"]}
         sides["less"] = abs(effect["difference"])
-        facts |= {name: words.in_unit(of, effect["unit"]) for name, of in sides.items()}
-    checks = [row for row in found["checks"] if row["rule"] == rule]
+        facts |= {name: words.in_unit(amount, effect["unit"]) for name, amount in sides.items()}
+    checks = [row for row in records["checks"] if row["rule"] == rule]
     sentence, *more = _sentences(decision, page, facts)
     return {
         "rule": rule,
@@ -280,7 +283,7 @@ def _typed(text: str) -> bool | int | float | str:
 
 
 def _sentences(decision: Row, page: Row, facts: Mapping[str, Any]) -> list[str]:
-    """What to do, or why there is nothing to do; then what else there is to know."""
+    """Says what to do, or why nothing; then what follows from what was counted."""
     own, shared, reason = page["reasons"], stated()["reasons"], decision["reason"]
     if reason == "selection":
         return [shared[reason]]
@@ -301,13 +304,13 @@ def _sentences(decision: Row, page: Row, facts: Mapping[str, Any]) -> list[str]:
 # --- problems -------------------------------------------------------------------------------------
 
 
-def _alerts(found: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def _alerts(records: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Problems of a recording, and the verdicts that are withheld for them."""
-    critical = [*_of_logs(found), *_missed(found, rules)]
+    critical = [*_of_logs(records), *_missed(records, rules)]
     critical += [
         f"{words.count(row['failing_rows'], 'row')} of {row['table_name']} failed the "
         f"check {row['expectation']}; expected: {row['says']}"
-        for row in found["failed"]
+        for row in records["failed"]
         if row["expectation"] not in STATED_CHECKS
     ]
     withheld = [rule["kip"] for rule in rules if rule["advice"] == Advice.WITHHELD]
@@ -318,40 +321,40 @@ def _alerts(found: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[di
         kips = words.joined(withheld)
         critical.append(f"advice is withheld on {kips}; what brings it back is stated there")
     yield from ({"text": text, "is_critical": True} for text in critical)
-    gaps = {gap["node_id"] for gap in found["gaps"]}
+    gaps = {gap["node_id"] for gap in records["gaps"]}
     why = "it was down, or is a controller without requests while another one was active"
-    for node in found["nodes"]:
+    for node in records["nodes"]:
         if not node["requests"] and node["node_id"] not in gaps:
             text = f"the log of node {node['node_id']} is empty: {why}"
             yield {"text": text, "is_critical": False}
 
 
-def _of_logs(found: Mapping[str, list[Row]]) -> Iterator[str]:
+def _of_logs(records: Mapping[str, list[Row]]) -> Iterator[str]:
     """Warns of lines that are missing or not read, and of clocks that are apart."""
-    for node in found["nodes"]:
+    for node in records["nodes"]:
         yield from (f"a log of node {node['node_id']} {damage}" for damage in node["damage"] or ())
-    rejected = sum(node["rejected"] for node in found["nodes"])
-    lines = sum(node["lines"] for node in found["nodes"])
+    rejected = sum(node["rejected"] for node in records["nodes"])
+    lines = sum(node["lines"] for node in records["nodes"])
     if rejected:
         listed = "they are listed under What was read"
         yield f"{rejected:,} of {lines:,} lines could not be read: {listed}"
-    if not all(node["is_whole"] for node in found["nodes"]):
+    if not all(node["is_whole"] for node in records["nodes"]):
         yield "lines read are not the sum of requests, other, rejected and repeated lines"
-    yield from gap_sentences(found["gaps"])
-    yield from clock_sentences(found["clocks"])
+    yield from gap_sentences(records["gaps"])
+    yield from clock_sentences(records["clocks"])
 
 
-def _missed(found: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[str]:
+def _missed(records: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[str]:
     """Self-checks and hard bounds that advice rests on, and that do not hold."""
     used = {
         (row["rule"], row["self_check"])
-        for row in found["headlines"]
+        for row in records["headlines"]
         if (row["self_check_error"] or 0) > 0
     }
     for rule in rules:
         missed = {
             row["metric"]
-            for row in found["checks"]
+            for row in records["checks"]
             if row["rule"] == rule["rule"] and row["passed"] is False
             if row["kind"] == "bound" or (row["rule"], row["metric"]) in used
         }
@@ -364,12 +367,12 @@ def _missed(found: Mapping[str, list[Row]], rules: Sequence[Row]) -> Iterator[st
 
 
 def _drawn(
-    database: DuckDBPyConnection, name: str, page: Row, found: Mapping[str, list[Row]]
+    database: DuckDBPyConnection, name: str, page: Row, records: Mapping[str, list[Row]]
 ) -> dict[str, Any]:
-    """What is to look at: pictures, incidents that charts mark, and sections that are folded."""
+    """Draws pictures, incidents that charts mark, and sections that are folded."""
 
     def blocks(specs: Sequence[Row], **values: object) -> list[Block]:
-        made = (marks.shown(database, spec, recording=name, **values) for spec in specs)
+        made = (marks.block(database, spec, recording=name, **values) for spec in specs)
         return [block for block in made if block]
 
     across = [rule for rule, own in rule_pages().items() if own.get("compares_clocks")]
@@ -379,7 +382,7 @@ def _drawn(
     ]
     shared, rules = stated(), {}
     for rule in page["rules"]:
-        own, headlines = rule_pages()[rule], [r for r in found["headlines"] if r["rule"] == rule]
+        own, headlines = rule_pages()[rule], [r for r in records["headlines"] if r["rule"] == rule]
         sides = [(row, row[f"{side}_variant"]) for row in headlines for side in ("before", "after")]
         metrics = {row["name"]: row["metric"] for row in rule_headlines(rule)}
         curves = [
@@ -392,7 +395,7 @@ def _drawn(
         values["variants"] = [variant for _, variant in sides] or [*own["variants"], "recorded"]
         specs = [*(shared["before"] if curves else ()), *own.get("show", ()), *shared["behind"]]
         rules[rule] = blocks(specs, **values)
-    bands = [band(row) for row in found["bands"]]
+    bands = [band(row) for row in records["bands"]]
     pictures = blocks(shared["picture"])
     return {"sections": common, "blocks": rules, "bands": bands, "pictures": pictures}
 

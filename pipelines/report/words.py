@@ -134,9 +134,9 @@ def state(page: Mapping[str, Any]) -> str:
     return " · ".join(filter(None, parts))
 
 
-def count(amount: int, one: str, many: str | None = None) -> str:
+def count(amount: int, singular: str, many: str | None = None) -> str:
     """'1 line', '2 lines'."""
-    return f"{number(amount)} {one if amount == 1 else many or one + 's'}"
+    return f"{number(amount)} {singular if amount == 1 else many or singular + 's'}"
 
 
 def visible(text: str) -> str:
@@ -167,9 +167,9 @@ def variant_class(variant: str) -> str:
 
 def in_order(variants: Iterable[str]) -> list[str]:
     """Variants in a fixed order: those that are known as named above, then the others."""
-    found = {*variants}
-    known = [name for name in _variants() if name in found]
-    return known + sorted(found - {*known})
+    left = {*variants}
+    known = [name for name in _variants() if name in left]
+    return known + sorted(left - {*known})
 
 
 def joined(names: Sequence[str]) -> str:
@@ -179,7 +179,7 @@ def joined(names: Sequence[str]) -> str:
 
 @cache
 def _names() -> Mapping[str, str]:
-    """What values of tables are called: metrics, kinds, variants, reasons of rejected lines."""
+    """Names values of tables: metrics, kinds, variants, reasons of rejected lines."""
     metrics = (page["metrics"] for page in rule_pages().values())
     named = {code: name for page in metrics for code, name in page.items()}
     named |= {name: reason.value for name, reason in RejectReason.__members__.items()}

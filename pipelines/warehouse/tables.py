@@ -169,11 +169,13 @@ class Warehouse:
         rows: pa.Table = found if isinstance(found, pa.Table) else found.to_table()
         return rows.select(table.arrow_schema.names)
 
-    def database(self, recordings: Collection[str]) -> duckdb.DuckDBPyConnection:
-        """A DuckDB session with each table, of which it has only the rows of ``recordings``."""
+    def database(
+        self, recordings: Collection[str], tables: Iterable[Table] = TABLES.values()
+    ) -> duckdb.DuckDBPyConnection:
+        """A DuckDB session with tables, of which it has only the rows of ``recordings``."""
         connection = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        self.register(connection, recordings, TABLES.values())
+        self.register(connection, recordings, tables)
         return connection
 
     def register(
@@ -185,15 +187,18 @@ class Warehouse:
         """Makes tables known to a DuckDB session: the rows of some recordings."""
         for table in tables:
             of_recordings = self.dataset(table, recordings=recordings)
-            if not (seen_from := self.seen_from(table)):
+            conditions = [
+                f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
+                for name, moment in self.seen_from(table).items()
+            ]
+            if isinstance(of_recordings, pa.Table) and not of_recordings:
+                conditions = ["false"]  # nor does DuckDB plan then what is joined with it
+            if not conditions:
                 session.register(table.name, of_recordings)
                 continue
             session.register(f"_{table.name}", of_recordings)
-            seen = " AND ".join(
-                f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
-                for name, moment in seen_from.items()
-            )
-            session.execute(f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} WHERE {seen}")
+            seen = f"FROM _{table.name} WHERE {' AND '.join(conditions)}"
+            session.execute(f"CREATE TEMP VIEW {table.name} AS {seen}")
 
     def dataset(
         self,

@@ -125,7 +125,7 @@ def test_the_page_has_names_as_they_are() -> None:
     tables = {Usage: [row(Usage, **who)], TopicUsage: [row(TopicUsage, **who, topic=HOSTILE)]}
     [section] = (each for each in stated()["section"] if each["id"] == "usage")
     with viewed(tables) as session:
-        blocks = [marks.shown(session, spec, recording="r") for spec in section["show"]]
+        blocks = [marks.block(session, spec, recording="r") for spec in section["show"]]
     cells = [[text for _, text in line] for block in blocks if block for line in block["cells"]]
     assert [line.count(HOSTILE) for line in cells] == [1, 1, 1, 1, 2, 2]
     assert cells[-1][-1] == "not known"

@@ -40,7 +40,7 @@ class Logs:
     def events(
         self, steps: SummedRule, recording: str = ACKS, increment: Increment = WHOLE_LOG
     ) -> pa.Table:
-        text = increment.of(steps.rule, steps.text("events", **increment.values))
+        text = increment.events(steps.rule, steps.text("events", **increment.values))
         return self.engine.rows(text, [recording])
 
 

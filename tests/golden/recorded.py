@@ -173,7 +173,7 @@ def events_of(
 def events_by(text: Text, name: str, rule: str, inputs: Inputs = NO_INPUTS) -> Events:
     """By another text than the rule's own, or of other rows."""
     of = STEPS[rule].rule
-    rows = ENGINE.rows(WHOLE_LOG.of(of, text), [name], inputs)
+    rows = ENGINE.rows(WHOLE_LOG.events(of, text), [name], inputs)
     rows = rows.sort_by([(column, "ascending") for column in (*of.key, *of.order)])
     nodes = pc.unique(rows.column("node_id")).to_pylist() if "node_id" in of.key else [None]
     return {

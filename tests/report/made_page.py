@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from kip_replay.pipelines.report.marks import shown
+from kip_replay.pipelines.report.marks import block
 from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.report.words import visible
 
@@ -87,8 +87,8 @@ def page() -> dict[str, Any]:
     with duckdb.connect() as database:
         database.execute(f"""CREATE TABLE time_buckets AS SELECT 'r' AS recording, 5 AS bucket_s,
             to_timestamp({BEGIN}) AS first_at, to_timestamp({BEGIN + 5 * 239}) AS last_at""")
-        blocks = [shown(database, spec, recording="r") for spec in SPECS]
-        pictures = [shown(database, spec, recording="r") for spec in PICTURES]
+        blocks = [block(database, spec, recording="r") for spec in SPECS]
+        pictures = [block(database, spec, recording="r") for spec in PICTURES]
     bands = ["node froze: 12", "rolling restart, planned: 1, 2"]
     return of | {
         "alerts": [{"text": f"gap {number}", "is_critical": True} for number in range(3)],

@@ -8,7 +8,6 @@ import made_page
 from constructed import BEGIN, Row, at, row, viewed
 
 from kip_replay.pipelines.report import marks, pages
-from kip_replay.pipelines.report.marks import shown
 from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.replay.hwm_parking.outcomes import HighWatermarkLag
 from kip_replay.replay.incremental_fetch.outcomes import Sent
@@ -23,7 +22,7 @@ HOSTILE = "\u202ec<\x00"
 def block(mark: str, query: str, **spec: Any) -> marks.Block | None:
     with duckdb.connect() as database:
         named = {"mark": mark, "name": "n", "note": "o", "query": query, **spec}
-        return shown(database, named, recording="r", before="acks_all")
+        return marks.block(database, named, recording="r", before="acks_all")
 
 
 def test_lines_are_in_the_order_of_variants() -> None:
@@ -88,7 +87,7 @@ def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
         for n in range(10)
     ]
     with viewed({RejectedLines: lines}) as connection:
-        found = shown(connection, spec, recording="r")
+        found = marks.block(connection, spec, recording="r")
     assert found
     assert [[text for _, text in cells][1:5] for cells in found["cells"]] == [
         ["10", "1", f"a.log:{n}", "5,000"] for n in range(3)
@@ -106,7 +105,7 @@ def charts(tables: Mapping[Table, Sequence[Row]], rule: str, span_s: float = 200
     specs = [spec for spec in stated["show"] if spec.get("x") == "UTC"]
     values = {"recording": "r", "variants": ["recorded", *stated["variants"]]}
     with viewed({**tables, Requests: [long, *tables.get(Requests, ())]}) as connection:
-        return [made for spec in specs if (made := shown(connection, spec, **values))]
+        return [made for spec in specs if (made := marks.block(connection, spec, **values))]
 
 
 def points(line: Row) -> dict[float, float | None]:
@@ -178,7 +177,7 @@ def test_percentiles_over_time_are_of_a_hundred_values_or_wider() -> None:
     fetches, produces = requests(100, "FETCH", 400), requests(25, "PRODUCE", 200)
     acked = [row(Produces, request_id=it["request_id"], node_id=1, acks=-1) for it in produces]
     with viewed({Requests: fetches + produces, Produces: acked}) as connection:
-        chart = shown(connection, spec, recording="r")
+        chart = marks.block(connection, spec, recording="r")
     assert chart
     rate, produce, fetch = chart["data"]
     assert [*points(rate).values()][:5] == [125, 125, 125, 125, 25]
