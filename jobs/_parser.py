@@ -114,12 +114,12 @@ class JobParser(argparse.ArgumentParser):
             "--from",
             dest="since",
             metavar="TIME",
-            help="only requests completed from 2026-11-20T20:30 on (in the recording's zone; or "
-            "2026-11-20T19:30Z), as if the log began there",
+            help="read only requests completed at TIME or later, as if the log began there: "
+            "2026-11-20T20:30 in the recording's zone, or 2026-11-20T19:30Z",
         )
-        self.add_argument("--until", metavar="TIME", help="only requests completed before that")
+        self.add_argument("--until", metavar="TIME", help="read only requests before TIME")
         group = self.add_argument_group(
-            "a recording without a manifest, or over it", "for one recording at a time"
+            "instead of a manifest, or to override it", "for one recording at a time"
         )
         group.add_argument(
             "--node",
@@ -130,7 +130,7 @@ class JobParser(argparse.ArgumentParser):
         )
         group.add_argument("--name", help="name of the recording in every table")
         group.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")
-        group.add_argument("--kafka-version", metavar="X.Y.Z", help="version that was recorded")
+        group.add_argument("--kafka-version", metavar="X.Y.Z", help="version of the brokers")
         group.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
 
     def with_names(self) -> None:
@@ -155,8 +155,8 @@ class JobParser(argparse.ArgumentParser):
         self.add_argument(
             "--catalog",
             metavar="NAME.SCHEMA",
-            help="schema of Spark's catalog, or SCHEMA of its default one, in which tables and "
-            "views are named for SQL of others; as a setting: spark.catalog",
+            help="schema of Spark's catalog in which to register tables and views for other SQL "
+            "engines (SCHEMA alone: in the default catalog); as a setting: spark.catalog",
         )
 
     def with_fail_on(self) -> None:
@@ -166,7 +166,7 @@ class JobParser(argparse.ArgumentParser):
             action="append",
             default=[],
             type=_condition,
-            help=f"end with status 4 where a recording has {_CONDITIONS}; may be given repeatedly",
+            help=f"end with status 4 if a recording has {_CONDITIONS}; may be given repeatedly",
         )
 
     def with_progress(self) -> None:
@@ -178,20 +178,20 @@ class JobParser(argparse.ArgumentParser):
         either.add_argument(
             "--growing",
             action="store_true",
-            help="more of these logs will come: half a last line is left for later; replay as far "
-            "as the logs are complete, write only rows that nothing to come can change, and keep "
-            "the state for the next run",
+            help="the logs will grow: leave an incomplete last line for later, replay as far as "
+            "the logs are complete, write only rows that no later line can change, and keep the "
+            "state for the next run",
         )
         either.add_argument(
             "--final",
             action="store_true",
-            help="the logs are all there (the default): read and replay to their end",
+            help="the logs are complete (the default): read and replay them to their end",
         )
         if of_replay:
             growing.add_argument(
                 "--rebuild",
                 action="store_true",
-                help="delete all that was made of the tables of the logs, and make it anew",
+                help="delete everything made from the tables of the logs, and make it again",
             )
 
     def error(self, message: str) -> NoReturn:
@@ -207,4 +207,4 @@ _EXIT_STATUSES = """exit status:
   1  failed
   2  wrong usage, or a recording that cannot be read
   3  done, but a critical quality check failed or too many lines were rejected
-  4  done, but what --fail-on names is so"""
+  4  done, but a --fail-on condition is true"""

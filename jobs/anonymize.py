@@ -30,9 +30,9 @@ _add("out", metavar="OUT", help="folder to write into: a new or an empty one")
 _add(
     "--key",
     metavar="TEXT",
-    help="what the new names follow from: one key replaces the same names alike, and without it "
-    "nobody can try which name is which. Keep it to yourself (default: a random one, which is "
-    "printed)",
+    help="secret from which the new names follow: with one key, equal names are replaced alike; "
+    "whoever has it can test which name is which. Keep it to yourself (default: a random key, "
+    "which is printed)",
 )
 _add(
     "--allow-outside",

@@ -7,17 +7,17 @@ from kip_replay.pipelines.errors import UserError
 
 PARSER = JobParser(
     "catalog",
-    "Names the tables and views of a warehouse in a schema of Spark's catalog: the Hive metastore "
+    "Registers tables and views of a warehouse in a schema of Spark's catalog: the Hive metastore "
     "of hive-site.xml (without one, in the folder metastore_db, as spark-sql has it), that of "
     "spark-submit, or that of the server that SPARK_REMOTE names.\n\n"
-    "Tables are external: who drops them deletes no file. kip-replay run --catalog does the same "
+    "Tables are external: dropping them deletes no file. kip-replay run --catalog does the same "
     "after its commits. Spark needs Delta's jars.",
     """  kip-replay catalog register --catalog kafka_replay
   kip-replay catalog drop --catalog main.kafka_replay --warehouse s3://bucket/warehouse""",
     JobParser.with_catalog,
     JobParser.with_progress,
 )
-PARSER.add_argument("action", choices=("register", "drop"), help="name them, or take them out")
+PARSER.add_argument("action", choices=("register", "drop"), help="add them, or take them out")
 
 
 def work(job: Job) -> Exit:

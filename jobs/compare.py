@@ -27,15 +27,15 @@ from kip_replay.replay.tables import PredictionAccuracy
 PARSER = JobParser(
     "compare",
     "Says what is different in AFTER, a recording of the same cluster as BEFORE, such as a week "
-    "later: p99 by API, requests and bytes by client and topic, who is new or gone, errors, "
-    "incidents and advice. Rates are of all of each, so record at the same time of day.\n\n"
+    "later: p99 by API, requests and bytes by client and topic, which are new or gone, errors, "
+    "incidents and advice. Rates are over a whole recording, so record at the same time of day.\n\n"
     "With --predictions it predicts AFTER from BEFORE: what BEFORE's log says would happen under "
-    "the rules that AFTER's brokers ran, beside what they did; two figures of each rule, what is "
-    "off by more than its tolerance first. That is fair if both show the same work on two "
+    "the rules that AFTER's brokers ran, beside what they did. It prints two figures of each rule, "
+    "those outside of their tolerance first. That is fair if both show the same work on two "
     "clusters; a recording and itself is a self-check. The figures are added to the table "
     "prediction_accuracy, and so to the next report. Without names, it writes nothing and prints "
     "what was predicted before, also by runs on recordings of one scenario and seed.\n\n"
-    "Both must be in the warehouse, replayed (`kip-replay run`).",
+    "Both must be in the warehouse and replayed (`kip-replay run`).",
     """  kip-replay compare prod-monday prod-after
   kip-replay compare prod-monday prod-after --fail-on 'p99_produce_ms grew > 20 %'
   kip-replay compare --predictions
@@ -86,7 +86,7 @@ PARSER.add_argument(
     action="append",
     default=[],
     type=_condition,
-    help="end with status 4 where a figure (p99_API_ms, requests_per_second, bytes_per_second, "
+    help="end with status 4 if a figure (p99_API_ms, requests_per_second, bytes_per_second, "
     "errors_per_hour) grew or fell by more, or is not known: 'p99_produce_ms grew > 20 %%'",
 )
 
@@ -97,7 +97,7 @@ def work(job: Job) -> Exit:
         raise UserError(f"compare {wanted[0]} with what? Name a second recording, or {wanted[0]}")
     if job.arguments.predictions:
         if job.arguments.fail_on:
-            raise UserError("--fail-on is of what is different, not of --predictions")
+            raise UserError("--fail-on is for differences, not for --predictions")
         return _predicted(job, wanted)
     if not wanted:
         raise UserError("name two recordings to compare, or give --predictions")

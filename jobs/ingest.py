@@ -8,7 +8,7 @@ from kip_replay.jobs.run import work
 PARSER = JobParser(
     "ingest",
     "Reads the request logs of recordings into Delta tables: the first step of `run`.\n\n"
-    "Files that are in already are not read again, lines that are in already are counted as "
+    "Files that were read before are not read again, and lines that were read before count as "
     "repeated. Lines that cannot be read are in the table rejected_lines, with the reason.",
     """  kip-replay ingest data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay ingest my-recording --warehouse /data/warehouse

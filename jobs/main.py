@@ -11,11 +11,11 @@ from kip_replay.pipelines import ready_process
 
 #: A module of this package each, in the order in which they are used.
 JOBS = {
-    "demo": "run on a sample that comes with this, and open its report",
+    "demo": "run on a sample that comes with this program, and open its report",
     "record": "switch request logs on, collect them, switch them off",
-    "plan": "who logged what and when, what is missing, how long a run takes",
-    "run": "from logs to a report: ingest, replay, summarize, check, report",
-    "report": "write the report again, of recordings that were run",
+    "plan": "say which node logged what and when, what is missing, how long a run takes",
+    "run": "make a report from logs: ingest, replay, summarize, check, report",
+    "report": "write a report on recordings that were run",
     "compare": "say what differs between two recordings, or how one predicts the other",
     "sql": "ask the tables and views of the warehouse",
     "anonymize": "replace the names in logs, so that they can be sent with a bug report",
@@ -24,7 +24,7 @@ JOBS = {
     "replay": "one step of run: replay what is read under every rule",
     "summarize": "one step of run: sum up, and judge predictions",
     "check": "one step of run: check the tables",
-    "catalog": "name the tables in a catalog of Spark, for SQL of others",
+    "catalog": "register the tables in a catalog of Spark, for other SQL engines",
     "maintain": "keep a warehouse small: compact, drop old recordings, vacuum",
 }
 _HELP = """usage: kip-replay COMMAND ...
@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, *arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if argv is None and (name == "help" or {"-h", "--help"} & {name, *arguments}):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends help where `head` has enough
+    if name == "help" and arguments:
+        name, arguments = arguments[0], ["--help"]
     if name in ("-h", "--help", "help"):
         print(_HELP.format(jobs="\n".join(f"  {job:12}{line}" for job, line in JOBS.items())))
     elif name == "--version":

@@ -23,12 +23,11 @@ from kip_replay.replay.tables import TABLES, Lineage
 
 PARSER = JobParser(
     "maintain",
-    "Keeps a warehouse small and quick; safe beside running jobs, and a second time there is "
-    "nothing to do.\n\n"
+    "Keeps a warehouse small and quick. It is safe while jobs run, and a second run finds nothing "
+    "to do.\n\n"
     "In this order: with --keep-days, drops recordings whose last line is older; puts small files "
     "together; deletes files that no version of the last hours needs.\n\n"
-    "A recording is kept or dropped as a whole: give one that goes on for ever a new name each "
-    "month.",
+    "A recording is kept or dropped as a whole: if one never ends, give it a new name each month.",
     """  kip-replay maintain
   kip-replay maintain --keep-days 90 --dry-run
   kip-replay maintain --retention-hours 0 --allow-short-retention   (nobody else at work)""",

@@ -27,11 +27,11 @@ from kip_replay.pipelines.warehouse.data_files import moment
 
 PARSER = JobParser(
     "plan",
-    "Looks at logs, of large ones at the head and the tail, and says in seconds who logged what "
+    "Reads logs, large ones only at head and tail, and says within seconds which node logged what "
     "and when: nodes, their span of time, volume and requests, Kafka's versions, what is missing, "
     "how long a run takes and how much disk it needs. It ends with the command to run next.\n\n"
-    f"For a folder without a {MANIFEST}, a log or an archive, it prints one to start from, guessed "
-    "from names and logs.",
+    f"For a folder without a {MANIFEST}, a log or an archive, it drafts one, guessed from names "
+    "and logs.",
     """  kip-replay plan my-recording
   kip-replay plan folder-of-logs --write-manifest
   kubectl logs kafka-0 | kip-replay plan -
@@ -54,9 +54,9 @@ _APIS = 8
 #: Clients shown of a recording.
 _CLIENTS = 5
 _THEN = (
-    "then: docs/sql.md has a statement each for what was offline or under-replicated; who "
-    "rebalances and why, produces most, polls idle, opens connections, was refused, breaks at 4.x; "
-    "unused topics, committed lag, p99 by API over time"
+    "then: docs/sql.md has statements that show what was offline or under-replicated; which "
+    "clients rebalance and why, produce most, poll idle, open connections, were refused, break at "
+    "4.x; unused topics, committed lag, p99 by API over time"
 )
 
 

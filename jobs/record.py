@@ -15,8 +15,8 @@ PARSER = JobParser(
     "record",
     "Switches kafka.request.logger on for some minutes on all brokers and controllers, collects "
     "what it writes, switches it off, and writes the recording.json.\n\n"
-    "It prints first how to switch off again. It does so itself when it ends, fails or is "
-    "interrupted; after kill -9, --off does.",
+    "First it prints how to switch the logger off again. It does so itself when it ends, fails or "
+    "is interrupted; after kill -9, run it with --off.",
     """  kip-replay record --bootstrap-server broker-11:9092 --bootstrap-controller ctl-1:9093 \\
       --logs 'ssh {host} timeout 1h tail -n 0 -F /var/log/kafka/kafka-request.log' --output monday
   kip-replay record --bootstrap-server localhost:9092 --output try --dry-run
@@ -30,7 +30,7 @@ for _name, _metavar, _help in (
     (
         "--bootstrap-controller",
         "HOST:PORT,...",
-        "some of the controllers; without, none is recorded",
+        "some of the controllers; without it, no controller is recorded",
     ),
     ("--command-config", "FILE", "client properties, as kafka-configs.sh takes them"),
     ("--output", "DIR", "folder of the recording, new or empty"),
@@ -41,20 +41,20 @@ PARSER.add_argument(
     action="append",
     default=[],
     metavar="[ID=]SOURCE",
-    help="where nodes' logs are: with a blank in it, a shell command that prints the log as it "
-    "grows, until it is ended; without, a file or folder on this machine. {id}, {host} and {role} "
-    "stand for the node's; ID= is for one node. Without --logs, prints how to collect by hand",
+    help="where nodes' logs are: a file or folder on this machine or, if SOURCE has a blank, a "
+    "shell command that prints the log as it grows, until it is ended. {id}, {host} and {role} "
+    "stand for the node's; ID= is for one node. Without --logs, prints how to collect logs by hand",
 )
 for _name, _default, _help in (
     ("--minutes", 5.0, "how long to record"),
-    ("--mb-per-second-max", 50.0, "stop if a node writes more over 10 s"),
-    ("--mb-max", 5000.0, "stop at this many of all nodes"),
+    ("--mb-per-second-max", 50.0, "stop if a node writes more MB a second, over 10 s"),
+    ("--mb-max", 5000.0, "stop when all nodes together have written this many MB"),
 ):
     _help = f"{_help} (default: {_default:g})"
     PARSER.add_argument(_name, type=float, default=_default, metavar="N", help=_help)
 _instead = PARSER.add_mutually_exclusive_group()
 _instead.add_argument("--dry-run", action="store_true", help="say what it would do; change nothing")
-_instead.add_argument("--off", action="store_true", help=f"only set what is on to {OFF}")
+_instead.add_argument("--off", action="store_true", help=f"only set loggers that are on to {OFF}")
 
 
 def work(job: Job) -> Exit:

@@ -8,7 +8,7 @@ from kip_replay.jobs.run import work
 PARSER = JobParser(
     "replay",
     "Replays recordings that `ingest` has read, under every rule and variant: a step of `run`."
-    "\n\nOutcomes that today's rules, settings and logs would give again are left as they are.",
+    "\n\nOutcomes stay as they are if the rules, settings and logs have not changed.",
     """  kip-replay replay my-recording
   kip-replay replay my-recording --rebuild
   kip-replay replay my-recording --growing --set replay.late_after_s=120""",

@@ -46,12 +46,12 @@ from kip_replay.replay.log_tables import IngestedFiles
 
 PARSER = JobParser(
     "run",
-    "Takes recordings of request logs from raw lines to a report: reads them into Delta "
-    "tables, replays every request under the rules, sums up, checks the tables, and writes one "
-    "HTML page on all recordings in the warehouse, whose path is printed at the end. `report` "
-    "writes one on some of them.\n\n"
-    "Run again, it changes nothing; with more logs, it reads what is new. `kip-replay plan` "
-    "says beforehand what the logs have and lack, and how long this takes.",
+    "Makes a report from recordings of request logs: reads the lines into Delta tables, replays "
+    "every request under the rules, sums up, checks the tables, and writes one HTML page on all "
+    "recordings in the warehouse. At the end it prints the page's path. `report` writes a page on "
+    "some recordings.\n\n"
+    "A second run changes nothing; if the logs have grown, it reads what is new. `kip-replay plan` "
+    "says beforehand what the logs have and lack, and how long a run takes.",
     """  kip-replay run my-recording
   kip-replay run data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay run my-recording --growing   # every hour, and once with --final

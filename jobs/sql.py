@@ -22,12 +22,12 @@ from kip_replay.pipelines.printable import as_text, csv_text, json_object, visib
 
 PARSER = JobParser(
     "sql",
-    "Prints what a statement of DuckDB's SQL returns, on the tables and views of a warehouse by "
-    "plain name. It only reads. SHOW TABLES lists them, DESCRIBE says what the columns of one "
-    "are.\n\n"
-    "Tables of outcomes and sums also have rows for other values of a setting (parameter): their "
-    "views named ..._as_configured, as all other views, leave these out.\n\n"
-    "csv has a line of names first, json is an object a line; times are ISO 8601 in UTC.",
+    "Runs a statement in DuckDB's SQL and prints its rows. It can only read. The statement names "
+    "tables and views of the warehouse by plain name: SHOW TABLES lists them, DESCRIBE says what "
+    "the columns of one are.\n\n"
+    "Tables of outcomes and sums also have rows for other values of a setting (parameter). Their "
+    "views named ..._as_configured leave these rows out, as nearly all other views do.\n\n"
+    "csv begins with a line of names, json has one object a line; times are ISO 8601 in UTC.",
     """  kip-replay sql "SELECT recording, count(*) FROM requests GROUP BY ALL"
   kip-replay sql --format csv "SELECT * FROM steady_lag" > lag.csv
   kip-replay sql "DESCRIBE produce_ack_outcomes_as_configured\"""",
@@ -35,9 +35,9 @@ PARSER = JobParser(
 _add = PARSER.add_argument
 _add("statement", nargs="?", metavar="SQL", help="the statement")
 _add("--format", choices=("table", "csv", "json"), default="table", help="default: %(default)s")
-_add("--rows", type=int, default=1000, metavar="N", help="of a table at most (%(default)s)")
-_add("--seconds", type=int, default=600, metavar="N", help="a statement may take (%(default)s)")
-_add("--answer", metavar="PAGE", help="answer the queries of a page (docs/sql.md) in it")
+_add("--rows", type=int, default=1000, metavar="N", help="rows of a table at most (%(default)s)")
+_add("--seconds", type=int, default=600, metavar="N", help="time limit (default: %(default)s)")
+_add("--answer", metavar="PAGE", help="write the answers into a page of queries (docs/sql.md)")
 
 _QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n(.*?\n)??```\n)?", re.DOTALL)
 

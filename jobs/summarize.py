@@ -9,7 +9,7 @@ PARSER = JobParser(
     "summarize",
     "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
     "`replay` has replayed: a step of `run`.\n\n"
-    "Recordings with the same scenario and seed in their manifests are held against each "
+    "Recordings with the same scenario and seed in their manifests are compared with each "
     "other.",
     """  kip-replay summarize my-recording
   kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",

@@ -17,6 +17,7 @@ from kip_replay.jobs import (
     check,
     compare,
     ingest,
+    main,
     maintain,
     plan,
     replay,
@@ -84,6 +85,12 @@ def test_a_folder_stands_for_its_recording_and_nothing_for_all(
 def test_help_that_nobody_reads_to_its_end_says_nothing() -> None:
     job = f'"{sys.executable}" -m kip_replay.jobs.main'
     assert ran("bash", "-c", f"{job} help | true; {job} run -h | true", check=True).stderr == ""
+
+
+def test_help_of_a_command_is_that_commands(capsys: Capsys) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["help", "plan"])
+    assert capsys.readouterr().out.startswith("usage: kip-replay plan ")
 
 
 # --- warehouses that cannot be written ------------------------------------------------------------

@@ -244,15 +244,16 @@ CASES |= {f"gain {of}": (METADATA, GAINS[of], FETCH + lag(*of) + more()) for of 
 CASES |= {f"price {of}": (METADATA, PRICES[of], FETCH + lag() + more(*of)) for of in PRICES}
 #: What sentences say, besides what those of the samples do.
 PHRASES = {
-    "old clients": "upgrade the clients that it would no longer serve: 1 of 2 in these logs",
+    "old clients": "upgrade the clients that Kafka would no longer serve: 1 of 2 in these logs",
     "few": "Too little data: the steady phase is shorter than 10 s, or too many moments between "
     "two advances of the high watermark are unknown.",
-    "half unknown": "Of 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
-    "have happened. It takes the logs of all controllers, for longer. Most often: b.",
-    "older": "No session was refused. A broker has at least 3 at once.",
-    "one is down": "Broker 3 was not in the ISR for 100 % of these writes, so acks=all had no "
-    "replica more to wait for",
-    "waiting is shorter": "a retry 515 ms after the response has seen each of the 30 writes.",
+    "half unknown": "For 50.0 % of the changes, or of the FETCHes, the logs don’t show what would "
+    "have happened. Record the logs of all controllers, for longer. Most often: b.",
+    "older": "No session was refused. A broker has at least 3 sessions at once.",
+    "one is down": "Broker 3 was not in the ISR for 100 % of these writes, so acks=all waited "
+    "for no more replicas than min.insync.replicas",
+    "waiting is shorter": "a retry 515 ms after the response would have seen each of the 30 "
+    "writes.",
     "growing": "Run again later, or close the recording with --final.",
     "runs it": "would reach brokers after 301 ms instead of 1.0 ms (estimated: too few",
     "few writes": "serves stale metadata for 300 ms after the response to a change (estimated",
@@ -262,9 +263,9 @@ PHRASES = {
     "damaged log": "The log of node 2 is missing or damaged",
     "failed": "Checks of high_watermark_lag failed",
     "refused": "Set max.incremental.fetch.session.cache.slots to 1120: 3 session requests refused, "
-    "2 sessions evicted. A broker has 8 slots, and at most 70 sessions at once; 560 slots are "
-    "enough for these. The setting is read at start: it takes a rolling restart of the brokers.",
-    "restarted": "No session was refused. A broker has at most 70 at once.",
+    "2 sessions evicted. A broker has 8 slots and at most 70 sessions at once; 560 slots would "
+    "be enough. Brokers read the setting when they start, so it takes a rolling restart.",
+    "restarted": "No session was refused. A broker has at most 70 sessions at once.",
 }
 
 

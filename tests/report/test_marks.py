@@ -136,7 +136,7 @@ def test_latencies_over_time() -> None:
     # What is unknown is a gap, and so is a time without an advance, unless it is short.
     known = {x: y for x, y in points(lines[-1]).items() if x < 21}
     assert known == {1: 2, 4: 8, 5: None, 9: None, 20: 6}
-    assert chart["note"].endswith("90 % of 10 values or more; a point is 1.0 s")
+    assert chart["note"].endswith("90 % needs 10 values; a point is 1.0 s")
 
 
 def test_rates_over_time() -> None:

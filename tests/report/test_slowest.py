@@ -80,7 +80,7 @@ def test_produces_waited_for_the_followers_that_are_named(database: Database) ->
         assert abs(fetch["came"] - produce["came"] - row["last_follower_after_ms"]) <= SLACK_MS
         assert offset > row["base_offset"]
         assert why.startswith(f"{row['topic']}-{row['partition']}")
-        assert f"Follower {follower} had it last: its FETCH of offset {offset} (" in why
+        assert f"Follower {follower} had the batch last: its FETCH of offset {offset} (" in why
 
 
 def test_replicas_learned_by_the_fetches_that_are_named(database: Database) -> None:
