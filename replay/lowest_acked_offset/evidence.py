@@ -121,6 +121,7 @@ class WrittenTopics(msgspec.Struct):
     def write(self, row: ClusterEvent, offset: int) -> None:
         for topic, size in zip(row.topics, row.sizes, strict=True):
             sizes = (size, size) if size else THERE
+            # Partitions before the write and behind it.
             before, after = {
                 "CREATE_TOPICS": (GONE, sizes),
                 "CREATE_PARTITIONS": ((1, size - 1), sizes),

@@ -116,7 +116,7 @@ class FollowedWrite(NamedTuple):
         # A simulated heartbeat is timed by the recorded ones around it.
         rests_us = SIMULATED_ON_US if variant.parameter == HEARTBEAT_INTERVAL else 0
         if not manager.is_warm(responded_us):
-            outcome.make_unknown(self.state.uncertain)
+            outcome.make_unknown(self.state.warm_up.uncertain)
             return
         if self.front.hides(followed, rests_us):
             outcome.make_unknown(reasons.LOG_GAP)
@@ -199,7 +199,7 @@ class FollowedWrite(NamedTuple):
         kind, latest, hidden = outcome.evidence, outcome.applied_at_latest, None
         applied = outcome.applied_at if kind == ESTIMATED else latest
         if not self.state.recorded.is_warm(self.write.row.at_us):
-            hidden = self.state.uncertain
+            hidden = self.state.warm_up.uncertain
         elif self.front.is_gap and None in (latest, applied, outcome.known_at):
             hidden = reasons.LOG_GAP
         since_us = outcome.applied_at_earliest or 0

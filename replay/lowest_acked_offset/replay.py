@@ -182,7 +182,7 @@ class LowestAckedOffset:
         heartbeat = Heartbeat(*sent, row.handled_us, row.at_us, *stated)
         state.warm(heartbeat)
         response = state.recorded.heartbeat(heartbeat)
-        self._emit([heartbeat_outcome(row, response, state.uncertain)])
+        self._emit([heartbeat_outcome(row, response, state.warm_up.uncertain)])
         broker = state.broker(row.broker_id)
         broker.evidence.heartbeat(row)
         broker.heartbeat(row)
@@ -199,7 +199,7 @@ class LowestAckedOffset:
         """
         state, final_us = self._state, front.final_us
         state.recorded.advance(front.until_us)
-        certain = (state.recorded, state.uncertain)
+        certain = (state.recorded, state.warm_up.uncertain)
         looked_us = front.until_us - (0 if front.is_over else METADATA_WAIT_US)
         for _, broker_id, row in state.topics.waiting.until(looked_us):
             state.topics.bound(row, state.broker(broker_id).evidence.image)

@@ -162,11 +162,6 @@ class ClusterState(msgspec.Struct):
     def is_behind_gap(self) -> bool:
         return isinstance(self.warm_up, BehindGap)
 
-    @property
-    def uncertain(self) -> str:
-        """Says why it is not certain which brokers are active."""
-        return self.warm_up.uncertain
-
     def fetch(self, row: ClusterEvent) -> None:
         """Moves the metadata log and its replicas on by a Raft FETCH, in order of dequeue."""
         self.committed.fetch(row)
