@@ -238,7 +238,7 @@ class IncrementalFetch:
         if stream.followed.end > 2 * stream.followed.size + 64:  # most are gone
             stream.renumber()
 
-        fetch = ReplayedFetch(stream, row, lists)
+        fetch = ReplayedFetch.follow(stream, row, lists)
         full = released.full_fetch(fetch)
         incrementals = [released.incremental_fetch(fetch, session) for session in stream.sessions]
         current = next((i for i in incrementals if UNLIMITED in i.session.slots), None)
