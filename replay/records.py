@@ -136,8 +136,8 @@ class Records(Generic[Row]):
             values = zip(*variants, strict=True)
             columns |= self._taken(zip(_OF_VARIANT, values, strict=True), of_variants)
             if shared[0] is not None:
-                of_all, of_shared = _distinct(shared)
-                columns |= self._columns(of_all, of_shared.repeat([*map(len, under)]))
+                common, of_shared = _distinct(shared)
+                columns |= self._columns(common, of_shared.repeat([*map(len, under)]))
             columns["rule"] = pa.repeat(self._rule, len(places))
         arrays = [columns.get(field.name, pa.array([], field.type)) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

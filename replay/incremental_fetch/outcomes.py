@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ..outcomes import RECORDED, Variant, Verdict
@@ -107,4 +106,4 @@ class Replayed(NamedTuple):
     full: Sent
     draft: Sent
     incremental: Sequence[Sent]
-    retries: Mapping[int, Sent] = MappingProxyType({})
+    retries: Mapping[int, Sent] = {}

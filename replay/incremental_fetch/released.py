@@ -1,27 +1,30 @@
 """The protocol as released (KIP-227): full FETCHes, and incremental ones in sessions of a cache."""
 
 from collections.abc import Iterable, Sequence, Set
+from typing import Self
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ..kafka.messages.encoding import Ints
+from ..kafka.messages.encoding import Bools, Ints
 from ..kafka.messages.sizes import TopicTotals
-from ..model.cached_partitions import NOTHING, Entries
+from ..model.cached_partitions import NOTHING, Entries, ResponseChanges
 from ..model.fetch_session import (
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSessionCache,
     Reason,
+    RequestChanges,
     is_returned,
     update,
 )
 from ..outcomes import Verdict
-from .lists import Listed, Lists
+from .followed import FollowedPartitions
+from .lists import Listed, Lists, Requested, Returned
 from .outcomes import Sent, nothing_sent
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, RecordedFetch
-from .sizes import counted_version, sizes_of
+from .sizes import FetchSizes, counted_version, sizes_of
 from .streams import Events, PendingSession, Session, Stream, Unknown
 
 #: Why nothing is sent, and why bytes lie between bounds.
@@ -29,46 +32,71 @@ NOTHING_TO_FETCH = "without a session, who fetches nothing sends nothing"
 ORDER_NOT_KNOWN = "the order of partitions is older than the log"
 
 
-class ReplayedFetch:
+class ReplayedFetch(msgspec.Struct, gc=False):
     """A FETCH of a stream whose partitions are known, or that lists them all.
 
-    ``changes`` and ``response`` are already part of what the stream follows, and it does not matter
-    any more whether it was recorded as a full FETCH or not. ``events``: what caches do at once.
+    The stream has followed ``changes`` and ``response`` (``follow``), and it does not matter any
+    more whether it was recorded as a full FETCH or not. ``listed``: where its lists are.
+    ``is_returned``: of the partitions in the response, an incremental one lists it. ``not_read``:
+    partitions, by number, that the broker did not look at. ``added``: how many the client's FETCH
+    before did not list, None behind missing lines. ``events``: what caches do at once.
     """
 
-    def __init__(self, stream: Stream, row: RecordedFetch, lists: Lists) -> None:
-        self.stream, self.row, self.followed = stream, row, stream.followed
-        self.events: Events = []
-        self.requested, self.returned = lists.requested, lists.returned
-        self.listed = lists.requested.rows[row.number]
-        self.forgotten: Ints = lists.forgotten.partitions[lists.forgotten.rows[row.number]]
-        self.sizes, self.version = sizes_of(row), counted_version(row.api_version)
-        followed = self.followed
-        followed.has_tags |= self.requested.has_tags
-        forgotten = None if row.is_full else self.forgotten
-        self.changes = changes = update(
-            followed, self.requested, self.listed, forgotten, row.uses_topic_ids
+    stream: Stream
+    row: RecordedFetch
+    followed: FollowedPartitions
+    requested: Requested
+    returned: Returned
+    listed: slice
+    forgotten: Ints
+    sizes: FetchSizes
+    version: int
+    changes: RequestChanges
+    response: ResponseChanges
+    is_returned: Bools
+    not_read: Ints
+    added: int | None
+    events: Events
+
+    @classmethod
+    def follow(cls, stream: Stream, row: RecordedFetch, lists: Lists) -> Self:
+        """Has a stream follow a FETCH and its response."""
+        followed, requested, returned = stream.followed, lists.requested, lists.returned
+        listed = requested.rows[row.number]
+        forgotten = lists.forgotten.partitions[lists.forgotten.rows[row.number]]
+        followed.has_tags |= requested.has_tags
+        changes = update(
+            followed, requested, listed, None if row.is_full else forgotten, row.uses_topic_ids
         )
         if row.is_full:
             slots = changes.kept
             if not changes.keeps_the_set:
-                slots = followed.slots_of(self.requested.partitions[self.listed])
-            followed.list_anew(slots, self.requested.totals[row.number])
+                slots = followed.slots_of(requested.partitions[listed])
+            followed.list_anew(slots, requested.totals[row.number])
         else:
             followed.change(changes)
-        errors = self.returned.errors[row.number]
-        self.response = followed.respond(self.returned, self.returned.rows[row.number], errors > 0)
-        #: Of those in the response: an incremental one lists it.
-        self.is_returned = is_returned(self.response)
-        #: Partitions, by number, that the broker did not look at.
-        self.not_read = NOTHING
-        if self.response.not_read is not None:
-            at = self.response.entries.at[self.response.not_read]
-            self.not_read = self.returned.partitions[at]
-        #: Partitions that the client's FETCH before did not list; None behind missing lines.
-        self.added: int | None = len(changes.added.at) + len(changes.replaced)
-        if stream.unknown is Unknown.GAP:
-            self.added = None
+        has_errors = returned.errors[row.number] > 0
+        response = followed.respond(returned, returned.rows[row.number], has_errors)
+        not_read, is_cut = NOTHING, stream.unknown is Unknown.GAP
+        if response.not_read is not None:
+            not_read = returned.partitions[response.entries.at[response.not_read]]
+        return cls(
+            stream=stream,
+            row=row,
+            followed=followed,
+            requested=requested,
+            returned=returned,
+            listed=listed,
+            forgotten=forgotten,
+            sizes=sizes_of(row),
+            version=counted_version(row.api_version),
+            changes=changes,
+            response=response,
+            is_returned=is_returned(response),
+            not_read=not_read,
+            added=None if is_cut else len(changes.added.at) + len(changes.replaced),
+            events=[],
+        )
 
     def topics(self, listed: Listed, at: Ints, *, is_as_recorded: bool) -> TopicTotals:
         """Counts what the topics of some positions take."""

@@ -93,8 +93,7 @@ class IncrementalFetch:
         caches = [FetchSessionCache(number) for number in (None, *slots)]
         new = Carried((0, ""), Partitions(), Streams(node_id), caches, [])
         self._state = state = new if saved is None else decoded(saved)
-        #: Of the caches.
-        self._numbers = frozenset(range(len(caches)))
+        self._cache_numbers = frozenset(range(len(caches)))
         self._streams, self._caches, self._pending = state.streams, state.caches, state.pending
         self._draft = Draft(draft_partition_id_is_string, state.numbering)
 
@@ -239,7 +238,7 @@ class IncrementalFetch:
         if stream.followed.end > 2 * stream.followed.size + 64:  # most are gone
             stream.renumber()
 
-        fetch = ReplayedFetch(stream, row, lists)
+        fetch = ReplayedFetch.follow(stream, row, lists)
         full = released.full_fetch(fetch)
         incrementals = [released.incremental_fetch(fetch, session) for session in stream.sessions]
         current = next((i for i in incrementals if UNLIMITED in i.session.slots), None)
@@ -261,7 +260,7 @@ class IncrementalFetch:
         stream.unknown, stream.is_broken = None, False
         stream.is_older &= not row.is_full
         stream.sessions = [session for session in stream.sessions if session.slots]
-        pending = released.pending_session(fetch, self._numbers)
+        pending = released.pending_session(fetch, self._cache_numbers)
         if pending is not None:
             heapq.heappush(self._pending, pending)
         self._streams.respond(stream, row)
