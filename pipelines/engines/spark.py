@@ -48,7 +48,7 @@ _TASKS_PER_CORE_MAX = 16
 DUCKDB_BYTES_MAX = 64 << 20
 #: Work on rows of tables of less than this takes the driver about as long (a second for each MB) as
 #: Spark takes to plan its job and start its tasks.
-_FED_BYTES_MAX = 4 << 20
+REPLAY_BYTES_MIN = 4 << 20
 #: A result comes in rows of at most this many bytes: Spark Connect has no message above 128 MB.
 _RESULT_BYTES = 16 << 20
 _RESULT = pa.schema([("task", pa.int32()), ("result", pa.binary())])
@@ -61,7 +61,7 @@ _PARTS = pa.schema(
 class Spark:
     """Runs on Spark; below ``duckdb_bytes_max`` DuckDB on the driver fetches ``rows``.
 
-    The driver also does work on what is smaller still; with 0 of it, all is Spark's.
+    The driver also does work on what is below ``replay_bytes_min``.
     """
 
     warehouse: Warehouse
@@ -69,6 +69,7 @@ class Spark:
     #: How many tasks run at once; 0: what Spark says.
     cores_given: int = 0
     has_metastore: bool = False
+    replay_bytes_min: int = REPLAY_BYTES_MIN
 
     def of(self, warehouse: Warehouse) -> Self:
         return replace(self, warehouse=warehouse)
@@ -115,7 +116,7 @@ class Spark:
         read, work = (feed.text, feed.recordings, feed.inputs), feed.work
         bytes_max = self.duckdb_bytes_max
         if not feed.is_light:
-            bytes_max = min(bytes_max, _FED_BYTES_MAX)
+            bytes_max = min(bytes_max, self.replay_bytes_min)
         if bytes_of(self.warehouse, *read) < bytes_max:
             return self._driver.feed(feed)
         frame = self._frame(*read)
