@@ -296,7 +296,7 @@ def _judge(
         name: phase._replace(from_us=min(max(phase.from_us, begins.get(name, 0)), phase.until_us))
         for name, phase in phases.items()
     }
-    found = prediction_accuracy(engine.of(recent), judgements, parts, wanted)
+    found = prediction_accuracy(engine.on(recent), judgements, parts, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
         of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
         writing = warehouse.writing(accuracy_step(after), of_pairs, [PredictionAccuracy])

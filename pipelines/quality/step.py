@@ -125,7 +125,7 @@ def _of_recent(
 
     A row may fail as what it belongs to is not recent: what fails is looked at once more, whole.
     """
-    recent = engine.of(engine.warehouse.since(begins))
+    recent = engine.on(engine.warehouse.since(begins))
     results = {each.identity: each for each in there if each.recording in begins}
     parts = {each.place: each for each in expectations if not each.of_all}
     for name, moment in begins.items():
