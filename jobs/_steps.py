@@ -285,8 +285,14 @@ def _spark(job: Job, warehouse: Warehouse) -> "Spark":
     from kip_replay.pipelines.engines.spark import Spark  # pyspark is only there for this engine
 
     cores = checked(job.config, "spark.cores", Annotated[int, Meta(ge=0)])
-    duckdb_bytes_max = job.config["spark"]["duckdb_bytes_max"]
-    return Spark(warehouse, duckdb_bytes_max, cores, bool(schema_of(job)))
+    section = job.config["spark"]
+    return Spark(
+        warehouse,
+        section["duckdb_bytes_max"],
+        cores,
+        bool(schema_of(job)),
+        section["replay_bytes_min"],
+    )
 
 
 def schema_of(job: Job) -> str:

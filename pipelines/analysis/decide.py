@@ -151,7 +151,7 @@ def decided(
     """Rows of ``headlines`` and of ``decisions``."""
     # Facts are of the recent part of recordings that grow.
     minutes = config["replay"]["recent_minutes"]
-    recent = engine.of(recent_of(engine.warehouse, recordings, minutes))
+    recent = engine.on(recent_of(engine.warehouse, recordings, minutes))
     phases = {"phases": phases_table(steady_phases(engine, recordings))}
     facts = {
         rule.name: _facts(engine, recent, rule, recordings, phases, config[rule.name])

@@ -301,7 +301,7 @@ def _judge(
         name: phase._replace(from_us=min(max(phase.from_us, begins.get(name, 0)), phase.until_us))
         for name, phase in phases.items()
     }
-    judged = prediction_accuracy(engine.of(recent), judgements, parts, wanted)
+    judged = prediction_accuracy(engine.on(recent), judgements, parts, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
         of_pairs = {pair[0]: text for pair, text in wanted.items() if pair[1] == after}
         writing = warehouse.writing(accuracy_step(after), of_pairs, [PredictionAccuracy])

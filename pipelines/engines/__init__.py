@@ -98,8 +98,8 @@ class Steps(NamedTuple):
 
 def bytes_of(warehouse: Warehouse, text: Text, recordings: Collection[str], inputs: Inputs) -> int:
     """Sums the bytes of the files that a text reads."""
-    given = (each for each in inputs.values() if not isinstance(each, pa.Table))
-    size = sum(each.size_bytes for each in given)
+    sized = (part for part in inputs.values() if not isinstance(part, pa.Table))
+    size = sum(part.size_bytes for part in sized)
     for table in tables_of(text, inputs):
         size += sum(file["size_bytes"] for file in warehouse.files(table, recordings))
     return size
@@ -116,7 +116,7 @@ class Engine(Protocol):
     def cores(self) -> int:
         """Counts the tasks that run at once."""
 
-    def of(self, warehouse: Warehouse) -> Self:
+    def on(self, warehouse: Warehouse) -> Self:
         """Returns this engine on another warehouse, or on what is recent in its own."""
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:

@@ -72,7 +72,7 @@ class Local:
     def processes(self) -> int:
         return max(1, min(self.cores, self.memory_mb // (2 * _PROCESS_MB) - 1))
 
-    def of(self, warehouse: Warehouse) -> Self:
+    def on(self, warehouse: Warehouse) -> Self:
         return replace(self, warehouse=warehouse)
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
@@ -120,18 +120,22 @@ class Local:
         folder = f"{self.folder or run_folder()}/duckdb-{os.getpid()}"
         with _database(folder, share_mb, self.cores).cursor() as session:
             self.warehouse.register(session, recordings, tables_of(text, inputs))
-            for name, given in inputs.items():
-                if isinstance(given, ParquetFiles) and given.paths and not is_uri(given.paths[0]):
-                    paths = ", ".join(map(sql_text, given.paths))
+            for name, source in inputs.items():
+                if (
+                    isinstance(source, ParquetFiles)
+                    and source.paths
+                    and not is_uri(source.paths[0])
+                ):
+                    paths = ", ".join(map(sql_text, source.paths))
                     files = f"read_parquet([{paths}], filename = true)"
                     session.execute(f"CREATE TEMP VIEW {name} AS FROM {files}")
                     continue
-                if isinstance(given, ParquetFiles):
-                    given = _of_store(given)
-                if isinstance(given, TableSlice):
-                    named = {file["path"] for file in given.files}
-                    given = self.warehouse.dataset(given.table, named)
-                session.register(name, given)
+                if isinstance(source, ParquetFiles):
+                    source = _of_store(source)
+                if isinstance(source, TableSlice):
+                    named = {file["path"] for file in source.files}
+                    source = self.warehouse.dataset(source.table, named)
+                session.register(name, source)
             for macro in text.macros.values():
                 session.execute(macro[0])
             yield session
@@ -186,7 +190,9 @@ class _Beside:
     def run(self) -> dict[str, Any]:
         progress.tasks(len(self.waiting))
         while self.waiting or self.running:
-            ended = [name for name, (_, of) in self.running.items() if all(t.done() for t in of)]
+            ended = [
+                name for name, (_, tasks) in self.running.items() if all(t.done() for t in tasks)
+            ]
             ready = [(name, *self.running.pop(name)) for name in ended]
             ready += [
                 (name, self.waiting.pop(name), [])
@@ -195,7 +201,11 @@ class _Beside:
             ]
             self._go_on(ready)
             progress.running(", ".join(self.running))
-            wait([t for _, of in self.running.values() for t in of if not t.done()], None, _FIRST)
+            wait(
+                [t for _, tasks in self.running.values() for t in tasks if not t.done()],
+                None,
+                _FIRST,
+            )
         return self.returned
 
     def _go_on(self, ready: Sequence[tuple[str, Feeding[Any], list[Future[Any]]]]) -> None:
@@ -212,7 +222,7 @@ class _Beside:
             name: bytes_of(warehouse, feed.text, feed.recordings, feed.inputs)
             for name, _, feed in feeds
         }
-        feeds.sort(key=lambda each: sizes[each[0]], reverse=True)
+        feeds.sort(key=lambda feed: sizes[feed[0]], reverse=True)
         # A warehouse that was opened can't be sent.
         there = Warehouse(warehouse.path)
         engine = replace(self.engine, warehouse=there, folder=str(run_folder()))
@@ -226,13 +236,13 @@ class _Beside:
             self.running[name] = step, tasks
 
 
-def _of_store(given: ParquetFiles) -> Any:
+def _of_store(parquet: ParquetFiles) -> Any:
     """Files of a store, which DuckDB would need an extension for; no rows without any."""
-    if not given.paths:
-        return given.row_schema.empty_table()
-    filesystem = filesystem_of(given.paths[0])[0]
-    paths = [filesystem_of(path)[1] for path in given.paths]
+    if not parquet.paths:
+        return parquet.row_schema.empty_table()
+    filesystem = filesystem_of(parquet.paths[0])[0]
+    paths = [filesystem_of(path)[1] for path in parquet.paths]
     checked = ds.ParquetFileFormat(ds.ParquetFragmentScanOptions(**CHECKED))
-    files = ds.dataset(paths, given.schema, checked, filesystem)
-    columns = {name: ds.field(name) for name in given.schema.names}
+    files = ds.dataset(paths, parquet.schema, checked, filesystem)
+    columns = {name: ds.field(name) for name in parquet.schema.names}
     return files.scanner(columns | {"filename": ds.field("__filename")})

@@ -241,7 +241,7 @@ class _Relay:
 def _reason_of_failure(lines: list[str]) -> str:
     """The line with the cause: an exception if there is one, else the first complaint."""
     thrown = [line for line in lines if line.startswith("Exception in ")]
-    found = [line for line in lines if line and not line.startswith("WARNING")]
-    if thrown or not found:
-        found = [*thrown, "it gave no reason"]
-    return f"Spark did not start (it needs Java 17 or later, JAVA_HOME or on the PATH): {found[0]}"
+    causes = [line for line in lines if line and not line.startswith("WARNING")]
+    if thrown or not causes:
+        causes = [*thrown, "it gave no reason"]
+    return f"Spark did not start (it needs Java 17 or later, JAVA_HOME or on the PATH): {causes[0]}"

@@ -48,7 +48,7 @@ _TASKS_PER_CORE_MAX = 16
 DUCKDB_BYTES_MAX = 64 << 20
 #: Work on rows of tables of less than this takes the driver about as long (a second for each MB) as
 #: Spark takes to plan its job and start its tasks.
-_FED_BYTES_MAX = 4 << 20
+REPLAY_BYTES_MIN = 4 << 20
 #: A result comes in rows of at most this many bytes: Spark Connect has no message above 128 MB.
 _RESULT_BYTES = 16 << 20
 _RESULT = pa.schema([("task", pa.int32()), ("result", pa.binary())])
@@ -61,7 +61,7 @@ _PARTS = pa.schema(
 class Spark:
     """Runs on Spark; below ``duckdb_bytes_max`` DuckDB on the driver fetches ``rows``.
 
-    The driver also does work on what is smaller still; with 0 of it, all is Spark's.
+    The driver also does work on what is below ``replay_bytes_min``.
     """
 
     warehouse: Warehouse
@@ -69,8 +69,9 @@ class Spark:
     #: How many tasks run at once; 0: what Spark says.
     cores_given: int = 0
     has_metastore: bool = False
+    replay_bytes_min: int = REPLAY_BYTES_MIN
 
-    def of(self, warehouse: Warehouse) -> Self:
+    def on(self, warehouse: Warehouse) -> Self:
         return replace(self, warehouse=warehouse)
 
     @cached_property
@@ -115,7 +116,7 @@ class Spark:
         read, work = (feed.text, feed.recordings, feed.inputs), feed.work
         bytes_max = self.duckdb_bytes_max
         if not feed.is_light:
-            bytes_max = min(bytes_max, _FED_BYTES_MAX)
+            bytes_max = min(bytes_max, self.replay_bytes_min)
         if bytes_of(self.warehouse, *read) < bytes_max:
             return self._driver.feed(feed)
         frame = self._frame(*read)
@@ -130,9 +131,9 @@ class Spark:
         for row in rows:
             pickled.setdefault(row["task"], []).append(row["result"])
         results = [pickle.loads(b"".join(pickled[task])) for task in sorted(pickled)]
-        for each in results:
-            if isinstance(each, UserError):
-                raise each
+        for result in results:
+            if isinstance(result, UserError):
+                raise result
         return results
 
     def beside(self, steps: Steps) -> dict[str, Any]:
@@ -150,8 +151,8 @@ class Spark:
         describe(self.session, f"{progress.at()}: {', '.join(sorted(recordings))}"[:200])
         for table in tables_of(text, inputs):
             self.read(table, recordings).createOrReplaceTempView(table.name)
-        for name, given in inputs.items():
-            self._given(given).createOrReplaceTempView(name)
+        for name, source in inputs.items():
+            self._input(source).createOrReplaceTempView(name)
         return self.session.sql(spark_sql(text))
 
     def read(self, table: Table, recordings: Collection[str]) -> DataFrame:
@@ -161,31 +162,31 @@ class Spark:
         """
         return self._slice(TableSlice(table, self.warehouse.files(table, recordings)))
 
-    def _given(self, given: pa.Table | ParquetFiles | TableSlice) -> DataFrame:
-        if isinstance(given, pa.Table):
-            return self._local(given)
-        return self._slice(given) if isinstance(given, TableSlice) else self._files(given)
+    def _input(self, source: pa.Table | ParquetFiles | TableSlice) -> DataFrame:
+        if isinstance(source, pa.Table):
+            return self._local(source)
+        return self._slice(source) if isinstance(source, TableSlice) else self._files(source)
 
-    def _slice(self, given: TableSlice) -> DataFrame:
-        rows = self._of_files(given)
-        for name, moment in self.warehouse.seen_from(given.table).items():
-            is_seen = F.col(str(given.table.time)) >= moment
+    def _slice(self, part: TableSlice) -> DataFrame:
+        rows = self._of_files(part)
+        for name, moment in self.warehouse.seen_from(part.table).items():
+            is_seen = F.col(str(part.table.time)) >= moment
             rows = rows.where((F.col("recording") != name) | is_seen)
         return rows
 
-    def _of_files(self, given: TableSlice) -> DataFrame:
-        uri, schema = self.warehouse.uri_of(given.table), given.table.arrow_schema
+    def _of_files(self, part: TableSlice) -> DataFrame:
+        uri, schema = self.warehouse.uri_of(part.table), part.table.arrow_schema
         if is_store(uri):
             return self._of_store(
                 [
                     (f"{uri}/{f['path']}", f["size_bytes"], f["partition.recording"])
-                    for f in given.files
+                    for f in part.files
                 ],
                 schema,
                 "recording",
             )
         paths: dict[str, list[str]] = {}
-        for file in given.files:
+        for file in part.files:
             name = file["partition.recording"]
             # Spark reads the escapes in a folder's name as Latin-1: such a name it is given.
             paths.setdefault("" if name.isascii() else name, []).append(f"{uri}/{file['path']}")
@@ -199,14 +200,14 @@ class Spark:
             return self._local(schema.empty_table())
         return reduce(DataFrame.unionByName, frames).select(*schema.names)
 
-    def _files(self, given: ParquetFiles) -> DataFrame:
-        if not given.paths:
-            return self._local(given.row_schema.empty_table())
-        if is_store(given.paths[0]):
-            mean_bytes = given.size_bytes // len(given.paths)
-            files = [(path, mean_bytes, path) for path in given.paths]
-            return self._of_store(files, given.row_schema, "filename")
-        rows = self.session.read.schema(from_arrow_schema(given.schema)).parquet(*given.paths)
+    def _files(self, parquet: ParquetFiles) -> DataFrame:
+        if not parquet.paths:
+            return self._local(parquet.row_schema.empty_table())
+        if is_store(parquet.paths[0]):
+            mean_bytes = parquet.size_bytes // len(parquet.paths)
+            files = [(path, mean_bytes, path) for path in parquet.paths]
+            return self._of_store(files, parquet.row_schema, "filename")
+        rows = self.session.read.schema(from_arrow_schema(parquet.schema)).parquet(*parquet.paths)
         return rows.select("*", F.col("_metadata.file_path").alias("filename"))
 
     def _of_store(
@@ -222,8 +223,8 @@ class Spark:
             for parts in [ceil(size / _TASK_BYTES)]
             for part in range(parts)
         ]
-        found = self._local(pa.Table.from_pylist(parts, _PARTS))
-        return found.mapInArrow(partial(_scanned, schema, named), from_arrow_schema(schema))
+        numbered = self._local(pa.Table.from_pylist(parts, _PARTS))
+        return numbered.mapInArrow(partial(_scanned, schema, named), from_arrow_schema(schema))
 
     def _local(self, table: pa.Table) -> DataFrame:
         """A small table as a relation that Spark can fold away where it is empty."""

@@ -57,9 +57,9 @@ def read_texts(*files: Path) -> dict[str, str]:
     ``-- name: latencies``. Raises UserError for two of one name, and for one before the first."""
     texts: dict[str, str] = {}
     for file in files:
-        before, *found = _NAME.split(file.read_text(encoding="utf-8"))
-        names, queries = found[::2] or [file.stem], found[1::2] or [before]
-        if found and before.strip():
+        before, *named = _NAME.split(file.read_text(encoding="utf-8"))
+        names, queries = named[::2] or [file.stem], named[1::2] or [before]
+        if named and before.strip():
             raise UserError(f"{file} cannot be read: its first text needs a line `-- name: NAME`")
         if twice := {name for name in names if name in texts or names.count(name) > 1}:
             raise UserError(f"{file} cannot be read: there is another text {', '.join(twice)}")
@@ -76,7 +76,11 @@ class Text:
 
     @classmethod
     def read(
-        cls, of: Path | str, parts: "Mapping[str, Path | str | Text]" = NO_PARTS, /, **given: object
+        cls,
+        query: Path | str,
+        parts: "Mapping[str, Path | str | Text]" = NO_PARTS,
+        /,
+        **values: object,
     ) -> "Text":
         """Reads a text, or that of a file, and its parts, which may read one another."""
         texts: dict[str, Text] = {}
@@ -85,10 +89,10 @@ class Text:
             if isinstance(part, Text):
                 return part
             query = part if isinstance(part, str) else part.read_text(encoding="utf-8")
-            return cls(bound(query, given), texts)
+            return cls(bound(query, values), texts)
 
         texts |= {name: read(part) for name, part in parts.items()}
-        return read(of)
+        return read(query)
 
     @cached_property
     def parts_read(self) -> Mapping[str, "Text"]:

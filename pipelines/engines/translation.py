@@ -29,7 +29,7 @@ def spark_sql(text: Text) -> str:
             _by_place(union)
     for call in tree.find_all(exp.Anonymous):
         if call.name in _SPARK:
-            arguments = ", ".join(each.sql("spark") for each in call.expressions)
+            arguments = ", ".join(argument.sql("spark") for argument in call.expressions)
             call.replace(sqlglot.parse_one(_SPARK[call.name].format(arguments), read="spark"))
     generator = Dialect.get_or_raise("spark").generator(
         comments=False, unsupported_level=ErrorLevel.RAISE
@@ -41,15 +41,15 @@ def spark_sql(text: Text) -> str:
 
 def _expanded(call: exp.Anonymous, parameters: str, body: str) -> exp.Expr:
     def pairs(expressions: list[Any]) -> Iterator[tuple[str | None, Any]]:
-        for each in expressions:
-            named = isinstance(each, exp.PropertyEQ)
-            yield (each.this.name, each.expression) if named else (None, each)
+        for argument in expressions:
+            named = isinstance(argument, exp.PropertyEQ)
+            yield (argument.this.name, argument.expression) if named else (None, argument)
 
     declared = sqlglot.parse_one(f"f({parameters})", read="duckdb").expressions
     names = [name or value.name for name, value in pairs(declared)]
     values: dict[str, Any] = {name: value for name, value in pairs(declared) if name}
-    given = enumerate(pairs(call.expressions))
-    values |= {name or names[place]: value for place, (name, value) in given}
+    passed = enumerate(pairs(call.expressions))
+    values |= {name or names[place]: value for place, (name, value) in passed}
     # p.topic of a parameter p is a column of the table p to the parser.
     tree = sqlglot.parse_one(body, read="duckdb")
     for column in [*tree.find_all(exp.Column)]:
@@ -76,9 +76,11 @@ def _field(value: Any, name: Any) -> Any:
 def _by_place(union: exp.Union) -> None:
     """Makes a UNION ALL BY NAME one by place: what a branch does not have is NULL in it."""
     branches = [*_branches(union)]
-    names = [*dict.fromkeys(each.alias_or_name for branch in branches for each in branch.selects)]
+    names = [
+        *dict.fromkeys(column.alias_or_name for branch in branches for column in branch.selects)
+    ]
     for branch in branches:
-        own = {each.alias_or_name: each for each in branch.selects}
+        own = {column.alias_or_name: column for column in branch.selects}
         missing = {name: exp.alias_(exp.null(), name) for name in names if name not in own}
         branch.set("expressions", [(own | missing)[name] for name in names])
 
@@ -111,11 +113,11 @@ def _refused(tree: Any) -> Iterator[str]:
     for spec in tree.find_all(exp.WindowSpec):
         if spec.args.get("exclude"):
             yield "EXCLUDE CURRENT ROW"
-    for each in tree.find_all(exp.Round):
-        if each.args.get("decimals") is not None:
+    for call in tree.find_all(exp.Round):
+        if call.args.get("decimals") is not None:
             yield "round to decimals"
-    for each in tree.find_all(exp.ArrayAgg):
-        if isinstance(each.this, exp.Order):
+    for call in tree.find_all(exp.ArrayAgg):
+        if isinstance(call.this, exp.Order):
             yield "list(... ORDER BY)"
     for number in tree.find_all(exp.Literal):
         is_decimal = not number.is_string and "." in number.this and "e" not in number.this.lower()

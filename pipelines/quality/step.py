@@ -125,7 +125,7 @@ def _of_recent(
 
     A row may fail as what it belongs to is not recent: what fails is looked at once more, whole.
     """
-    recent = engine.of(engine.warehouse.since(begins))
+    recent = engine.on(engine.warehouse.since(begins))
     results = {result.identity: result for result in there if result.recording in begins}
     parts = {it.place: it for it in expectations if not it.of_all}
     for name, moment in begins.items():

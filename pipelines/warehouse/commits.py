@@ -152,12 +152,12 @@ def rows(uri: str, table: Table, files: Iterable[Mapping[str, Any]]) -> pa.Table
     for file in files:
         path = f"{folder}/{file['path']}"
         with pq.ParquetFile(path, filesystem=filesystem, **CHECKED) as parquet:
-            found = parquet.read(use_threads=False)
-        names = pa.repeat(file["partition.recording"], len(found))
-        found = found.append_column("recording", names)
-        columns = [name for name in table.arrow_schema.names if name in found.column_names]
+            rows = parquet.read(use_threads=False)
+        names = pa.repeat(file["partition.recording"], len(rows))
+        rows = rows.append_column("recording", names)
+        columns = [name for name in table.arrow_schema.names if name in rows.column_names]
         schema = pa.schema([table.arrow_schema.field(name) for name in columns])
-        read.append(found.select(columns).cast(schema))
+        read.append(rows.select(columns).cast(schema))
     # What files of an older version lack is null.
     return pa.concat_tables(read, promote_options="default")
 
@@ -170,15 +170,15 @@ def dataset(delta: DeltaTable, uri: str, table: Table, paths: Collection[str] | 
     OSError.
     """
     filesystem, path = filesystem_of(uri)
-    found = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
+    whole = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
     # delta-rs takes no such option; all files of the dataset share this format.
-    found.format.default_fragment_scan_options = ds.ParquetFragmentScanOptions(**CHECKED)
-    fragments = found.get_fragments()
+    whole.format.default_fragment_scan_options = ds.ParquetFragmentScanOptions(**CHECKED)
+    fragments = whole.get_fragments()
     if paths is not None:
         named = {*paths}
         fragments = [fragment for fragment in fragments if fragment.path in named]
     schema = table.arrow_schema.remove_metadata()
-    return ds.FileSystemDataset([*fragments], schema, found.format, found.filesystem)
+    return ds.FileSystemDataset([*fragments], schema, whole.format, whole.filesystem)
 
 
 def app_id(step: str, recording: str) -> str:
@@ -227,17 +227,7 @@ def commit(
     late += [key for key, epoch in again.items() if made_of[key] > epoch]
     if late:
         raise conflict(*late[0])
-    now_ms = time.time_ns() // 1_000_000
-    actions: list[AddAction | RemoveAction] = [
-        RemoveAction(
-            path=file["path"],
-            data_change=True,
-            deletion_timestamp=now_ms,
-            size=file["size_bytes"],
-            partition_values={"recording": file["partition.recording"]},
-        )
-        for file in change.removed
-    ]
+    actions: list[AddAction | RemoveAction] = [*_remove_actions(change.removed)]
     actions += _add_actions(change.added)
     while True:
         try:
@@ -270,6 +260,20 @@ def _add_actions(added: Iterable[DataFile]) -> list[AddAction]:
             stats=file.stats,
         )
         for file in added
+    ]
+
+
+def _remove_actions(removed: Iterable[Mapping[str, Any]]) -> list[RemoveAction]:
+    now_ms = time.time_ns() // 1_000_000
+    return [
+        RemoveAction(
+            path=file["path"],
+            data_change=True,
+            deletion_timestamp=now_ms,
+            size=file["size_bytes"],
+            partition_values={"recording": file["partition.recording"]},
+        )
+        for file in removed
     ]
 
 

@@ -92,7 +92,7 @@ class TableFiles:
     _closed: list[DataFile] = field(default_factory=list, init=False)
 
     def write(self, table: Table, rows: pa.RecordBatch, recording: str | None = None) -> None:
-        """Takes rows of a table, of the recording given or of theirs. Raises SchemaError."""
+        """Adds rows of a table, of a recording or of those that they name. Raises SchemaError."""
         if recording is None:
             of_rows = rows.column("recording")
             names = of_rows.unique().to_pylist()
@@ -143,13 +143,13 @@ def merged(files: TableFiles, table: Table, parts: Sequence[DataFile]) -> list[D
 def fitting(rows: pa.RecordBatch, table: str, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of a table's schema. Raises SchemaError, or KeyError where one is not there."""
     kept = rows.select(schema.names)
-    for given, wanted, values in zip(kept.schema, schema, kept.columns, strict=True):
-        if given.type != wanted.type and not given.type.equals(wanted.type):
+    for column, wanted, values in zip(kept.schema, schema, kept.columns, strict=True):
+        if column.type != wanted.type and not column.type.equals(wanted.type):
             raise SchemaError(
-                f"rows of {table} have {given.name} as {given.type}, not {wanted.type}"
+                f"rows of {table} have {column.name} as {column.type}, not {wanted.type}"
             )
         if values.null_count and not wanted.nullable:
-            raise SchemaError(f"rows of {table} have null in {given.name}, which is never null")
+            raise SchemaError(f"rows of {table} have null in {column.name}, which is never null")
     return kept
 
 
@@ -177,8 +177,8 @@ class _OpenFile:
             store_schema=False,
             write_page_checksum=True,
         )
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = self._held_bytes = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
 
     @property
     def size_bytes(self) -> int:
@@ -186,18 +186,18 @@ class _OpenFile:
 
     def write(self, rows: pa.RecordBatch) -> None:
         kept = fitting(rows, self._table.name, self._schema)
-        self._held.append(pa.RecordBatch.from_arrays(kept.columns, schema=self._schema))
-        self._held_rows += rows.num_rows
-        self._held_bytes += rows.nbytes
-        if self._held_rows >= _ROW_GROUP_ROWS or self._held_bytes >= _ROW_GROUP_BYTES:
+        self._waiting.append(pa.RecordBatch.from_arrays(kept.columns, schema=self._schema))
+        self._waiting_rows += rows.num_rows
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_rows >= _ROW_GROUP_ROWS or self._waiting_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
-        if self._held:
-            rows = pa.Table.from_batches(self._held)
+        if self._waiting:
+            rows = pa.Table.from_batches(self._waiting)
             with self._failing_once():
-                self._writer.write_table(rows, row_group_size=self._held_rows)
-            self._held, self._held_rows, self._held_bytes = [], 0, 0
+                self._writer.write_table(rows, row_group_size=self._waiting_rows)
+            self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     @contextmanager
     def _failing_once(self) -> Iterator[None]:

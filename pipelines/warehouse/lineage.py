@@ -43,16 +43,16 @@ def code_of(modules: tuple[str, ...], files: tuple[str, ...] = ()) -> str:
 
 
 def _closure(modules: Iterable[str]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    closure: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
         path = _path_of(name, _FOLDER)
-        if name in found or path is None or name in _REGISTRIES or name.startswith(_NOT_FOLLOWED):
+        if name in closure or path is None or name in _REGISTRIES or name.startswith(_NOT_FOLLOWED):
             continue
-        found[name] = path
+        closure[name] = path
         waiting += _imported(path, name)
-    return found
+    return closure
 
 
 @cache
@@ -71,5 +71,5 @@ def _imported(path: Path, name: str) -> list[str]:
         names += imported
         if base:
             base = resolve_name(base, package)
-            names += [base, *(f"{base}.{each}" for each in imported)]
+            names += [base, *(f"{base}.{part}" for part in imported)]
     return [name for name in names if name.startswith(_ROOT)]

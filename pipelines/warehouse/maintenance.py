@@ -50,11 +50,11 @@ class Size(NamedTuple):
 
 
 def sizes(warehouse: Warehouse, table: Table) -> dict[str, Size]:
-    found: dict[str, list[Size]] = defaultdict(list)
+    parts: dict[str, list[Size]] = defaultdict(list)
     for file in warehouse.files(table):
         size = Size(1, file["size_bytes"], file["num_records"] or 0)
-        found[file["partition.recording"]].append(size)
-    return {name: total(of) for name, of in found.items()}
+        parts[file["partition.recording"]].append(size)
+    return {name: total(small) for name, small in parts.items()}
 
 
 def total(parts: Iterable[Size]) -> Size:
@@ -97,7 +97,7 @@ def keep_bounded(warehouse: Warehouse, tables_of_steps: Mapping[str, Collection[
         return mine is not None and mine == commits.epoch_in(lineage, step, recording)
 
     for step, tables in tables_of_steps.items():
-        epochs = [epoch for (of, _), epoch in warehouse.written.items() if of == step]
+        epochs = [epoch for (name, _), epoch in warehouse.written.items() if name == step]
         for table in (*tables, Lineage) if epochs else ():
             with suppress(CommitFailedError):  # another job that was first has it next
                 optimize(warehouse, table, partial(is_own, step), SMALL_FILES_MAX)

@@ -74,7 +74,11 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
             logs,
             versions.get(name, ()),
             tuple(rule for rule in rules if (name, rule) in lineage),
-            {table: of[name] for table, of in by_table.items() if name in of},
+            {
+                table: table_sizes[name]
+                for table, table_sizes in by_table.items()
+                if name in table_sizes
+            },
         )
         for name in names
         for logs in [ingested.get(name, Ingested())]
@@ -103,15 +107,15 @@ def _kafka_versions(
     dataset = commits.dataset(warehouse.open(Requests), warehouse.uri_of(Requests), Requests)
     of_brokers = pc.field("api_name").isin(_OF_BROKERS)
     is_named = pc.field("software_version").is_valid()
-    found = {}
+    versions = {}
     for name, logs in ingested.items():
         if logs.last_at is None:
             continue
         since = pc.field("completed_at") > logs.last_at - _LOOKED_BACK
         recent = (pc.field("recording") == name) & since
         rows = dataset.to_table(["software_version"], filter=recent & of_brokers & is_named)
-        found[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
-    return found
+        versions[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
+    return versions
 
 
 def delete_recording(

@@ -155,9 +155,9 @@ def requests_in(readings: Mapping[str, Readings], *, newest: bool) -> int:
     """Counts the requests that were logged; ``newest``: those that were read last."""
     return sum(
         row["requests"]
-        for of in readings.values()
-        for row in of
-        if not newest or row["ingest_epoch"] == last_ingest(of)
+        for rows in readings.values()
+        for row in rows
+        if not newest or row["ingest_epoch"] == last_ingest(rows)
     )
 
 

@@ -86,9 +86,9 @@ class Warehouse:
         Tables without a time, such as sums, are seen whole, and so are those of ``whole``. Old
         files are not read, but rows are chosen by their own time, whatever file they are in.
         """
-        found = copy(self)
-        found.recent, found._whole = dict(moments), whole
-        return found
+        restricted = copy(self)
+        restricted.recent, restricted._whole = dict(moments), whole
+        return restricted
 
     def seen_from(self, table: Table) -> dict[str, datetime]:
         """From which time on rows of a table are seen, by recording; of others all are."""
@@ -137,8 +137,10 @@ class Warehouse:
         self, delta: DeltaTable, table: Table, recordings: Collection[str] | None
     ) -> list[dict[str, Any]]:
         seen_from, last = self.seen_from(table), f"max.{table.time}"
-        of = ((file, file["partition.recording"]) for file in self._snapshot(delta, table).files)
-        mine = ((file, seen_from.get(n)) for file, n in of if recordings is None or n in recordings)
+        named = ((file, file["partition.recording"]) for file in self._snapshot(delta, table).files)
+        mine = (
+            (file, seen_from.get(n)) for file, n in named if recordings is None or n in recordings
+        )
         return [f for f, at in mine if at is None or f.get(last) is None or f[last] >= at]
 
     def _snapshot(self, delta: DeltaTable, table: Table) -> Snapshot:
@@ -163,11 +165,11 @@ class Warehouse:
 
     def rows_of(self, table: Table, files: Sequence[Mapping[str, Any]]) -> pa.Table:
         """The rows that are seen of files of the version that was opened last."""
-        found = self._of_files(table, files)
+        rows = self._of_files(table, files)
         if is_seen := self._is_seen(table):
-            found = found.filter(reduce(and_, is_seen))
-        rows: pa.Table = found if isinstance(found, pa.Table) else found.to_table()
-        return rows.select(table.arrow_schema.names)
+            rows = rows.filter(reduce(and_, is_seen))
+        table_rows: pa.Table = rows if isinstance(rows, pa.Table) else rows.to_table()
+        return table_rows.select(table.arrow_schema.names)
 
     def database(
         self, recordings: Collection[str], tables: Iterable[Table] = TABLES.values()
@@ -258,7 +260,7 @@ class Warehouse:
             except CommitFailedError as error:
                 raise commits.conflict(step, min(recordings)) from error
         last = [self.epochs(table, step, recordings) for table in (*tables, Lineage)]
-        epoch = max((each for of in last for each in of.values()), default=0) + 1
+        epoch = max((number for epochs in last for number in epochs.values()), default=0) + 1
         return Writing(self, step, dict.fromkeys(recordings, epoch))
 
     def replace(
@@ -321,7 +323,7 @@ class Warehouse:
         return stays
 
     def _commit_lineage(self, begun: commits.Epochs) -> None:
-        """Takes rows of steps that begin out of lineage, and puts those that have ended there."""
+        """Deletes the rows of steps that begin from lineage, and adds those of steps that ended."""
         ended = {key: row for key, row in self._ended.items() if key not in begun}
         names = {recording for _, recording in (*begun, *ended)}
         if not self._ends_wait:  # a commit that fails is not tried again
@@ -408,7 +410,9 @@ class Writing:
         """
         removed = self.warehouse.files(table, self.epochs)
         there = self.warehouse.rows_of(table, removed)
-        named = [pc.is_in(there.column(name), pa.array([*of])) for name, of in where.items()]
+        named = [
+            pc.is_in(there.column(name), pa.array([*values])) for name, values in where.items()
+        ]
         kept = there.filter(pc.invert(reduce(pc.and_, named)))
         added = _written(self.files(), {table: pa.concat_tables([kept, rows])})
         self._commit(table, added, removed)

@@ -139,7 +139,7 @@ def test_of_what_is_recent_no_old_file_is_read(engine_of: EngineOf, tmp_path: Pa
     recent = {f"{n} it's" for n in (0, 5, 9, 10)} | {f"topic {n} it's" for n in (5, 9, 10)}
     assert sorted(found) == sorted(recent)
     assert engine.rows(text, ["other"]).num_rows == 14
-    whole = engine.of(warehouse.since({"other": begin}, [Topics]))
+    whole = engine.on(warehouse.since({"other": begin}, [Topics]))
     assert whole.rows(text, ["other"]).num_rows == 4 + 7
 
 

@@ -35,8 +35,8 @@ def run(warehouse: Path, *arguments: str, **environment: str) -> str:
 def test_a_run_over_connect_gives_the_tables_of_the_local_engine(
     remote: str, tmp_path: Path
 ) -> None:
-    """All by the server, which would leave to the driver what is small."""
-    settings = ["--set", "ingest.survey_on_driver_bytes_max=0", "--set", "spark.duckdb_bytes_max=0"]
+    """Surveys, parsing and rules by the server; tests/spark/test_same_rows.py has every text."""
+    settings = ["--set", "ingest.survey_on_driver_bytes_max=0", "--set", "spark.replay_bytes_min=0"]
     said = run(tmp_path / "connect", *settings, SPARK_REMOTE=remote)
     assert "engine: spark (SPARK_REMOTE names a server" in said
     run(tmp_path / "local", "--engine", "local")

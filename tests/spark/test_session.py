@@ -120,7 +120,7 @@ def test_java_may_be_killed(spark: "SparkSession", tmp_path: Path) -> None:
     path = tmp_path / "warehouse"
     assert ingest.main([str(FREEZE), "--warehouse", str(path)]) == 0
     command = [sys.executable, "-m", "kip_replay.jobs.replay", str(FREEZE), "--warehouse", path]
-    command += ["--engine", "spark", "--set", "spark.duckdb_bytes_max=0"]
+    command += ["--engine", "spark", "--set", "spark.replay_bytes_min=0"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=True, **pipes) as process:
         for line in process.stdout:
