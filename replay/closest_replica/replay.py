@@ -30,7 +30,7 @@ LISTED_US = 24 * 3_600_000_000
 _TIMES = ("given_at_earliest", "given_at", "added_ms")
 
 
-class Listed(NamedTuple):
+class LastListed(NamedTuple):
     """When a session's FETCH last listed a partition, at which offset, and at which ``before``."""
 
     at_us: int
@@ -38,7 +38,7 @@ class Listed(NamedTuple):
     before: int
 
 
-_NEVER_LISTED = Listed(0, -1, -1)
+_NEVER_LISTED = LastListed(0, -1, -1)
 
 
 class ReadState(msgspec.Struct):
@@ -54,7 +54,7 @@ class ReadState(msgspec.Struct):
     front: tuple[int, int] = (-1, 0)
     forgotten_us: int = -1
     partitions: dict[tuple[str, int], ReadPartition] = {}
-    listed: dict[tuple[int, int, str, int], Listed] = {}
+    listed: dict[tuple[int, int, str, int], LastListed] = {}
     preferred: dict[tuple[str | None, str | None, str, int], PreferredReadReplica] = {}
     ways: dict[int, int] = {}
     reads: list[ReplicaEvent] = []
@@ -130,7 +130,7 @@ class ClosestReplica:
             return
         if event.kind == LineKind.LISTED:
             last = state.listed.get(session, _NEVER_LISTED)
-            state.listed[session] = Listed(event.at_us, event.fetch_offset, last.offset)
+            state.listed[session] = LastListed(event.at_us, event.fetch_offset, last.offset)
             return
         partition = state.partitions.get(event.topic_partition)
         if partition is None:

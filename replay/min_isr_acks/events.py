@@ -163,8 +163,9 @@ class LeaderEvents:
     """
 
     def __init__(self, batch: pa.RecordBatch, names: Mapping[str, str]) -> None:
-        self._batch, self._rows = batch, batch.column("partitions").flatten()
-        columns = dict(zip(ListedPartition._fields, self._rows.flatten(), strict=True))
+        self._batch, listed = batch, batch.column("partitions").flatten()
+        columns = dict(zip(ListedPartition._fields, listed.flatten(), strict=True))
+        self._isrs, self._replicas = columns.pop("isr"), columns.pop("replicas")
         topics = pc.coalesce(columns["topic"], columns["topic_id"], "").dictionary_encode()
         keys = topics.dictionary.to_pylist()
         # An event may name a topic by its id where the name is meant.
@@ -176,7 +177,7 @@ class LeaderEvents:
         self.columns: dict[str, list[Any]] = {
             name: values_of(column)
             for name, column in columns.items()
-            if name not in ("topic", "topic_id", "isr", "replicas")
+            if name not in ("topic", "topic_id")
         }
 
     def events(self) -> Iterator[tuple[LeaderEvent, range]]:
@@ -188,8 +189,18 @@ class LeaderEvents:
             begin, end = end, end + length
             yield event, range(begin, end)
 
-    def listed(self, place: int) -> ListedPartition:
-        return ListedPartition(**self._rows[place].as_py())
+    def stated(self, place: int) -> ListedPartition:
+        """Returns what METADATA or ALTER_PARTITION state of a partition."""
+        topic, number = self.partitions[place]
+        return ListedPartition(
+            topic,
+            None,
+            number,
+            leader_epoch=self.columns["leader_epoch"][place],
+            leader_id=self.columns["leader_id"][place],
+            isr=self._isrs[place].as_py(),
+            replicas=self._replicas[place].as_py(),
+        )
 
 
 def _lengths(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":

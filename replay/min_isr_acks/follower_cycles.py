@@ -76,7 +76,7 @@ class Cycles(msgspec.Struct, array_like=True):
         if begin_us < 0 or noted_us < begin_us:
             return
         length_us = noted_us - begin_us
-        self.recent = [*self.recent[1 - RECENT :], length_us]
+        _keep_last(RECENT, self.recent, length_us)
         if length_us > min(self.recent) + PAUSE_US:
             self.pauses.append((begin_us, noted_us, handled_us))
             return
@@ -84,11 +84,11 @@ class Cycles(msgspec.Struct, array_like=True):
         in_burst = burst_us >= begin_us
         cycle = Cycle(begin_us, length_us, handled_us - noted_us, in_burst)
         # The shortest of those in a row, then the longest of these that the complete one is in.
-        self.lengths_us = [*self.lengths_us[1 - IN_A_ROW :], length_us]
+        _keep_last(IN_A_ROW, self.lengths_us, length_us)
         self.incomplete.append(cycle)
         if len(self.lengths_us) < IN_A_ROW:
             return
-        self.shortest_us = [*self.shortest_us[1 - IN_A_ROW :], min(self.lengths_us)]
+        _keep_last(IN_A_ROW, self.shortest_us, min(self.lengths_us))
         cycle = self.incomplete.pop(0)
         cycle = cycle._replace(distance_us=max(self.shortest_us), known_us=noted_us)
         self.all.append(cycle)
@@ -121,3 +121,8 @@ class Cycles(msgspec.Struct, array_like=True):
                 place -= 1
             del cycles[:place]
         self.pauses = [pause for pause in self.pauses if pause[1] >= before_us]
+
+
+def _keep_last(count: int, values: list[int], value: int) -> None:
+    values.append(value)
+    del values[:-count]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..model.partition import Acks
 from ..outcomes import Variant, Verdict
 from ..records import NODE_ID, REQUEST_ID, Outcome, Record
 from ..table import At, Bool, Int, Ints, Long, Ms, RequiredInt, RequiredText, Text, column, key
@@ -158,7 +157,7 @@ def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> 
             responses.append(responses[0])  # the config in force is one of those swept
             continue
         refused, both = refusal(batch, under.min_isr), []
-        for by in (under.completed.get(Acks.ALL), under.completed.get(Acks.MIN_ISR)):
+        for by in (under.acks_all, under.acks_min_isr):
             key = id(by), refused
             if key not in known:
                 known[key] = evidence.respond(request, batch, by, refused)

@@ -29,6 +29,12 @@ class Append(Enum):
     #: The log has no response: acks=0, or it ends before, or lacks the line.
     NO_RESPONSE = "no response"
 
+    @classmethod
+    def stated(cls, base_offset: int | None) -> "Append":
+        if base_offset is None:
+            return cls.NO_RESPONSE
+        return cls.PLACED if base_offset >= 0 else cls.REFUSED
+
 
 class Request(NamedTuple):
     """A PRODUCE, and the numbers of its batches, from ``first`` to ``end``."""
@@ -71,7 +77,8 @@ class UnderVariant(msgspec.Struct, array_like=True, gc=False):
     """
 
     min_isr: int | None
-    completed: dict[Acks, Acknowledgement] = {}
+    acks_all: Acknowledgement | None = None
+    acks_min_isr: Acknowledgement | None = None
     waits: list[Acks] = []
     copies: int = 0
     needed: int = 0
@@ -81,7 +88,7 @@ class UnderVariant(msgspec.Struct, array_like=True, gc=False):
 class OpenBatch(msgspec.Struct, array_like=True, gc=False):
     """A partition of a PRODUCE, from its append until nothing can change its outcome.
 
-    ``base_offset`` is as recorded (``append`` says what it means); ``leads``: this node may lead.
+    ``base_offset`` is as recorded, ``append`` what it means; ``leads``: this node may lead.
     ``carried_us``: of a transaction, when a response to a follower first carried it. ``lost_us``:
     since when it is not followed, and ``loss`` why. ``until_us``: then it is final in any case.
 
@@ -91,6 +98,7 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
     """
 
     partition: TopicPartition
+    append: Append
     base_offset: int | None
     record_bytes: int | None
     error_code: int | None
@@ -112,15 +120,9 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
     done_us: int = 0
 
     @property
-    def append(self) -> Append:
-        if self.base_offset is None:
-            return Append.NO_RESPONSE
-        return Append.PLACED if self.base_offset >= 0 else Append.REFUSED
-
-    @property
     def is_appended(self) -> bool:
         """Tells whether the leader's log has it; without a response, whether this node leads."""
-        return self.leads if self.base_offset is None else self.base_offset >= 0
+        return self.leads if self.append is Append.NO_RESPONSE else self.append is Append.PLACED
 
     @property
     def appended_us(self) -> int:
@@ -154,11 +156,10 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
         if by.at_us > self.done_us:
             self.done_us = by.at_us
         under.waits.remove(requirement.acks)
-        under.completed[requirement.acks] = by
         if requirement.acks is Acks.ALL:
-            under.missing = copies.missing
+            under.acks_all, under.missing = by, copies.missing
         else:
-            under.copies, under.needed = copies.replicas, needed
+            under.acks_min_isr, under.copies, under.needed = by, copies.replicas, needed
 
     def copies(self, partition: Partition) -> Copies:
         return partition.copies(self.base_offset or 0, self.isr or ())

@@ -68,6 +68,9 @@ class LastFetch(NamedTuple):
     built_us: int | None
 
 
+_NEVER_FETCHED = LastFetch(0, None)
+
+
 class LeaderState(msgspec.Struct):
     """All that a replay carries.
 
@@ -217,7 +220,7 @@ class MinIsrAcks:
         state, columns, at_us = self._state, self._events.columns, event.at_us
         follower = event.replica_id
         session = follower << _SESSION_BITS | event.session_id
-        last = state.fetched.get(session, LastFetch(0, None))
+        last = state.fetched.get(session, _NEVER_FETCHED)
         epoch = None if event.replica_epoch == -1 else event.replica_epoch
         self._allow_for_changes(event, last)
         offsets, epochs = columns["fetch_offset"], columns["leader_epoch"]
@@ -331,11 +334,11 @@ class MinIsrAcks:
         """Makes the batch of a partition of a PRODUCE, which its leader appended or refused."""
         events, model, at_us = self._events, led.model, event.done_us
         base_offset: int | None = events.columns["base_offset"][place]
-        is_placed = base_offset is not None and base_offset >= 0
-        if is_placed:
+        append = Append.stated(base_offset)
+        if append is Append.PLACED:
             led.note_append(at_us)
         may_lead = led.role is not Role.FOLLOWER
-        if base_offset is None and may_lead:
+        if append is Append.NO_RESPONSE and may_lead:
             led.unplaced += 1
         if event.is_transactional:
             led.mark(at_us, self._state.batches)
@@ -344,13 +347,14 @@ class MinIsrAcks:
             for requirement in model.requirements
             if requirement.acks is Acks.ALL
         ]
-        is_taken = is_placed and event.acks == ACKS_ALL
+        is_taken = append is Append.PLACED and event.acks == ACKS_ALL
         isr = led.isr_at_append(variants[0].min_isr, is_taken=is_taken)
         deadline_us = at_us + max(event.timeout_us, 0)
         # Of others only the last offset may still change: their neighbours may come later.
-        is_followed = is_placed and isr is not None
+        is_followed = append is Append.PLACED and isr is not None
         return OpenBatch(
             partition=events.partitions[place],
+            append=append,
             base_offset=base_offset,
             record_bytes=events.columns["record_bytes"][place],
             error_code=events.columns["error_code"][place],
@@ -416,10 +420,8 @@ class MinIsrAcks:
         state, at_us, is_metadata = self._state, event.at_us, event.kind == EventKind.METADATA
         is_active = not is_metadata or state.brokers.is_active(event.replica_id)
         for place in places:
-            led, stated = (
-                self._led(self._events.partitions[place], at_us),
-                self._events.listed(place),
-            )
+            led = self._led(self._events.partitions[place], at_us)
+            stated = self._events.stated(place)
             if led.note_state(at_us, event.kind, stated, is_active=is_active):
                 self._acknowledge(led, Acknowledgement.at(at_us))
                 if is_metadata:

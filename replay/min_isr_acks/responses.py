@@ -116,11 +116,11 @@ class LeaderEvidence(NamedTuple):
                 latest_us, completing = max(by.latest_us, appended_us), by
         if reason is not None:
             return ProduceResponse(reason, enough_us)
-        is_acknowledged, latency = error == Errors.NONE, Latency()
+        is_acknowledged = error == Errors.NONE
         if request.gets_response:
             latency = Latency.between(request.event.received_us, at_us, earliest_us, latest_us)
         else:
-            error = None
+            latency, error = Latency(), None
         by_whom = (completing.follower_id, completing.fetch_id) if completing else ()
         return ProduceResponse(
             None, enough_us, is_acknowledged, latency, error, passed_us, *by_whom
