@@ -53,7 +53,7 @@ def test_a_percentile_of_drawn_blocks_is_that_of_all_their_values(
 ) -> None:
     weights = data.draw(st.lists(st.integers(0, 3), min_size=BLOCKS, max_size=BLOCKS))
     thousandths = data.draw(st.sampled_from([0, 500, 900, 990, 1000]))
-    [found] = histogram(blocks).figure(thousandths, 1.0).of(np.array([weights]))
+    [found] = histogram(blocks).figure(thousandths, 1.0).weighted(np.array([weights]))
     drawn = [value for n, of in zip(weights, blocks, strict=False) for value in of * n]
     if drawn:
         expected = at_rank(drawn, thousandths)

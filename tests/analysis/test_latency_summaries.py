@@ -161,7 +161,7 @@ def test_rates_are_of_all_nodes_and_of_the_seconds_that_their_logs_have() -> Non
     assert found["all", "bytes"].value == 2000 / 5 + 2000 / 8
     assert found["follower", "bytes"].unknown == 3
     assert found["all", "partitions"].value == 240 / (80 * (1 - 3 / 80))
-    assert found["all", "fetches"].of(np.array([[1, 0]])).tolist() == [10 / 1 + 10 / 4]
+    assert found["all", "fetches"].weighted(np.array([[1, 0]])).tolist() == [10 / 1 + 10 / 4]
 
 
 def test_only_what_is_drawn_has_a_curve(tmp_path: Path) -> None:
