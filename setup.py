@@ -1,4 +1,4 @@
-"""What setup.cfg cannot say: addresses, and a long description whose links work anywhere."""
+"""Adds what setup.cfg cannot say: addresses, and a long description whose links work anywhere."""
 
 import re
 from pathlib import Path

@@ -38,8 +38,8 @@ from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
-    Kind,
     Step,
+    StepKind,
     inputs_of,
     readings_of,
     requests_in,
@@ -67,7 +67,7 @@ class Counted(Covered, frozen=True, omit_defaults=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class OutcomeFiles:
     """Files of a recording's outcomes, with the last epoch of each table."""
 
     files: Files
@@ -185,13 +185,13 @@ def steps_of(rules: Sequence[SummedRule]) -> tuple[Step, Step]:
     stated = (*of_rules("*.sql"), *of_rules("rule.toml"), RULES_ERRORS)
     sums = Step(
         name=SUMMARIES,
-        kind=Kind.SUMS,
+        kind=StepKind.SUMS,
         reads=tuple(table for rule in rules for table in rule.outcomes),
         writes=SUMMARY_TABLES,
         modules=(__name__,),
         files=(*Path(__file__).parent.glob("*.sql"), *stated),
     )
-    judged = replace(sums, name=ACCURACY, kind=Kind.WHOLE, writes=(PredictionAccuracy,))
+    judged = replace(sums, name=ACCURACY, kind=StepKind.WHOLE, writes=(PredictionAccuracy,))
     return sums, judged
 
 
@@ -264,7 +264,7 @@ def _summarize(
     slices: dict[Table, list[Mapping[str, Any]]] = defaultdict(list)
     covered, blocks = {}, {}
     for name, now in wanted.items():
-        outcomes = Outcomes.read(warehouse, tables, name)
+        outcomes = OutcomeFiles.read(warehouse, tables, name)
         of_time = phases[name], gaps.get(name, ())
         counted = outcomes.counted(now, block_us(*spans[name]), *of_time)
         if gone_on := outcomes.goes_on_from(before[name], counted, *of_time):

@@ -76,12 +76,12 @@ from kip_replay.pipelines.ingest.whose_log import Senders, wrong_logs, zookeeper
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Kind, Step, contents_of, readings_of
+from kip_replay.pipelines.warehouse.steps import Step, StepKind, contents_of, readings_of
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.log_tables import LOG_TABLES, IngestedFiles, Requests
 
-STEP = Step(name="ingest", kind=Kind.BY_TIME, writes=LOG_TABLES)
+STEP = Step(name="ingest", kind=StepKind.BY_TIME, writes=LOG_TABLES)
 #: Nobody waits for a second task before the first has had this much to do.
 _TASK_BYTES_MIN = 32 << 20
 #: Tasks per core, so that one that takes longer leaves the others something to do meanwhile.

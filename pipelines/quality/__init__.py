@@ -6,7 +6,7 @@ the warehouse (``project``), which reads it over ``dialect``. No check computes 
 have done: whether a rule is right is for its tests and for ``prediction_accuracy``.
 """
 
-from kip_replay.pipelines.quality.results import Outcome, summary
+from kip_replay.pipelines.quality.results import QualityOutcome, summary
 from kip_replay.pipelines.quality.step import QualitySettings, check
 
-__all__ = ["Outcome", "QualitySettings", "check", "summary"]
+__all__ = ["QualityOutcome", "QualitySettings", "check", "summary"]

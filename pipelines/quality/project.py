@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 from msgspec import structs
 
-from kip_replay.pipelines.quality.results import Outcome, Result
+from kip_replay.pipelines.quality.results import QualityOutcome, Result
 from kip_replay.pipelines.rule_files import Severity
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when it is imported
@@ -51,7 +51,7 @@ class PageView(DefaultJinjaPageView):
         self.env.loader = ChoiceLoader([FileSystemLoader(Path(__file__).parent), theirs])
 
 
-def write_project(outcome: Outcome) -> str:
+def write_project(outcome: QualityOutcome) -> str:
     """Writes the project, validates the results and renders Data Docs, whose first page it returns.
 
     What others have added to the project stays.

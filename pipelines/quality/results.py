@@ -37,7 +37,9 @@ class Result(QualityResult):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QualityOutcome:
+    """Holds the results of a check of recordings, and where the failing rows are."""
+
     recordings: Sequence[str]
     results: Sequence[Result]
     warehouse: str
@@ -55,7 +57,7 @@ class Outcome:
         return any(failure.severity == Severity.CRITICAL for failure in self.failures)
 
 
-def summary(outcome: Outcome) -> list[str]:
+def summary(outcome: QualityOutcome) -> list[str]:
     """Lines for the terminal; what is merely worth knowing is counted and not listed."""
     severities = [failure.severity for failure in outcome.failures]
     failed = ", ".join(f"{severities.count(severity)} {severity}" for severity in _ORDER)

@@ -30,18 +30,18 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.counts import validated
-from kip_replay.pipelines.quality.results import Outcome, Result
+from kip_replay.pipelines.quality.results import QualityOutcome, Result
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.storage import is_uri
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, Kind, Step, inputs_of, recent_of
+from kip_replay.pipelines.warehouse.steps import Covered, Step, StepKind, inputs_of, recent_of
 from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
 from kip_replay.replay.tables import TABLES, QualityFailures, QualityResult
 
 STEP = Step(
     name="quality",
-    kind=Kind.BY_TIME,
+    kind=StepKind.BY_TIME,
     reads=tuple(table for table in TABLES.values() if table not in DECIDED.writes),
     writes=(QualityResult, QualityFailures),
     modules=(__name__,),
@@ -63,7 +63,7 @@ class QualitySettings:
 
 def check(
     engine: Engine, recordings: Sequence[str], settings: QualitySettings, anew: bool = False
-) -> Outcome:
+) -> QualityOutcome:
     """Checks recordings that were summed up, and keeps the results. Raises UserError."""
     warehouse = engine.warehouse
     expectations = load_suites([*map(Path, settings.more_suites)])
@@ -84,7 +84,7 @@ def check(
         if changed:
             _keep(warehouse, fresh, {name: wanted[name] for name in changed})
         results = [*(result for result in results if result not in there), *fresh]
-    outcome = Outcome(tuple(recordings), results, warehouse.path)
+    outcome = QualityOutcome(tuple(recordings), results, warehouse.path)
     # An object store has no place for pages.
     if not anew or not settings.data_docs or is_uri(warehouse.path):
         return outcome

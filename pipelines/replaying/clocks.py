@@ -30,8 +30,8 @@ from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
-    Kind,
     Step,
+    StepKind,
     contents_of,
     last_ingest,
     readings_of,
@@ -44,7 +44,7 @@ from kip_replay.replay.tables import ClockBounds, ReplayState
 _PAIRS, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("pairs", "orders"))
 STEP = Step(
     name=CLOCKS,
-    kind=Kind.SUMS,
+    kind=StepKind.SUMS,
     writes=(ClockBounds, ReplayState),
     modules=(__name__,),
     queries=(_PAIRS, _ORDERS, HEARTBEATS),

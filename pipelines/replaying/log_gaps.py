@@ -22,9 +22,9 @@ from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
-    Kind,
     Readings,
     Step,
+    StepKind,
     contents_of,
     last_ingest,
     readings_of,
@@ -37,7 +37,7 @@ _PARTS = {file.stem: file for file in Path(__file__).with_name("gaps").glob("*.s
 _SQL = _PARTS["log_gaps"]
 STEP = Step(
     name="log_gaps",
-    kind=Kind.BY_TIME,
+    kind=StepKind.BY_TIME,
     writes=(LogGaps,),
     modules=(__name__,),
     queries=tuple(_PARTS.values()),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kip_replay.pipelines.engines.text import Text, read_texts
 from kip_replay.pipelines.rule_files import RULES_FOLDER, RuleFile, rule_files
-from kip_replay.pipelines.warehouse.steps import Kind, Step
+from kip_replay.pipelines.warehouse.steps import Step, StepKind
 from kip_replay.replay.log_tables import LogGaps
 from kip_replay.replay.outcomes import SAMPLES_MIN
 from kip_replay.replay.rule import Rule
@@ -84,7 +84,7 @@ class RuleTexts:
         events = (RULES_FOLDER / rule / "events.sql" for rule in (self.name, *self.file.follows))
         return Step(
             name=self.name,
-            kind=Kind.KEPT,
+            kind=StepKind.KEPT,
             reads=(LogGaps, ClockBounds),
             queries=(*events, *(file for name, file in SHARED.items() if name in read)),
             writes=(*self.outcomes, ReplayState),

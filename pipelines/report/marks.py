@@ -178,7 +178,7 @@ def _strip(spec: Spec, records: Sequence[Row], buckets: Row) -> Block:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-class Line(NamedTuple):
+class ChartLine(NamedTuple):
     """A line of a chart; ``style`` is a CSS class such as ``with``."""
 
     name: str
@@ -210,7 +210,7 @@ def _chart(spec: Spec, records: Sequence[Row], buckets: Row | None) -> Block | N
     }
 
 
-def _lines(spec: Spec, records: Sequence[Row], buckets: Row | None) -> Iterator[Line]:
+def _lines(spec: Spec, records: Sequence[Row], buckets: Row | None) -> Iterator[ChartLine]:
     """Lines that have a point."""
     for (name, figure), points in _points(records, spec.get("styles", ())).items():
         is_right = "right" in spec and figure is not None
@@ -220,7 +220,7 @@ def _lines(spec: Spec, records: Sequence[Row], buckets: Row | None) -> Iterator[
             parts = filter(None, (words.named(name), _FIGURES.get(figure or "")))
             label = words.visible(words.shortened(", ".join(parts), _NAME))
             style = spec.get("styles", {}).get(name) or words.variant_class(name)
-            yield Line(label, style, placed, is_right)
+            yield ChartLine(label, style, placed, is_right)
 
 
 def _points(records: Sequence[Row], first: Iterable[str]) -> dict[tuple[str, str | None], Points]:
@@ -248,13 +248,13 @@ def _over_time(points: Points, buckets: Row, is_rate: bool) -> Points:
     return [*placed()]
 
 
-def _described(line: Line, spec: Spec) -> str:
+def _described(line: ChartLine, spec: Spec) -> str:
     unit = spec["right" if line.is_right else "y"]
     ys = [y for _, y in line.points if y is not None]
     return f"{line.name}: {words.number(min(ys), 1)} to {words.number(max(ys), 1)} {unit}"
 
 
-def _drawn(line: Line) -> dict[str, Any]:
+def _drawn(line: ChartLine) -> dict[str, Any]:
     """As many digits as a picture shows."""
 
     def short(value: float, digits: int) -> float:

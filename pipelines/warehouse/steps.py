@@ -35,7 +35,7 @@ from kip_replay.replay.tables import TABLES
 Readings: TypeAlias = list[dict[str, Any]]
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     WHOLE = "whole"
     BY_TIME = "by time"
     SUMS = "additive sums"
@@ -98,7 +98,7 @@ class Step:
 
     name: str
     writes: tuple[Table, ...]
-    kind: Kind = Kind.WHOLE
+    kind: StepKind = StepKind.WHOLE
     reads: tuple[Table, ...] = ()
     queries: tuple[Path, ...] = ()
     modules: tuple[str, ...] = ()

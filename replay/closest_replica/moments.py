@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..outcomes import Variant
 from .events import ReplicaEvent
 from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
-from .partition import NOTED_US, FollowerHistory, Learned, ReadPartition
+from .partition import NOTED_US, FollowerHistory, LearnedWatermark, ReadPartition
 
 READ_COMMITTED = 1
 #: Who reads committed records, and waited for so much longer than for the record, waited for the
@@ -74,7 +74,7 @@ class Moments:
         # Its log has the record half of the way there and back before its next FETCH says so.
         return Given(response.built_us, max(built_us + way_us, arrives_us - way_us))
 
-    def _expires(self, response: Learned, wait_us: int) -> int:
+    def _expires(self, response: LearnedWatermark, wait_us: int) -> int:
         """Returns when, of FETCHes that each wait so long, the first ends behind the moment at
         which the leader's high watermark moved.
         """

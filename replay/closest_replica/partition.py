@@ -65,7 +65,7 @@ NOTED_US = STAMP_US + PROGRESS_US_MAX
 _ALL = 2**63 - 1
 
 
-class Learned(msgspec.Struct, array_like=True, gc=False):
+class LearnedWatermark(msgspec.Struct, array_like=True, gc=False):
     """A high watermark that a leader's response carried to a follower.
 
     ``received_us``: arrival of the FETCH; ``way_us``: from leader to follower.
@@ -84,7 +84,7 @@ class FollowerHistory(msgspec.Struct, array_like=True):
     """
 
     has: Rising = msgspec.field(default_factory=Rising)
-    learned: list[Learned] = []
+    learned: list[LearnedWatermark] = []
 
     def fetch(self, at: int, offset: int) -> None:
         """Notes a FETCH, also at the same offset: since when a follower fetched last, counts."""
@@ -94,7 +94,7 @@ class FollowerHistory(msgspec.Struct, array_like=True):
             has.values.append(offset)
             has.nodes.append(-1)
 
-    def learns(self, high_watermark: int) -> Learned | None:
+    def learns(self, high_watermark: int) -> LearnedWatermark | None:
         """Returns the first response with at least this high watermark."""
         at = bisect_left(self.learned, high_watermark, key=lambda learned: learned.high_watermark)
         return self.learned[at] if at < len(self.learned) else None

@@ -19,7 +19,7 @@ from .outcomes import (
     RecordedRead,
     UnknownReason,
 )
-from .partition import Learned, ReadPartition, Zones
+from .partition import LearnedWatermark, ReadPartition, Zones
 
 #: A read is decided so long after its response: by then its followers have got a response.
 DECIDED_AFTER_US = 10_000_000
@@ -168,7 +168,7 @@ class ClosestReplica:
             if sent_us and not self._gaps.touch(node_id, sent_us, received_us):
                 ways[event.broker_id] = max(0, received_us - sent_us) // 2
             way_us = ways.get(event.broker_id, 0)
-            learned.append(Learned(event.high_watermark, event.at_us, received_us, way_us))
+            learned.append(LearnedWatermark(event.high_watermark, event.at_us, received_us, way_us))
 
     def _forget(self, front_us: int) -> None:
         state, before = self._state, front_us - FORGET_US

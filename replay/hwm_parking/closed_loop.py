@@ -6,12 +6,12 @@ from typing import ClassVar
 import msgspec
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
-from ..model.raft import NOT_SENT, Completion, Fetch, Replica, Response
+from ..model.raft import NOT_SENT, Completion, Fetch, ReplicaState, Response
 from ..outcomes import Verdict
 from ..simulation import EventQueue
 from .evidence import Evidence, ReplicaEvidence
 from .loop import Loop
-from .outcomes import IMMEDIATE, PARKED, ParkedFetch, Rows
+from .outcomes import IMMEDIATE, PARKED, ParkedFetch, ParkingRows
 
 # Kinds of event; the number decides which of two at one time comes first.
 _APPEND, _EXPIRE, _ARRIVE, _PROCESS = range(4)
@@ -37,7 +37,7 @@ class ClosedLoop(Loop, array_like=True):
     #: At one append a replica could be on its way in the replay of the whole epoch.
     WARM_UP_APPENDS: ClassVar[int] = 2
 
-    replicas: dict[int, Replica] = msgspec.field(default_factory=dict)
+    replicas: dict[int, ReplicaState] = msgspec.field(default_factory=dict)
     events: EventQueue[tuple[int, int]] = msgspec.field(default_factory=EventQueue)
     in_flight: dict[int, InFlight] = msgspec.field(default_factory=dict)
     awaited: dict[int, int] = msgspec.field(default_factory=dict)
@@ -57,7 +57,7 @@ class ClosedLoop(Loop, array_like=True):
         for replica_id, replica_evidence in evidence.replicas.items():
             first = replica_evidence.first
             if replica_id not in self.replicas and first.dequeued_us <= until:
-                replica = Replica(first.fetch_offset, first.last_fetched_epoch)
+                replica = ReplicaState(first.fetch_offset, first.last_fetched_epoch)
                 if first.high_watermark != NOT_SENT:
                     replica.high_watermark = first.high_watermark
                 self.replicas[replica_id] = replica
@@ -91,7 +91,7 @@ class ClosedLoop(Loop, array_like=True):
         rejected = self.leader.resign([self.in_flight[token].fetch for token in waiting])
         self._complete(evidence, at, rejected, at)
 
-    def emit(self, evidence: Evidence, rows: Rows) -> None:
+    def emit(self, evidence: Evidence, rows: ParkingRows) -> None:
         """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
         # All replicas fetch the same records.
         record_bytes_between = cache(evidence.log_bytes.between)
@@ -187,7 +187,7 @@ class ClosedLoop(Loop, array_like=True):
         if absence is not None and absence.restarted:
             # It forgot the high watermark, and may have lost some of its log.
             offset = min(self.replicas[replica_id].fetch_offset, absence.returns.fetch_offset)
-            self.replicas[replica_id] = Replica(offset, absence.returns.last_fetched_epoch)
+            self.replicas[replica_id] = ReplicaState(offset, absence.returns.last_fetched_epoch)
         self.events.push(at, _ARRIVE, (replica_id, 0))
 
 

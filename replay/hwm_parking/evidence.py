@@ -30,14 +30,14 @@ class Absence(NamedTuple):
     restarted: bool
 
 
-class Envelope(NamedTuple):
+class FetchEnvelope(NamedTuple):
     """Bytes of a FETCH without its high watermark, and of its response without the records."""
 
     request_bytes: int
     response_bytes: int
 
 
-class LogBytes(msgspec.Struct, array_like=True):
+class RangeBytes(msgspec.Struct, array_like=True):
     """Sizes of ranges of the log as responses carried them, by their start and their end."""
 
     ranges: dict[int, dict[int, int]] = {}
@@ -85,7 +85,7 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
     delays: Samples[int] = msgspec.field(default_factory=Samples)
     handling: dict[Completion, Samples[int]] = {}
     absences: list[Absence] = []
-    envelopes: Samples[Envelope] = msgspec.field(default_factory=Samples)
+    envelopes: Samples[FetchEnvelope] = msgspec.field(default_factory=Samples)
     stalls: list[tuple[int, int]] = []
 
     def next_fetch(self, built_us: int) -> tuple[int, Absence | None] | None:
@@ -148,7 +148,7 @@ class Evidence(msgspec.Struct, array_like=True):
     snapshot: int | None = None
     reached_us: dict[int, int] = {}
     appended_offset: int = -1
-    log_bytes: LogBytes = msgspec.field(default_factory=LogBytes)
+    log_bytes: RangeBytes = msgspec.field(default_factory=RangeBytes)
     wakes: dict[int, Wake] = {}
     service: Samples[int] = msgspec.field(default_factory=Samples)
     begins_us: int = ALWAYS_SINCE_US
@@ -192,7 +192,7 @@ class Evidence(msgspec.Struct, array_like=True):
         if row.request_bytes is not None and row.response_bytes is not None:
             request = row.request_bytes - (HIGH_WATERMARK_TAG_BYTES if row.hwm_aware else 0)
             response = row.response_bytes - records_field_bytes(row.record_bytes)
-            replica.envelopes.add(built, Envelope(request, response))
+            replica.envelopes.add(built, FetchEnvelope(request, response))
         if row.record_bytes > 0:
             if row.last_fetched_epoch < self.leader_epoch:
                 # A replica that continues the previous epoch fetches at most the first record of

@@ -18,7 +18,7 @@ from .outcomes import (
     Advance,
     Epoch,
     HighWatermarkLag,
-    Rows,
+    ParkingRows,
 )
 
 #: How far two NoOpRecords may be off their interval.
@@ -164,7 +164,7 @@ class Loop(msgspec.Struct, array_like=True):
         self.sequences[replica_id] = self.sequences.get(replica_id, -1) + 1
         return self.sequences[replica_id]
 
-    def close(self, rows: Rows) -> None:
+    def close(self, rows: ParkingRows) -> None:
         """Ends the lags: the leader resigned, or the log ended, so what waits is never learned."""
         for replica_id, waiting in self.waiting.items():
             for advance in waiting:
@@ -172,7 +172,7 @@ class Loop(msgspec.Struct, array_like=True):
         self.waiting.clear()
         self.emit_lags(rows)
 
-    def emit_lags(self, rows: Rows) -> None:
+    def emit_lags(self, rows: ParkingRows) -> None:
         for lag in self.lags:
             rows.add_lag(lag)
         self.lags.clear()

@@ -97,7 +97,7 @@ class Advance(NamedTuple):
     leader_at: int
 
 
-class Rows:
+class ParkingRows:
     """Outcomes until they are emitted; ``gaps``: of all logs, of which the leader's counts.
 
     One rests on its replica's next FETCH too, and on times that were measured nearest to it, before

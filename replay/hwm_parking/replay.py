@@ -22,7 +22,7 @@ from .metadata_log import (
     RecordedMetadataFetch,
 )
 from .open_loop import Explanation, OpenLoop
-from .outcomes import NOT_IN_LOG, NOT_LEADER, Epoch, Rows
+from .outcomes import NOT_IN_LOG, NOT_LEADER, Epoch, ParkingRows
 
 #: How far behind the log the replay runs: longer than any FETCH stays parked or is being sent.
 LOOKAHEAD_US = 60_000_000
@@ -85,7 +85,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         self.evidence.add_rejected(row)
         return was_parked and row.dequeued_us < self.resigned_us
 
-    def advance(self, front: int, rows: Rows) -> None:
+    def advance(self, front: int, rows: ParkingRows) -> None:
         """Replays what nothing still to come can change: the log is known up to ``front``."""
         until, before = front - LOOKAHEAD_US, front - 2 * LOOKAHEAD_US
         # The loops read how long the leader took, before and after.
@@ -97,7 +97,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         self.evidence.forget(before, offsets)
         forget(self.open_loop, before)
 
-    def close(self, rows: Rows) -> None:
+    def close(self, rows: ParkingRows) -> None:
         """Replays to the end: the epoch is over, or the log is."""
         self.evidence.close()
         self._replay(self.last_us, ALWAYS_UNTIL_US, rows)
@@ -110,7 +110,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             loop.emit(self.evidence, rows)
             loop.close(rows)
 
-    def _replay(self, followed_until: int, explained_until: int, rows: Rows) -> None:
+    def _replay(self, followed_until: int, explained_until: int, rows: ParkingRows) -> None:
         """Follows the recorded leader, explains its responses, and gives the loops its appends."""
         firsts = [replica.first for replica in self.evidence.replicas.values()]
         if not self.is_followed and any(first.dequeued_us <= followed_until for first in firsts):
@@ -157,7 +157,7 @@ class HwmParking:
     ) -> None:
         self._node_id, self._voters, self._rules = node_id, frozenset(voters), rules
         self._gaps = gaps
-        self._rows = Rows(gaps, phase)
+        self._rows = ParkingRows(gaps, phase)
         self._state = State() if saved is None else msgspec.msgpack.decode(saved, type=State)
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

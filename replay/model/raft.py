@@ -191,7 +191,7 @@ class Leader(msgspec.Struct, array_like=True):
         return Response(fetch, completion, parked, self.high_watermark, end)
 
 
-class Replica(msgspec.Struct, array_like=True):
+class ReplicaState(msgspec.Struct, array_like=True):
     """A voter or an observer (Handling, "Sending"): its log end offset and high watermark."""
 
     fetch_offset: int

@@ -18,7 +18,7 @@ from kip_replay.replay.model.raft import (
     Completion,
     Fetch,
     Leader,
-    Replica,
+    ReplicaState,
     Response,
 )
 
@@ -107,7 +107,7 @@ class _Run:
         self._members = {member.replica_id: member for member in cluster.members}
         self._gaps = {member.replica_id: cycle(member.gaps_ms) for member in cluster.members}
         self._replicas = {
-            member.replica_id: Replica(EPOCH_START, EPOCH - 1) for member in cluster.members
+            member.replica_id: ReplicaState(EPOCH_START, EPOCH - 1) for member in cluster.members
         }
         self._correlation = dict.fromkeys(self._members, 0)
         self._in_flight: dict[int, tuple[int, Fetch]] = {}

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from kip_replay.pipelines.quality.results import Outcome, Result
+from kip_replay.pipelines.quality.results import QualityOutcome, Result
 from kip_replay.pipelines.rule_files import Severity
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror='alert(2)'> $sql ${sql} {x} \"' \\ OR 1=1 --"
@@ -45,7 +45,7 @@ def written(warehouse: Path, *results: Result) -> Path:
     from kip_replay.pipelines.quality.project import write_project
 
     recordings = [*dict.fromkeys(result.recording for result in results)]
-    return Path(write_project(Outcome(recordings, results, str(warehouse))))
+    return Path(write_project(QualityOutcome(recordings, results, str(warehouse))))
 
 
 def test_others_open_the_project_and_run_its_checkpoints(tmp_path: Path) -> None:

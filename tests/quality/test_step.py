@@ -11,7 +11,7 @@ from put_rows import put, row
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.quality import QualitySettings, check, step
-from kip_replay.pipelines.quality.results import Outcome, Result, summary
+from kip_replay.pipelines.quality.results import QualityOutcome, Result, summary
 from kip_replay.pipelines.rule_files import Severity
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.steps import Covered
@@ -76,10 +76,10 @@ def failure(severity: Severity, **example: object) -> Result:
     return Result(**named, success=False, observed="", failing_rows=3, rows_checked=9, kept=kept)
 
 
-def outcome(*failures: Result) -> Outcome:
+def outcome(*failures: Result) -> QualityOutcome:
     """Of two recordings, with one result that is met."""
     met = structs.replace(failure(Severity.CRITICAL), success=True)
-    return Outcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
+    return QualityOutcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
 
 
 def test_long_lists_endless_strings_and_terminal_codes_are_harmless() -> None:

@@ -20,7 +20,7 @@ from kip_replay.replay.hwm_parking.outcomes import (
     Epoch,
     variants,
 )
-from kip_replay.replay.model.raft import UNKNOWN_OFFSET, Replica
+from kip_replay.replay.model.raft import UNKNOWN_OFFSET, ReplicaState
 from kip_replay.replay.outcomes import RECORDED, Variant
 
 NINE = {"record_bytes": 9}
@@ -56,13 +56,13 @@ def test_drain_whose_high_watermark_was_not_the_leaders_is_unexplained() -> None
 @pytest.mark.parametrize(
     ("correlation_id", "returns_at", "replica"),
     [
-        (81, 15, Replica(15, EPOCH, 12)),
-        (1, 14, Replica(14, 4, UNKNOWN_OFFSET)),
-        (1, 20, Replica(15, 4, UNKNOWN_OFFSET)),
+        (81, 15, ReplicaState(15, EPOCH, 12)),
+        (1, 14, ReplicaState(14, 4, UNKNOWN_OFFSET)),
+        (1, 20, ReplicaState(15, 4, UNKNOWN_OFFSET)),
     ],
     ids=["frozen", "restarted", "restarted with more log than the loop gave it"],
 )
-def test_replica_returns(correlation_id: int, returns_at: int, replica: Replica) -> None:
+def test_replica_returns(correlation_id: int, returns_at: int, replica: ReplicaState) -> None:
     """A restart forgets the high watermark, and maybe log."""
     before = fetched(9, 0, 500, 15, correlation_id=80, high_watermark=12)
     after = {"correlation_id": correlation_id, "last_fetched_epoch": 4, "high_watermark": 12}

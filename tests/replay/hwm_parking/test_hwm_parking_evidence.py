@@ -10,7 +10,7 @@ from kip_replay.replay.hwm_parking.evidence import (
     STALL_US,
     Absence,
     Evidence,
-    LogBytes,
+    RangeBytes,
     ReplicaEvidence,
 )
 from kip_replay.replay.hwm_parking.metadata_log import RecordedMetadataFetch
@@ -173,7 +173,7 @@ def test_forwarded_fetch_has_no_envelope(size: str) -> None:
 
 
 def test_bytes_that_are_forgotten_are_summed_from_where_a_replica_stands() -> None:
-    log_bytes = LogBytes()
+    log_bytes = RangeBytes()
     for start in range(15, 20):
         log_bytes.add(start, start + 1, 90, at=start)
     log_bytes.forget(18, {15})

@@ -14,7 +14,7 @@ from kip_replay.replay.model.raft import (
     Completion,
     Fetch,
     Leader,
-    Replica,
+    ReplicaState,
     Response,
 )
 
@@ -66,13 +66,13 @@ def test_fetch_completes_at_once_or_is_parked(
 
 def test_replica_goes_on_where_the_leader_sends_it() -> None:
     leader = leader_of(**DIVERGED, **CUT, high_watermark=15)
-    truncated, behind = Replica(12, 3), Replica(3, 3)
+    truncated, behind = ReplicaState(12, 3), ReplicaState(3, 3)
     for replica in (truncated, behind):
         fetch = replica.fetch(2, 500_000, 0, hwm_aware=True)
         [response] = leader.fetch(fetch)
         replica.receive(response, leader)
     # In the epoch of its last record, and knowing nothing beyond its log.
-    assert (truncated, behind) == (Replica(8, 3, 8), Replica(4, EPOCH, 4))
+    assert (truncated, behind) == (ReplicaState(8, 3, 8), ReplicaState(4, EPOCH, 4))
 
 
 def test_same_offset_in_a_new_segment_is_a_move_once() -> None:
