@@ -101,7 +101,7 @@ def judged(warehouse: Warehouse, recordings: Sequence[Recording]) -> list[dict[s
         if (file := _TEXTS / f"{steps.name}.sql").is_file():
             stated = read_toml(file.with_suffix(".toml"), dict[str, list[Tolerance]])
             texts = {**steps.texts, **read_texts(file)}
-            judgements[steps.name] = Judgement.of(texts, stated["tolerances"], steps.constants)
+            judgements[steps.name] = Judgement.read(texts, stated["tolerances"], steps.constants)
     engine = OnTables(warehouse, tables=observations(recordings))
     phases = steady_phases(engine, [recording.name for recording in recordings])
     rows = prediction_accuracy(engine, judgements, phases, comparable_pairs(recordings))

@@ -66,7 +66,7 @@ def begun_later(
         log.write_bytes(gzip.compress(b"".join(of_log[at:]), 1))
     manifest["name"] = f"{name}-later"
     (folder / "recording.json").write_text(json.dumps(manifest))
-    recording, engine = load_recording(folder), ENGINE.of(Warehouse(folder / "warehouse"))
+    recording, engine = load_recording(folder), ENGINE.on(Warehouse(folder / "warehouse"))
     ingest([recording], engine, say=quiet)
     wanted = {rule for rule in STEPS if {*tables} & {t.name for t in STEPS[rule].outcomes}}
     wanted |= {follows for rule in wanted for follows in STEPS[rule].file.follows}
