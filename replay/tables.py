@@ -27,12 +27,12 @@ from .table import (
     struct,
 )
 
-#: Of the package, changed with any table: tables of a warehouse have that which made them.
+#: Version of the package, raised with any table: a warehouse's tables name the one that made them.
 VERSION = "0.4.0"
 
 
 class Group(Record):
-    """The metric of a figure, and the group of rows that it is computed from."""
+    """The columns that say of what a figure is: its metric, and the group of rows behind it."""
 
     metric: RequiredText = key("what is measured")
     group_kind: RequiredText = key("what the group is: replica_kind, replica_id, ...")
