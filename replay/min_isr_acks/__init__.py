@@ -62,6 +62,7 @@ from .outcomes import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
     NAME,
+    SWEPT,
     ProduceAckOutcome,
     ProduceClosedLoopOutcome,
     variants,
@@ -72,9 +73,9 @@ from .replay import MinIsrAcks
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording, node_id = str(key["recording"]), int(key["node_id"])
     facts = settings.facts_of(NAME, recording)
-    entries, name = {"": facts, **facts.get("topics", {})}, "min_insync_replicas"
-    min_isrs = {topic: entry[name] for topic, entry in entries.items() if name in entry}
-    gaps, swept = settings.gaps_of(recording), settings.option(NAME, name)
+    by_topic = {"": facts, **facts.get("topics", {})}
+    min_isrs = {topic: stated[SWEPT] for topic, stated in by_topic.items() if SWEPT in stated}
+    gaps, swept = settings.gaps_of(recording), settings.option(NAME, SWEPT)
     open_loop = partial(MinIsrAcks, node_id, variants(swept), min_isrs, gaps=gaps)
     return ProducersReact(node_id, open_loop, saved, gaps)
 
@@ -95,7 +96,7 @@ RULE = Rule(
     tables=(ProduceAckOutcome, ProduceClosedLoopOutcome),
     start=_start,
     facts=("voters", "clocks_apart"),
-    sweeps={"min_insync_replicas": 1},
+    sweeps={SWEPT: 1},
     needs=Produces,
     constants={
         "kinds": [*map(str, EventKind)],

@@ -70,10 +70,10 @@ class Produce(msgspec.Struct, array_like=True, gc=False):
     """A PRODUCE of the log, and what is known of it as it arrived.
 
     ``number`` is its place in the leader's log, ``previous`` and ``next`` (0: none) are those of
-    its connection. ``handling_us`` is on its own and held back, ``turnaround_us`` from the response
-    before it until it arrived, if it waited for that. ``is_appended``: the leader took it, and its
-    ISR is known. ``append_us``: from its arrival to its append where that is after the handler,
-    else 0. ``left``: loops in which it has no response yet.
+    its connection. ``handling_us``: how long its handler takes on its own, and held back.
+    ``turnaround_us``: from the response before it until it arrived, if it was held back.
+    ``is_appended``: the leader took it, and its ISR is known. ``append_us``: from its arrival to
+    an append after the handler, else 0. ``left``: loops in which it has no response yet.
     """
 
     number: int

@@ -54,9 +54,9 @@ def nearest(cycles: list[Cycle], at_us: int) -> Cycle | None:
 class Cycles(msgspec.Struct, array_like=True):
     """Cycles of one follower.
 
-    ``incomplete``: the last ones, whose distance what follows may still change. ``lengths_us`` are
-    the last ones in a row, ``shortest_us`` the shortest up to each of the last ones. ``pauses``:
-    from, until noted and until handled.
+    ``incomplete``: the last ones, whose distance later ones may still change. ``lengths_us``: of
+    the last row of cycles; ``shortest_us``: the shortest of each of the last rows. ``pauses``: when
+    they began, and when the FETCH that ended them was noted and handled.
     """
 
     number: int = 0

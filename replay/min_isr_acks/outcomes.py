@@ -14,6 +14,7 @@ NAME = "min_isr_acks"
 ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
 #: What summaries call the replay of acks=all; its columns are in the same rows.
 ACKS_ALL = "acks_all"
+#: The parameter that a sweep varies, as options and manifests name it, too.
 SWEPT = "min_insync_replicas"
 
 _SLOWEST = "the request's slowest partition"
@@ -124,7 +125,7 @@ class Latencies(NamedTuple):
 class Produced(NamedTuple):
     """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant.
 
-    ``slowest``: by variant, the latencies of the request: with its last partition.
+    ``slowest``: by variant, the latencies of the request, which are those of its slowest batch.
     """
 
     request: Request

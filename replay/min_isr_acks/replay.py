@@ -407,12 +407,15 @@ class MinIsrAcks:
 
     def _consumer_fetch(self, event: LeaderEvent, places: range) -> None:
         built_us, is_forgotten = event.built_us or 0, self._events.columns["is_forgotten"]
-        named: tuple[set[TopicPartition], set[TopicPartition]] = set(), set()
+        listed: set[TopicPartition] = set()
+        forgotten: set[TopicPartition] = set()
         for place in places:
-            named[bool(is_forgotten[place])].add(self._events.partitions[place])
+            partitions = forgotten if is_forgotten[place] else listed
+            partitions.add(self._events.partitions[place])
         is_parked = built_us - event.at_us > AT_ONCE_US and event.min_bytes <= ENOUGH_BYTES
         until_us = built_us if is_parked else 0
-        self._state.consumers.fetch(event.session_id, *named, event.is_full, until_us)
+        consumers, session_id = self._state.consumers, event.session_id
+        consumers.fetch(session_id, listed, forgotten, event.is_full, until_us)
 
     # --- ISRs, leaders and configs
 

@@ -65,8 +65,8 @@ class ProduceResponse(NamedTuple):
     """The response to a batch under one kind of acks, or why it is unknown.
 
     ``enough_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
-    before it (``consumers``); ``passed_us`` is that where nothing contradicts it. ``follower_id``
-    and ``fetch_id``: by whose FETCH.
+    before it (``consumers``). ``passed_us`` is the same, None if the response is unknown, a refusal
+    or the loss of the leader. ``follower_id`` and ``fetch_id``: by whose FETCH.
     """
 
     reason: str | None
@@ -80,7 +80,7 @@ class ProduceResponse(NamedTuple):
 
 
 class LeaderEvidence(NamedTuple):
-    """The log that decides responses: ``front_us`` is its last event, ``gaps`` the leader's.
+    """The evidence that decides responses: the last event of the log, and the leader's gaps.
 
     ``ambiguous``: windows in which a broker was fenced, by one of two appends.
     """
