@@ -122,7 +122,7 @@ class Rule:
     sense. ``comparison``: how it compares times of several nodes; None: it does not.
     ``splits_sweeps``: where logs are large, each value of a sweep is replayed apart (``parts``).
     ``needs``: the table without whose rows there are no events. ``behind_us``: how far behind a
-    growing log its rows may be emitted. ``constants``: values of the ``$names`` in its SQL.
+    growing log its rows may be emitted. ``constants``: values of ``$names`` in its texts of SQL.
     """
 
     name: str

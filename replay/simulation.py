@@ -67,7 +67,7 @@ class Timeline(Samples[T], Generic[T], array_like=True):
     """Values that each hold from their time on, to the next."""
 
     def add(self, at: int, value: T) -> None:
-        """Adds the next value; the log may show it late, so not in the order of time."""
+        """Appends the log's next value, whose time may be a little before that of the last."""
         self.at.append(at)
         self.values.append(value)
 

@@ -128,9 +128,9 @@ class Table(msgspec.StructMeta):
     """The metaclass of record classes: makes columns of the fields that ``column`` declares.
 
     A class with a ``name`` is a Delta table, and its docstring describes the rows. ``shares``:
-    classes whose columns the table has before its own; its records have no such fields, as the
-    values come from another record (``Records``). ``key``: columns that together are unique and
-    never null. ``partitioned_by`` is Delta's partitioning. ``holds_on``: what a row says holds
+    classes whose columns the table has before its own; its records have no such fields, and the
+    values are added later (``Records``). ``key``: columns that together are unique and never null.
+    ``partitioned_by`` is Delta's partitioning. ``holds_on``: what a row says holds
     until another row says otherwise, however old it is.
     """
 

@@ -64,7 +64,7 @@ class Moments:
         response = follower.learns(self._offset)
         is_first = response is not None and response is follower.learned[0]
         if response is None or (is_first and self._partition.returned.values[0] >= self._offset):
-            return None  # one before may be older than the log
+            return None  # an earlier response, older than the log, may have had it
         way_us, built_us = response.way_us, response.built_us
         has = follower.has.reached(self._offset)
         arrives_us = has[0] if has else 0

@@ -298,9 +298,12 @@ class BrokerHeartbeatManager(msgspec.Struct):
         self.lowest = max(raw, before)
         is_certain, highest = not self.returned, raw
         if silent := self._may_be_fenced(at):
+            # If these are fenced already, the offset is the lowest of the others.
             heard = {offset for b, offset in brokers.offsets.items() if b not in silent}
             is_certain &= raw in heard
             highest = max(raw, min(heard, default=RESET_OFFSET))
+        # No response carries less than one before: all are uncertain behind one that may have
+        # carried ``at_most``, until ``raw`` is as high.
         if not is_certain:
             if highest > before:
                 self.at_most = max(self.at_most, highest)

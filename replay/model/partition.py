@@ -2,9 +2,9 @@
 
 In the order of ``kafka.cluster.Partition``, with what it uses before it (``Replica``) and after it
 (``DelayedProduce``), and without a clock: the caller says what happens and in which order. KIP-926
-is ``Acks.MIN_ISR``, with its sentences in quotes. A batch is a number. One log is followed under
-several acks and min.insync.replicas at once: what is acknowledged comes back with its
-``Requirement``.
+is ``Acks.MIN_ISR``, with its sentences in quotes. A batch goes by a number. One log is followed
+under several acks and min.insync.replicas at once: each pair is a ``Requirement``, and batches are
+acknowledged for each apart.
 """
 
 from collections.abc import Callable, Container
