@@ -24,8 +24,9 @@ The rule reads of recorded responses: a PRODUCE's ``base_offset`` (-1: nothing w
 error of a partition of which nothing was appended unless it is one that the rule decides
 (``DECIDED``), errors and divergence of a partition in a FETCH's response (then the leader took no
 note), the session id, and whether a consumer's FETCH was still parked when a follower's was taken.
-It *never* reads when a PRODUCE's response was built, any other error of it, the partition's high
-watermark, or when exactly a consumer got its response. These are written beside what was replayed.
+It *never* reads the time at which a PRODUCE's response was built, any other error of it, the
+partition's high watermark, or the exact time of a consumer's response. These are only written
+beside what was replayed.
 
 A batch is appended when the handler of its PRODUCE returns (``handled_us``). A follower's progress
 is noted somewhere within its FETCH's handler; where, the log does not have (``events``). Then the

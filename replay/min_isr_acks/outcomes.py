@@ -79,8 +79,8 @@ class ProduceAckOutcome(Outcome, name="produce_ack_outcomes", rule=NAME, shares=
 
 
 class ProduceClosedLoopOutcome(Outcome, name="produce_closed_loop_outcomes", rule=NAME):
-    """Every PRODUCE that waited for all replicas in a cluster whose producers react: what comes
-    behind an earlier response is sent when it was ready.
+    """Every PRODUCE that waited for all replicas, in a cluster whose producers react: where a
+    response comes earlier, they send the PRODUCE that waited for it as soon as it was ready.
     """
 
     request_id: RequiredText = REQUEST_ID
