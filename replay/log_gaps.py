@@ -1,8 +1,8 @@
 """Gaps in logs, and which outcomes they touch.
 
 An outcome rests on the lines of some nodes over some span of time. Where lines of that span are
-missing, the log does not bear it: it is ``unknown``, with ``LOG_GAP`` as the reason. What stays
-wrong for longer than an outcome's own span (sessions, an ISR) a rule forgets.
+missing, the outcome is ``unknown``, with ``LOG_GAP`` as the reason. Where a gap makes a state
+uncertain for longer than that (a session, an ISR), the rule forgets the state.
 """
 
 from bisect import bisect_left
@@ -30,9 +30,9 @@ class Gaps:
     """The gaps in the logs of a recording's nodes, where lines may be missing."""
 
     def __init__(self, gaps: Iterable[LogGap] = ()) -> None:
-        self._of_node: dict[int, list[LogGap]] = {}
+        self._by_node: dict[int, list[LogGap]] = {}
         for gap in sorted(gaps):
-            joined = self._of_node.setdefault(gap.node_id, [])
+            joined = self._by_node.setdefault(gap.node_id, [])
             if joined and gap.after_us < joined[-1].before_us:
                 joined[-1] = joined[-1]._replace(before_us=max(joined[-1].before_us, gap.before_us))
             else:
@@ -40,11 +40,11 @@ class Gaps:
 
     def in_log(self, node_id: int) -> Sequence[LogGap]:
         """Returns the gaps in the log of a node, in order; those that overlap are one."""
-        return self._of_node.get(node_id, ())
+        return self._by_node.get(node_id, ())
 
     def last_begun(self, node_id: int, at_us: int) -> LogGap | None:
         """Returns the last gap in the log of a node that begins before a time."""
-        if node_id not in self._of_node:
+        if node_id not in self._by_node:
             return None
         gaps = self.in_log(node_id)
         begun = bisect_left(gaps, at_us, key=lambda gap: gap.after_us)
@@ -56,7 +56,7 @@ class Gaps:
         return gap is not None and gap.before_us > since_us
 
     def has_begun(self, node_id: int, at_us: int) -> bool:
-        """Says whether lines between the first of a node's log and a time may be missing."""
+        """Says whether lines may be missing after the first of a node's log and before a time."""
         gap = self.last_begun(node_id, at_us + 1)
         return gap is not None and gap.after_us > ALWAYS_SINCE_US
 

@@ -22,7 +22,7 @@ from .table import (
 
 
 class LinePlace(Record):
-    """The file and the line that a row is of."""
+    """The place of a row's line: its file, and its number there."""
 
     source_file: Text = column("file that held the copy read first")
     line_number: Long = column("line in it, from 1, uncompressed")
@@ -440,7 +440,7 @@ class Uncertainties(Record, name="uncertainties", shares=(RecordingKey,)):
     evidence_request_id: Text = column("the follower's last FETCH before")
 
 
-#: What is typed of the lines, a table for each kind of body.
+#: Fields of requests and responses as typed columns, a table for each kind of body.
 TYPED_TABLES = (
     *(Fetches, Produces, BrokerHeartbeats, MetadataWrites, IsrChanges),
     *(Brokers, GroupAssignments, GroupRequest, Topics, Configs, MetadataOffsets, ProducerIds),
@@ -449,7 +449,7 @@ TYPED_TABLES = (
 #: What held when logs began, and what gaps leave open.
 HELD_TABLES = (HeldPartitions, HeldSessions, Uncertainties)
 
-#: What becomes of lines.
+#: Tables whose rows are made of lines.
 LINE_TABLES = (Requests, RejectedLines, *TYPED_TABLES)
 #: All that ingest fills; ingested_files is written last and says that the files are in.
 LOG_TABLES = (IngestedFiles, *LINE_TABLES)

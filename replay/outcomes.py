@@ -3,18 +3,18 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-#: Variant of what the log itself shows.
+#: Name of the variant that is not replayed: what the log itself shows.
 RECORDED = "recorded"
-#: Of fewer values no figure is stated.
+#: The fewest values of which a figure is stated.
 SAMPLES_MIN = 30
-#: Value of the parameter ``none``.
+#: ``parameter_value`` of variants without a sweep, whose parameter is ``none``.
 NOT_SWEPT = -1
 
 
 class Verdict(StrEnum):
-    """Tells apart outcomes that were decided or not; ``UNKNOWN`` always has a reason.
+    """Tells whether an outcome was decided; ``UNKNOWN`` always has a reason.
 
-    ``BOUNDED``: all but its bytes, which lie between two bounds.
+    ``BOUNDED``: decided, but for its bytes, of which two bounds are known.
     """
 
     REPLAYED = "replayed"
@@ -48,10 +48,10 @@ STARTING, STEADY, STOPPING = "starting", "steady", "stopping"
 class SteadyPhase(NamedTuple):
     """A recording while it neither starts nor stops; UTC microseconds, ``until_us`` is exclusive.
 
-    Steady is from the last broker's first unfencing to the first wantShutDown, both read from the
+    It is steady from the last broker's first unfencing to the first wantShutDown, both read from
     heartbeats that controllers responded to. A broker that comes more than a minute after the
-    others were unfenced joins a running cluster, whose phase has begun. A log that begins or ends
-    in the middle of normal work has no such moment: then its own begin or end bounds the phase.
+    others does not count: the cluster was running. A log that begins or ends in the middle of
+    normal work has no such moment: then its own begin or end bounds the phase.
     """
 
     from_us: int

@@ -1,7 +1,7 @@
 """Record classes: the rows of tables as objects, and the input events of rules.
 
-A record class is a table, or columns that several have in common (``table``). ``Records`` collects
-records of one and emits them as Arrow batches.
+A record class declares a table of the warehouse, or columns that several tables share (module
+``table``). ``Records`` collects records of one table and emits them as Arrow batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from .table import TEXT, RequiredInt, RequiredLong, RequiredText, Table, Text, c
 
 
 class Record(msgspec.Struct, metaclass=Table):
-    """Columns that several tables have in common, or all of one."""
+    """The base of record classes: all columns of a table, or some that several tables share."""
 
 
 class RecordingKey(Record):
@@ -66,13 +66,13 @@ class OfVariant(Record, shares=(WhatIf,)):
 
 
 class Outcome(OfVariant):
-    """Holds the verdict of an outcome; if it is not decided, the ``reason``."""
+    """An outcome's verdict and, where it is not decided, the ``reason``."""
 
     verdict: Decided = VERDICT
     reason: Text = REASON
 
     def make_unknown(self, reason: str, clears: Iterable[str] = ()) -> None:
-        """Says why it could not be decided; columns that say nothing then are null."""
+        """Sets the verdict to ``UNKNOWN`` for a reason; the columns ``clears`` become null."""
         self.verdict, self.reason = Verdict.UNKNOWN, reason
         for name in clears:
             setattr(self, name, None)
@@ -80,43 +80,45 @@ class Outcome(OfVariant):
     def rest_on_lines(
         self, gaps: Gaps, node_id: int, since_us: int, until_us: int, *clears: str
     ) -> None:
-        """Makes it unknown where lines of a node may be missing between two times.
+        """Makes the outcome unknown where a node's lines may be missing between two times.
 
-        If it was so it keeps its reason.
+        An outcome that was unknown before keeps its reason.
         """
         if gaps.touch(node_id, since_us, until_us):
             is_unknown = self.verdict is Verdict.UNKNOWN
             self.make_unknown(self.reason if is_unknown and self.reason else LOG_GAP, clears)
 
 
-_OF_VARIANT = WhatIf.key[2:]
+#: Columns of ``WhatIf`` that a ``Variant`` has: all but the recording and the rule.
+_VARIANT_COLUMNS = WhatIf.key[2:]
 Row = TypeVar("Row", bound=Record)
 Event = TypeVar("Event", bound=NamedTuple)
 T = TypeVar("T")
 
 
 class Records(Generic[Row]):
-    """Rows of one table that were not emitted yet; without the recording.
+    """Collects the rows of one table until they are emitted, without the column ``recording``.
 
-    Each row is a record under one variant. Rows refer to what they share, so that each record
-    becomes values of columns once, however many rows have it.
+    A row is a record under one variant. Several rows may have the same record, which is converted
+    to Arrow once and then repeated.
     """
 
     def __init__(self, table: type[Row]) -> None:
         self._schema, self._rule = table.without("recording"), table.rule
         #: Columns that are fields of records.
         self._names = {*self._schema.names} - WhatIf.names
+        #: By call of ``add_rows``: its records, their variants, and what all of them share.
         self._added: list[tuple[Sequence[Row], Sequence[Variant], Record | None]] = []
 
     def add(
         self, record: Row, variants: Sequence[Variant] = (), shared: Record | None = None
     ) -> None:
-        """Adds a record under each of some variants, or its own.
+        """Adds a row for each of the variants; without any, for the record's own.
 
-        ``shared``: columns that several rows have from one record.
+        ``shared``: a record with columns that these rows have besides.
         """
-        under = variants or (cast(OfVariant, record).variant,)
-        self.add_rows([record] * len(under), under, shared)
+        variants = variants or (cast(OfVariant, record).variant,)
+        self.add_rows([record] * len(variants), variants, shared)
 
     def add_rows(
         self, records: Sequence[Row], variants: Sequence[Variant], shared: Record | None = None
@@ -129,30 +131,33 @@ class Records(Generic[Row]):
         added, self._added = self._added, []
         columns: dict[str, pa.Array] = {}
         if added:
-            records, under, shared = zip(*added, strict=True)
-            rows, places = _distinct([*chain.from_iterable(records)])
-            columns |= self._columns(rows, places)
-            variants, of_variants = _distinct([*chain.from_iterable(under)])
-            values = zip(*variants, strict=True)
-            columns |= self._taken(zip(_OF_VARIANT, values, strict=True), of_variants)
+            records, variants, shared = zip(*added, strict=True)
+            distinct_records, places = _distinct([*chain.from_iterable(records)])
+            columns |= self._columns(distinct_records, places)
+            distinct_variants, variant_places = _distinct([*chain.from_iterable(variants)])
+            values = zip(*distinct_variants, strict=True)
+            named_values = zip(_VARIANT_COLUMNS, values, strict=True)
+            columns |= self._repeated(named_values, variant_places)
             if shared[0] is not None:
-                common, of_shared = _distinct(shared)
-                columns |= self._columns(common, of_shared.repeat([*map(len, under)]))
+                distinct_shared, shared_places = _distinct(shared)
+                row_counts = [*map(len, variants)]
+                columns |= self._columns(distinct_shared, shared_places.repeat(row_counts))
             columns["rule"] = pa.repeat(self._rule, len(places))
         arrays = [columns.get(field.name, pa.array([], field.type)) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _columns(self, records: Sequence[Record], places: NDArray[np.int64]) -> dict[str, pa.Array]:
-        """Returns the columns of the table that records have, of a row for each place."""
+        """Returns the table's columns that are fields of records; row i has ``places[i]``'s."""
         values = zip(*map(astuple, records), strict=True)
         fields = zip(records[0].__struct_fields__, values, strict=True)
-        return self._taken((field for field in fields if field[0] in self._names), places)
+        return self._repeated((field for field in fields if field[0] in self._names), places)
 
-    def _taken(
+    def _repeated(
         self, columns: Iterable[tuple[str, Sequence[Any]]], places: NDArray[np.int64]
     ) -> dict[str, pa.Array]:
-        of_rows, kind = pa.array(places), self._schema.field
-        return {name: pa.array(values, kind(name).type).take(of_rows) for name, values in columns}
+        """Makes columns of named values: each row has the value at its place."""
+        indices, field = pa.array(places), self._schema.field
+        return {name: pa.array(values, field(name).type).take(indices) for name, values in columns}
 
 
 def _distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.int64]]:
@@ -171,14 +176,14 @@ def event_schema(event: type) -> pa.Schema:
 
 
 def events_of(batch: pa.RecordBatch, event: type[Event]) -> Iterator[Event]:
-    """Reads input events; where a kind of them has no value, its field has its default."""
+    """Reads input events; a field that is null in a row has the default of the NamedTuple."""
     defaults = event._field_defaults
     columns = [values_of(batch.column(name), defaults.get(name)) for name in event._fields]
     return map(event._make, zip(*columns, strict=True))
 
 
 def values_of(column: pa.Array, default: Any = None) -> list[Any]:
-    """Returns a column's values, a default for nulls; faster than Arrow does for numbers."""
+    """Returns a column as a list, a default for nulls; for numbers faster than ``to_pylist``."""
     nulls, values = column.null_count, column
     if nulls == len(column):
         return [default] * nulls

@@ -12,20 +12,20 @@ from .log_gaps import Gaps, LogGap
 from .outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
 from .table import Table
 
-#: Reason of outcomes that rest on times by clocks that are apart.
+#: Reason of outcomes that compare times by clocks that differ.
 CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"
 
 
 class Comparison(NamedTuple):
     """Describes how a rule compares times of several nodes.
 
-    All outcomes of a key rest on the clock of its own node and of the controllers. Where one of
-    these is apart, they are ``unknown``. Of any other node only what its own lines say is left out:
-    the rule goes on as if that node's log were not there.
+    All outcomes of a key rest on the clocks of its own node and of the controllers: where one of
+    these is apart (``Settings.clocks_apart``), all are ``unknown``. Where only another node's is,
+    that node's events are left out, as if its log were not there.
 
-    ``node``: the column of the node by whose clock the times of events are. ``clears``: by name of
-    a table, columns that say nothing where an outcome rests on clocks that are apart. ``kinds`` of
-    events that have such times; none: all do.
+    ``node``: the column with the node by whose clock an event's times are. ``kinds`` of events for
+    which this column is read; empty: all. ``clears``: by name of a table, the columns that are null
+    where an outcome rests on clocks that are apart.
     """
 
     node: str
@@ -33,25 +33,26 @@ class Comparison(NamedTuple):
     kinds: Collection[str] = ()
 
     def without_times_of(self, nodes: Collection[int], events: pa.RecordBatch) -> pa.RecordBatch:
+        """Leaves out the events whose times are by the clocks of these nodes."""
         column = events.column(self.node)
-        is_of = pc.is_in(column, pa.array(nodes, column.type))
+        is_excluded = pc.is_in(column, pa.array(nodes, column.type))
         if self.kinds:
             kinds = pa.array(map(str, self.kinds), pa.string())
-            is_of = pc.and_(is_of, pc.is_in(events.column("kind"), kinds))
-        return events.filter(pc.invert(is_of))
+            is_excluded = pc.and_(is_excluded, pc.is_in(events.column("kind"), kinds))
+        return events.filter(pc.invert(is_excluded))
 
     def unknown(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Makes all rows of a table unknown; those that were so keep their reason."""
+        """Makes all rows of a table unknown; those that were unknown keep their reason."""
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-        was_so = pc.equal(columns["verdict"], Verdict.UNKNOWN.value)
-        columns["reason"] = pc.if_else(was_so, columns["reason"], CLOCKS_DIFFER)
+        was_unknown = pc.equal(columns["verdict"], Verdict.UNKNOWN.value)
+        columns["reason"] = pc.if_else(was_unknown, columns["reason"], CLOCKS_DIFFER)
         columns["verdict"] = pa.repeat(Verdict.UNKNOWN.value, rows.num_rows)
         for name in self.clears.get(table, ()):
             columns[name] = pa.nulls(rows.num_rows, columns[name].type)
         return pa.RecordBatch.from_arrays([*columns.values()], schema=rows.schema)
 
 
-#: The part of a rule that no sweep is of.
+#: The part of a rule that is its replay without a sweep (``Rule.parts``).
 _ITSELF = "none"
 
 
@@ -72,12 +73,12 @@ class Replay(Protocol):
 class Settings:
     """Holds what the replays of all rules get besides the log.
 
-    By recording: ``voters`` (ids), ``facts`` (of each rule by name, what the manifest has under
-    the keys that its folder declares; they only fill what logs leave open), ``steady_phases`` (a
-    log alone does not state its phases), ``log_gaps`` (a replay knows of a gap from its beginning
-    on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the active controller's).
-    ``options``: of each rule by name, its section of the configuration. ``parts``: those of a
-    rule's variants that are replayed, as ``Rule.parts`` names them; empty: all.
+    By recording: ``voters`` (ids), ``facts`` (by rule, what the manifest states under the keys that
+    the rule's folder declares; they only fill what logs leave open), ``steady_phases`` (a log alone
+    does not state its phases), ``log_gaps`` (a replay knows of a gap before it comes to it), and
+    ``clocks_apart`` (ids of nodes whose clock certainly differs from the active controller's).
+    By rule: ``options``, its section of the configuration. ``parts``: which parts of a rule are
+    replayed, as ``Rule.parts`` names them; empty: all.
     """
 
     voters: Mapping[str, Sequence[int]]
@@ -99,29 +100,29 @@ class Settings:
         return Gaps(self.log_gaps.get(recording, ()))
 
     def has(self, variant: Variant) -> bool:
-        """Checks that a variant is of the parts."""
+        """Tells whether a variant belongs to the parts that are replayed."""
         is_itself = variant.parameter_value == NOT_SWEPT
         name = _ITSELF if is_itself else str(variant.parameter_value)
         return not self.parts or name in self.parts
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
+        """Returns what a rule's rows follow from besides code and log, for a fingerprint."""
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
         return [facts, self.facts_of(rule.name, recording), self.options.get(rule.name, {})]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as the seam runs it.
+    """A rule as the seam (``pipelines.replaying.seam``) runs it.
 
-    ``tables``: those that it fills; a batch of each is emitted at every call, without the
-    recording. ``facts``: fields of ``Settings`` by recording that its rows follow from. ``sweeps``:
+    ``tables``: those that it fills; every call emits a batch for each, without the recording.
+    ``facts``: names of those fields of ``Settings`` that its rows follow from. ``sweeps``:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
     sense. ``comparison``: how it compares times of several nodes; None: it does not.
     ``splits_sweeps``: where logs are large, each value of a sweep is replayed apart (``parts``).
-    ``needs``: the table without whose rows there are no events. ``behind_us``: while a log grows,
-    rows are emitted up to so long after their time. ``constants``: what its texts have ``$names``
-    for.
+    ``needs``: the table without whose rows there are no events. ``behind_us``: how far behind a
+    growing log its rows may be emitted. ``constants``: values of ``$names`` in its texts of SQL.
     """
 
     name: str
@@ -151,19 +152,21 @@ class Rule:
         """Starts the replay of a key; where its own clocks are apart all is ``unknown``."""
         parts = settings.parts
         if parts:
-            of_rule = {**settings.options.get(self.name, {})}
+            options = {**settings.options.get(self.name, {})}
             for name in self.sweeps:
                 values = settings.option(self.name, name)
-                of_rule[name] = tuple(v for v in values if str(v) in parts)
-            settings = replace(settings, options={**settings.options, self.name: of_rule})
+                options[name] = tuple(v for v in values if str(v) in parts)
+            settings = replace(settings, options={**settings.options, self.name: options})
         replay = self._compared(settings, key, saved)
         if not parts or _ITSELF in parts:
             return replay
+        # Every replay has the rule itself; here its rows are dropped.
         return Through(replay, self.tables, lambda _, rows: rows.filter(_is_swept(rows)))
 
     def _compared(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
+        """Starts the replay and, where clocks are apart, puts the ``comparison`` around it."""
         replay, recording = self.start(settings, key, saved), str(key["recording"])
         apart = settings.clocks_apart.get(recording, ())
         if self.comparison and apart:
@@ -197,5 +200,5 @@ class Through:
         return self.replay.saved()
 
     def _through(self, emitted: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        of_tables = zip(self.tables, emitted, strict=True)
-        return [self.emitted(table.name, rows) for table, rows in of_tables]
+        batches = zip(self.tables, emitted, strict=True)
+        return [self.emitted(table.name, rows) for table, rows in batches]

@@ -1,7 +1,7 @@
 """The kernel of closed loops and estimates: events to come, and values of the log over time.
 
-Times are microseconds since the epoch. All are Structs, which a replay saves between increments,
-and forget what is over, so that memory is a span of the log.
+Times are microseconds since the epoch. All classes are Structs, which a replay saves between
+increments; they forget what is over, so that memory is bounded by a span of the log.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +37,7 @@ class EventQueue(msgspec.Struct, Generic[T], array_like=True):
 
 
 class Samples(msgspec.Struct, Generic[T], array_like=True):
-    """Values measured at points in time; the nearest one counts, so nothing is drawn."""
+    """Values measured at points in time, of which the nearest counts: nothing is random."""
 
     at: list[int] = []
     values: list[T] = []
@@ -58,7 +58,7 @@ class Samples(msgspec.Struct, Generic[T], array_like=True):
         return self.values[after]
 
     def forget(self, before: int) -> None:
-        """Drops what lies before a time, all but the last."""
+        """Drops the values before a time but the last of them, which may still be the nearest."""
         keep = max(0, bisect_left(self.at, before) - 1)
         del self.at[:keep], self.values[:keep]
 
@@ -67,7 +67,7 @@ class Timeline(Samples[T], Generic[T], array_like=True):
     """Values that each hold from their time on, to the next."""
 
     def add(self, at: int, value: T) -> None:
-        """Adds the next value; the log may show it late, so not in the order of time."""
+        """Appends the log's next value, whose time may be a little before that of the last."""
         self.at.append(at)
         self.values.append(value)
 
@@ -76,7 +76,7 @@ class Timeline(Samples[T], Generic[T], array_like=True):
         return self.values[index - 1] if index else None
 
     def valid(self, at: int) -> tuple[T, int] | None:
-        """Returns the value at a time, and since when; before all times the first one."""
+        """Returns the value at a time, and since when; before all times the first value."""
         index = max(0, bisect_right(self.at, at) - 1)
         return (self.values[index], self.at[index]) if self.at else None
 
@@ -91,7 +91,7 @@ class Rising(Timeline[int], array_like=True):
     nodes: list[int] = []
 
     def add(self, at: int, value: int, node: int = -1) -> None:
-        """Notes that the offset is at least this from a time on, or from the last time noted."""
+        """Notes that the offset is at least this; a time that goes back counts as the last one."""
         if not self.values or value > self.values[-1]:
             self.at.append(max(at, self.at[-1]) if self.at else at)
             self.values.append(value)
@@ -103,7 +103,7 @@ class Rising(Timeline[int], array_like=True):
         return (self.at[index], self.nodes[index]) if index < len(self.at) else None
 
     def first_above(self, value: int, since: int) -> int | None:
-        """Returns when, from a time on, the offset is first above another."""
+        """Returns the first time, not before ``since``, at which the offset is above a value."""
         index = bisect_right(self.values, value)
         return max(self.at[index], since) if index < len(self.at) else None
 
@@ -113,7 +113,7 @@ class Rising(Timeline[int], array_like=True):
 
 
 def forget(state: msgspec.Struct, before: int) -> None:
-    """Lets all that a state consists of forget what lies before a time."""
+    """Calls ``forget`` of all parts of a state that have it, also in its lists and dicts."""
     for name in state.__struct_fields__:
         value = getattr(state, name)
         values = list(value.values()) if isinstance(value, dict) else value

@@ -4,7 +4,7 @@ Each table is declared once: those of the log in ``replay.log_tables``, a rule's
 those of summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them. The
 class is the table: readers and writers import it, ``docs/tables.md`` is printed from it and the
 tests compare what is on disk with it. Types are Arrow's, so that the rules need no Spark to name
-their output. Where a row is made as an object it is a record of the class.
+their output. Code that makes rows as objects makes instances of the class.
 
 Conventions
 -----------
@@ -27,7 +27,7 @@ LONG = pa.int64()
 MS = pa.float64()
 BOOL = pa.bool_()
 
-#: Nullable columns, as types of fields: with ``column`` a comment is all that is left to say.
+#: Types of fields whose columns may be null, as in ``rack: Text = column("its comment")``.
 At = Annotated[int | None, AT]
 Bool = Annotated[bool | None, BOOL]
 Bytes = Annotated[bytes | None, pa.binary()]
@@ -40,18 +40,18 @@ Ms = Annotated[float | None, MS]
 ManyMs = Annotated[tuple[float, ...] | None, pa.list_(MS)]
 Text = Annotated[str | None, TEXT]
 Texts = Annotated[tuple[str, ...] | None, pa.list_(TEXT)]
-#: Their fields are beside the comment.
+#: A struct, and a list of structs; the call of ``column`` states the fields of these.
 Struct = Annotated[dict[str, Any] | None, pa.struct]
 Structs = Annotated[list[dict[str, Any]] | None, pa.list_]
-#: Those that are never null.
+#: Types of fields whose columns are never null.
 RequiredAt = Annotated[int, AT]
 RequiredBool = Annotated[bool, BOOL]
 RequiredInt = Annotated[int, INT]
 RequiredLong = Annotated[int, LONG]
 RequiredText = Annotated[str, TEXT]
 
-#: Time columns of tables, the one that questions select by first. No row of a table lacks its own,
-#: but for what is unknown.
+#: Columns by which queries select a span of time: a table's is the first of these that it has
+#: (``Table.time``). It is null only in rows that are unknown.
 TIMES = (
     "recorded_received_at",
     "received_at",
@@ -68,10 +68,11 @@ TIMES = (
 
 @dataclass(frozen=True)
 class Column:
-    """A column; where its field is declared, without name, and its type is that of its structs.
+    """A column of a table.
 
-    ``default``: of its field, None if it may be null. ``is_last``: it comes after the columns of
-    derived classes.
+    ``column`` makes it without a name, and without a type unless it is one of structs: ``Table``
+    takes these from the field. ``default`` is the field's. ``is_last``: the column comes after
+    those of derived classes.
     """
 
     name: str
@@ -86,28 +87,29 @@ class Column:
 def column(comment: str, fields: pa.StructType | None = None, **more: Any) -> Any:
     """Declares a field of a record class, with the comment of its column.
 
-    ``fields``: of its structs. ``nullable``: the column is, though each record has a value.
+    ``fields``: those of its structs. ``nullable``: the column may be null, though a record never
+    lacks the value.
     """
     return Column("", fields, comment, **{"nullable": False, **more})
 
 
 def key(comment: str) -> Any:
-    """Declares a field whose column is of the key."""
+    """Declares a field whose column is part of the table's key."""
     return column(comment, is_key=True)
 
 
 def struct(text: str, **more: pa.DataType) -> pa.StructType:
-    """Makes a type of the names of fields and Arrow's names of their types."""
+    """Makes a struct type of a text like ``"topic string, partition int32"``, and more fields."""
     return pa.struct([*(tuple(field.split()) for field in text.split(",")), *more.items()])
 
 
 def _columns_declared(namespace: dict[str, Any]) -> list[Column]:
-    """Returns the columns that a class declares; leaves their defaults, as msgspec has fields."""
+    """Returns the columns that a class declares; leaves msgspec fields with their defaults."""
     columns = []
     for field, declared in list(namespace.items()):
         if isinstance(declared, Column):
-            kind, type_ = get_args(namespace["__annotations__"][field])
-            is_optional = type(None) in get_args(kind)
+            python_type, type_ = get_args(namespace["__annotations__"][field])
+            is_optional = type(None) in get_args(python_type)
             columns.append(
                 replace(
                     declared,
@@ -123,12 +125,13 @@ def _columns_declared(namespace: dict[str, Any]) -> list[Column]:
 
 
 class Table(msgspec.StructMeta):
-    """The type of record classes: makes columns of the fields that have a comment.
+    """The metaclass of record classes: makes columns of the fields that ``column`` declares.
 
-    With a ``name`` it is a Delta table, whose rows the class' docstring describes. ``shares``:
-    classes whose columns it has before its own, while its records have no such fields. ``key``
-    columns together are unique and never null. ``partitioned_by`` is Delta's partitioning.
-    ``holds_on``: what a row says holds until another row says otherwise, however old it is.
+    A class with a ``name`` is a Delta table, and its docstring describes the rows. ``shares``:
+    classes whose columns the table has before its own; its records have no such fields, and the
+    values are added later (``Records``). ``key``: columns that together are unique and never null.
+    ``partitioned_by`` is Delta's partitioning. ``holds_on``: what a row says holds
+    until another row says otherwise, however old it is.
     """
 
     _name: str
@@ -172,12 +175,12 @@ class Table(msgspec.StructMeta):
 
     @property
     def name(cls) -> str:
-        """Names the table: of the class, while a record's is its column."""
+        """Returns the table's name; ``name`` of a record is its column of that name."""
         return cls._name
 
     @property
     def rule(cls) -> str:
-        """Names the rule whose outcomes it has."""
+        """Returns the name of the rule whose outcomes the table has, empty if of none."""
         return cls._rule
 
     @property
@@ -186,7 +189,7 @@ class Table(msgspec.StructMeta):
 
     @property
     def time(cls) -> str | None:
-        """Names the column that tells recent rows from older ones; None: it has none."""
+        """Returns the name of the column in ``TIMES`` that the table has first, None if none."""
         return next((name for name in TIMES if name in cls.names), None)
 
     def without(cls, *names: str) -> pa.Schema:

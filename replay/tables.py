@@ -27,12 +27,12 @@ from .table import (
     struct,
 )
 
-#: Of the package, changed with any table: tables of a warehouse have that which made them.
+#: Version of the package, raised with any table: a warehouse's tables name the one that made them.
 VERSION = "0.4.0"
 
 
 class Group(Record):
-    """The metric of a figure, and the group of rows that it is computed from."""
+    """The columns that say of what a figure is: its metric, and the group of rows behind it."""
 
     metric: RequiredText = key("what is measured")
     group_kind: RequiredText = key("what the group is: replica_kind, replica_id, ...")
@@ -60,7 +60,7 @@ class LatencySummary(Record, name="latency_summary", shares=(WhatIf, Group)):
 
 
 class LatencyHistograms(Record, name="latency_histograms", shares=(WhatIf, Group)):
-    """How often each latency occurs: what latency_summary is made of, and a growing log adds to."""
+    """How often each latency occurs: latency_summary follows from it, a growing log adds to it."""
 
     block_us: RequiredLong = column("length of a block of clock time; 0: one block is all the time")
     block: RequiredLong = key("which block: microseconds since 1970 // block_us")
@@ -80,7 +80,7 @@ class LatencyCurves(Record, name="latency_curves", shares=(WhatIf, Group)):
 
 
 class BandwidthSummary(Record, name="bandwidth_summary", shares=(WhatIf,)):
-    """Requests and bytes on the wire per API, node, kind of client and direction, steady phase."""
+    """Requests and bytes on the wire in the steady phase, per API, node, client kind, direction."""
 
     api_name: RequiredText = key("API")
     node_id: RequiredInt = key("node that got the request")
@@ -102,8 +102,8 @@ class BandwidthSummary(Record, name="bandwidth_summary", shares=(WhatIf,)):
 
 
 class PairedDifferences(Record, name="paired_differences", shares=(RecordingKey,)):
-    """Differences of a figure between two variants, in the same blocks of time; a percentile has a
-    row with three values or more beyond it.
+    """Differences of a figure between two variants, in the same blocks of time; a percentile only
+    has a row where three values or more are beyond it.
     """
 
     rule: RequiredText = key("name of the rule")
@@ -235,9 +235,9 @@ class Usage(Record, name="usage", shares=(RecordingKey, Load)):
 
 
 class TopicUsage(Record, name="topic_usage", shares=(RecordingKey, Load)):
-    """The same by topic of FETCH and PRODUCE, '-' of other requests: what a request has besides
+    """The load by topic, '-' for APIs other than FETCH and PRODUCE: what a request takes besides
     records is shared out among its topics, by how many partitions of each it and its response
-    list, so that sums are those of usage.
+    list, so that the sums are those of usage.
     """
 
     topic: RequiredText = key("topic name, else topic id")

@@ -3,30 +3,31 @@
 What the KIP is, the model and its limits: docs/rules/closest_replica.md. ``model.read_replica`` is
 the decision that the KIP adds: which replica a leader names to a consumer.
 
-Each partition that a consumer's FETCH returned records of is a *read*, wherever it was served. It
-is decided under ``leader`` (the leader serves it), ``closest`` (the replica that the leader would
-name to a client of that zone, and that it reads from until ``metadata.max.age.ms`` has passed) and
+Each partition of which a consumer's FETCH returned records is a *read*, wherever it was served. It
+is decided under ``leader`` (the leader serves it), ``closest`` (the replica serves it that the
+leader would name to a client of that zone, until ``metadata.max.age.ms`` has passed) and
 ``closest_hwm_aware`` (likewise, and leaders respond to a follower's waiting FETCH when the high
 watermark moves, as KIP-1166 does for the metadata log). The log's consumers send their FETCHes when
 they did: what becomes of them when records come later is not replayed (open loop).
 
-Read of consumers' responses are which partitions have records and how many bytes, the high
-watermark and the last stable offset, and when they were built: the high watermark had passed by
-then. *Never* read is from where a consumer read, but to know what it waited for, nor the preferred
-replica, but that there was a redirect: what was recorded is beside what was replayed. Of followers'
-FETCHes are read offsets, and of their responses high watermarks.
+The rule reads of consumers' responses: which partitions have records and how many bytes, the high
+watermark and the last stable offset, and when they were built (the high watermark had passed by
+then). It uses where a consumer read from only to know what it waited for, and of a preferred
+replica only that there was a redirect: what was recorded is beside what was replayed. It reads
+the offsets of followers' FETCHes, and the high watermarks of the responses to them.
 
 The leader's log alone shows who is in sync: no high watermark passes a follower in the ISR. ISRs
-that METADATA and ALTER_PARTITION have count for followers that no FETCH shows since. ``partition``
-is what is known of one, ``moments`` when a replica could have given a record, ``zones`` who is
-where.
+of METADATA and ALTER_PARTITION count for followers of which no FETCH came since. ``partition``
+is what is known of a partition, and of who is in which zone; ``moments``: when a replica could have
+given a record.
 
-Where it can fail: the way from leader to follower is half of the way there and back, of the FETCH
-before. A line's stamp comes late where its node stops before it is written. Who reads committed
-records and waits for longer than for a record, waits for the last stable offset of its response.
-Where a high watermark moved because the ISR changed, it counts as late as a response shows it. A
-FETCH that waits for more bytes (``fetch.min.bytes``) counts as if they had been there when it came.
-A consumer that a follower refuses (OFFSET_OUT_OF_RANGE) reads on from it here.
+Where it can fail: the way from leader to follower counts as half of the round trip that ends with
+the follower's FETCH. A line's stamp comes late where its node stops before it is written. A
+consumer that reads committed records, and waits for longer than for a record, counts as waiting for
+the last stable offset of its response. Where a high watermark moved because the ISR changed, it
+counts as late as a response shows it. A FETCH that waits for more bytes (``fetch.min.bytes``)
+counts as if they had been there when it came. A consumer that a follower refuses
+(OFFSET_OUT_OF_RANGE) reads on from it here.
 """
 
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ class LineKind(StrEnum):
 
     #: ``broker.rack`` of a broker.
     RACK = "rack"
-    #: ``broker_id`` leads the partition with an epoch: first seen then.
+    #: ``broker_id`` leads the partition with an epoch, which a line shows first now.
     TERM = "term"
     #: METADATA or ALTER_PARTITION has an ISR.
     ISR = "isr"

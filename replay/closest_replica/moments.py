@@ -2,8 +2,8 @@
 
 A FETCH that waits is responded to once the high watermark of the replica passes its offset. The
 leader's moves when the last follower in sync has the record. A follower's moves when a response of
-the leader tells it (``ReplicaFetcherThread``), at most to its own log end offset. A consumer that
-reads committed records waits for the last stable offset in the same way.
+the leader carries a higher one (``ReplicaFetcherThread``), at most to its own log end offset. A
+consumer that reads committed records waits for the last stable offset in the same way.
 """
 
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
 from .partition import NOTED_US, FollowerHistory, LearnedWatermark, ReadPartition
 
 READ_COMMITTED = 1
-#: Who reads committed records, and waited for so much longer than for the record, waited for the
-#: end of its transaction.
+#: A consumer that reads committed records, and waited this much longer than for the record, waited
+#: for the end of its transaction.
 TRANSACTION_US = 10_000
 
 
 class Given(NamedTuple):
-    """When a replica would have given the record, and before when it can't have; microseconds."""
+    """When a replica would have given the record, and at the earliest; microseconds."""
 
     earliest_us: int | None
     at_us: int
@@ -40,7 +40,7 @@ class Moments:
     def _await(self, offset: int) -> None:
         """Lets the FETCH wait for a high watermark, unless the replica had it when it came.
 
-        ``_passed_us``: when the leader's was that; ``_own_us``: that of the replica it came to.
+        ``_passed_us``: when the leader had it; ``_own_us``: when the replica it came to had it.
         """
         partition, read, self._offset = self._partition, self._read, offset
         self._passed_us = self._own_us = partition.passed(offset, read.at_us)
@@ -50,20 +50,21 @@ class Moments:
         self._waits = read.is_awaited and self._own_us >= read.dequeued_us - NOTED_US
 
     def follower(self, replica_id: int, variant: Variant) -> Given | None:
-        """Returns None where no response carried that high watermark."""
+        """Returns when a follower would have given it; None: no response shows it learning that."""
         follower = self._partition.followers.get(replica_id)
         learned = self._learned(follower, variant) if follower else None
         return learned and Given(learned.earliest_us, self._at(learned.at_us))
 
     def _at(self, at_us: int) -> int:
-        """Returns when a FETCH gets records: of those that were there before it, at once."""
+        """Returns when the FETCH gets records that are there at a time: not before it comes."""
         return at_us if self._waits else max(at_us, self._read.dequeued_us)
 
     def _learned(self, follower: FollowerHistory, variant: Variant | None = None) -> Given | None:
+        """Returns when a follower has what the FETCH waits for; without a variant, as recorded."""
         response = follower.learns(self._offset)
         is_first = response is not None and response is follower.learned[0]
         if response is None or (is_first and self._partition.returned.values[0] >= self._offset):
-            return None  # one before may be older than the log
+            return None  # an earlier response, older than the log, may have had it
         way_us, built_us = response.way_us, response.built_us
         has = follower.has.reached(self._offset)
         arrives_us = has[0] if has else 0
@@ -75,8 +76,8 @@ class Moments:
         return Given(response.built_us, max(built_us + way_us, arrives_us - way_us))
 
     def _expires(self, response: LearnedWatermark, wait_us: int) -> int:
-        """Returns when, of FETCHes that each wait so long, the first ends behind the moment at
-        which the leader's high watermark moved.
+        """Returns when the first of a follower's FETCHes, each of which waits ``wait_us``, ends
+        after the leader's high watermark moved.
         """
         cycle_us, end_us = wait_us + 2 * response.way_us, response.received_us + wait_us
         behind_us = self._passed_us - end_us

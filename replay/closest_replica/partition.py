@@ -1,6 +1,6 @@
 """A partition as its leader's log shows it: who leads, who is in sync, who has what since when.
 
-And zones: those of brokers by ``broker.rack``, those of clients by what they send or are stated.
+And zones: those of brokers by ``broker.rack``, those of clients by rack id or as the manifest has.
 """
 
 from bisect import bisect_left
@@ -54,10 +54,10 @@ def _range(name: str) -> IPv4Network | IPv6Network | None:
         return None
 
 
-#: A high watermark that no response to a follower has for twice as long as it waits for one did not
-#: move when followers had the records, but later.
+#: Responses to followers wait at most half of this. So a high watermark that none carries for
+#: longer did not move when followers had the records, but later.
 _MOVED_US_MAX = 2 * REPLICA_FETCH_WAIT_MAX_US
-#: A follower behind the high watermark that has not been heard of for so long has stopped.
+#: A follower behind the high watermark that has not fetched for this long has stopped.
 STOPPED_US = 10_000_000
 #: What stamps, and the place within a handler, leave open of when a follower has records.
 NOTED_US = STAMP_US + PROGRESS_US_MAX
@@ -87,7 +87,7 @@ class FollowerHistory(msgspec.Struct, array_like=True):
     learned: list[LearnedWatermark] = []
 
     def fetch(self, at: int, offset: int) -> None:
-        """Notes a FETCH, also at the same offset: since when a follower fetched last, counts."""
+        """Notes a FETCH, also at the same offset: ``has_stopped`` reads when the last one was."""
         has = self.has
         if not has.values or offset >= has.values[-1]:
             has.at.append(at)
@@ -139,8 +139,8 @@ class ReadPartition(msgspec.Struct, array_like=True):
     def passed(self, high_watermark: int, by_us: int) -> int:
         """Returns when the leader's high watermark was first this; a response shows it ``by_us``.
 
-        It moves when the last follower in sync has the records. One that has them later than a
-        response shows it, it has not waited for.
+        It moves when the last follower in sync has the records. A follower that has them only after
+        a response shows it was not in sync.
         """
         returned = self.returned.reached(high_watermark)
         until = min(by_us, returned[0]) if returned else by_us
@@ -151,8 +151,8 @@ class ReadPartition(msgspec.Struct, array_like=True):
     def in_sync(self, at: int, zones: Zones) -> Iterator[ReplicaView]:
         """Yields the followers in the ISR at a time.
 
-        No high watermark passes a follower that is in it, and one that has all below joins it. The
-        ISR that a line has counts for those that no FETCH shows since.
+        No high watermark passes a follower in the ISR, and a follower that has all below it joins.
+        A line's ISR counts for followers that have not fetched since: those that it lacks are out.
         """
         high_watermark = self.returned.value(at) or 0
         stated, stated_us = self.isr.valid(at) or ((), -1)

@@ -21,9 +21,9 @@ from .outcomes import (
 )
 from .partition import LearnedWatermark, ReadPartition, Zones
 
-#: A read is decided so long after its response: by then its followers have got a response.
+#: A read is decided this long after its response: by then followers got the responses it rests on.
 DECIDED_AFTER_US = 10_000_000
-#: What is so much older than the log's front is forgotten, in steps of half of it.
+#: What is this much older than the log's front is forgotten, in steps of half of it.
 FORGET_US = 60_000_000
 #: A partition that a session's FETCH listed longer ago is forgotten.
 LISTED_US = 24 * 3_600_000_000
@@ -31,7 +31,7 @@ _TIMES = ("given_at_earliest", "given_at", "added_ms")
 
 
 class LastListed(NamedTuple):
-    """When a session's FETCH last listed a partition, at which offset, and at which ``before``."""
+    """When a session's FETCH last listed a partition, its offset there, and that ``before``."""
 
     at_us: int
     offset: int
@@ -61,7 +61,7 @@ class ReadState(msgspec.Struct):
 
 
 class ReplicaPlace(NamedTuple):
-    """Where a replica is to a client; columns of an outcome."""
+    """A replica, and whether its zone is another than a client's; columns of an outcome."""
 
     replica_id: int | None
     replica_zone: str | None = None
@@ -72,9 +72,9 @@ class ReplicaPlace(NamedTuple):
 class ClosestReplica:
     """The replay of the partitions that one node leads: events of ``INPUT_SCHEMA`` in order.
 
-    Anything else raises ``ValueError``. ``stated``: zones by client id, address or range.
+    Another order raises ``ValueError``. ``stated``: zones by client id, address or range of these.
     ``saved``: what a replay of the same settings returned after the increment before. ``gaps``: of
-    all logs; ``apart``: nodes whose clock is not the others'.
+    all logs; ``apart``: nodes whose clocks differ from the active controller's.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class ClosestReplica:
         partition.returned.add(event.at_us, event.high_watermark)
         learned = partition.follower(event.broker_id).learned
         if not learned or learned[-1].high_watermark < event.high_watermark:
-            # Half of the way there and back, which the FETCH behind the last response took.
+            # Half of the round trip from the response before to this FETCH.
             ways, node_id = self._state.ways, self._state.node_id
             received_us, sent_us = event.received_us, event.previous_us
             if sent_us and not self._gaps.touch(node_id, sent_us, received_us):
@@ -183,7 +183,7 @@ class ClosestReplica:
     # --- what follows
 
     def _decide(self, read: ReplicaEvent) -> None:
-        """Emits a read's outcomes, unless another node leads the partition by then."""
+        """Emits a read's outcomes, unless another node led the partition at the time."""
         state, partition = self._state, self._state.partitions[read.topic_partition]
         leader_id = partition.leader(read.at_us)
         if leader_id is not None and leader_id != state.node_id:
@@ -245,13 +245,16 @@ class ClosestReplica:
     def _place(
         self, replica_id: int | None, zone: str | None, replicas: Sequence[int]
     ) -> ReplicaPlace:
-        """Says where a replica is to a client; if that may be anywhere, what share would cross."""
+        """Compares a replica's zone with the client's. If that is not known ``even_share`` says how
+        many of such clients, evenly in all zones, have none of the ``replicas`` in theirs.
+        """
         racks = self._zones.by_broker
-        its = None if replica_id is None else racks.get(replica_id)
-        if its is None or zone:
-            return ReplicaPlace(replica_id, its, not is_same_rack(zone, its) if its else None)
-        near = len({racks[replica] for replica in replicas if replica in racks})
-        return ReplicaPlace(replica_id, its, None, 1 - near / len({*racks.values()}))
+        rack = None if replica_id is None else racks.get(replica_id)
+        if rack is None or zone:
+            return ReplicaPlace(replica_id, rack, not is_same_rack(zone, rack) if rack else None)
+        near_zones = {racks[replica] for replica in replicas if replica in racks}
+        even_share = 1 - len(near_zones) / len({*racks.values()})
+        return ReplicaPlace(replica_id, rack, None, even_share)
 
     def _time(
         self, outcome: ClosestReplicaOutcome, read: ReplicaEvent, moments: Moments, replica_id: int

@@ -20,30 +20,31 @@ when enough replicas have the batch; REQUEST_TIMED_OUT (7) after timeoutMs; NOT_
 (6) where the leader was lost first (``DelayedProduce``). A request is responded to with its slowest
 partition.
 
-Of a recorded response are read a PRODUCE's ``base_offset`` (-1: nothing was appended), the error of
-a partition of which nothing was appended unless it is one that the rule decides (``DECIDED``),
-errors and divergence of a partition in a FETCH's response (then the leader took no note), the
-session id, and whether a consumer's FETCH was still parked when a follower's was taken. *Never*
-when a PRODUCE's response was built, any other error of it, the partition's high watermark, nor when
-exactly a consumer got its response: what was recorded is written beside what was replayed.
+The rule reads of recorded responses: a PRODUCE's ``base_offset`` (-1: nothing was appended), the
+error of a partition of which nothing was appended unless it is one that the rule decides
+(``DECIDED``), errors and divergence of a partition in a FETCH's response (then the leader took no
+note), the session id, and whether a consumer's FETCH was still parked when a follower's was taken.
+It *never* reads the time at which a PRODUCE's response was built, any other error of it, the
+partition's high watermark, or the exact time of a consumer's response. These are only written
+beside what was replayed.
 
 A batch is appended when the handler of its PRODUCE returns (``handled_us``). A follower's progress
 is noted somewhere within its FETCH's handler; where, the log does not have (``events``). Then the
-high watermark moves, and who waits for it gets a response, unless a consumer's FETCH with the
-partition is parked (``consumers``). The FETCH that completes acks=-2 early mostly moves no high
-watermark; only where it does, the response waits for consumers too. ``*_earliest_ms`` and
-``*_latest_ms`` are 98 % bounds: the handler's begin and end, and what stamps of whole milliseconds
-leave open. A change of the ISR that a controller decides counts from when the leader has learned of
-its commit, at most ``APPLY_US_MAX`` too early.
+high watermark moves, and who waits for it gets a response at once, or after consumers whose FETCHes
+with the partition are parked (``consumers``). The FETCH that completes acks=-2 early mostly moves
+no high watermark; only where it does, the response comes after consumers' too. ``*_earliest_ms``
+and ``*_latest_ms`` are 98 % bounds: the handler's begin and end, and what stamps of whole
+milliseconds leave open. A change of the ISR that a controller decides counts from when the leader
+has learned of its commit, at most ``APPLY_US_MAX`` too early.
 
 Where it can fail: the ISR is what METADATA and ALTER_PARTITION carry, and what heartbeats imply;
-before the first of them it is what the account of the log's beginning has (``held_partitions``),
-else unknown. METADATA of a node may be old: it counts where it differs
-from what is known, and that is older than ``STALE_US``. Where lines of the *leader* are missing,
-what was appended before the end of the gap and completed after its begin is unknown, and so is a
-``last_offset`` whose next append may be among them. Not seen: a broker that was taken out of an ISR
-more than ``STOPPING_US`` before its last FETCH, or came back in a gap but fetched only later; a
-transaction all of whose PRODUCEs are in a gap, so that a marker counts as the last offset.
+before the first of them it is what the table ``held_partitions`` has of the log's beginning, else
+unknown. METADATA of a node may be old: it counts where it differs from a state that has been known
+for ``STALE_US``. Where lines of the *leader* are missing, what was appended before the end of the
+gap and completed after its begin is unknown, and so is a ``last_offset`` whose next append may be
+among them. The rule does not see a broker that was taken out of an ISR more than ``STOPPING_US``
+before its last FETCH, or that came back in a gap but fetched only later; nor a transaction all of
+whose PRODUCEs are in a gap, so that its marker counts as the last offset.
 """
 
 from collections.abc import Mapping
@@ -62,6 +63,7 @@ from .outcomes import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
     NAME,
+    SWEPT,
     ProduceAckOutcome,
     ProduceClosedLoopOutcome,
     variants,
@@ -72,12 +74,11 @@ from .replay import MinIsrAcks
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording, node_id = str(key["recording"]), int(key["node_id"])
     facts = settings.facts_of(NAME, recording)
-    entries, name = {"": facts, **facts.get("topics", {})}, "min_insync_replicas"
-    min_isrs = {topic: entry[name] for topic, entry in entries.items() if name in entry}
-    rules = variants(settings.option(NAME, name))
-    gaps = settings.gaps_of(recording)
-    of_node = partial(MinIsrAcks, node_id, rules, min_isrs, gaps=gaps)
-    return ProducersReact(node_id, of_node, saved, gaps)
+    by_topic = {"": facts, **facts.get("topics", {})}
+    min_isrs = {topic: stated[SWEPT] for topic, stated in by_topic.items() if SWEPT in stated}
+    gaps, swept = settings.gaps_of(recording), settings.option(NAME, SWEPT)
+    open_loop = partial(MinIsrAcks, node_id, variants(swept), min_isrs, gaps=gaps)
+    return ProducersReact(node_id, open_loop, saved, gaps)
 
 
 _SLOWEST = ("request_acks_all_latency", "request_min_isr_latency")
@@ -96,7 +97,7 @@ RULE = Rule(
     tables=(ProduceAckOutcome, ProduceClosedLoopOutcome),
     start=_start,
     facts=("voters", "clocks_apart"),
-    sweeps={"min_insync_replicas": 1},
+    sweeps={SWEPT: 1},
     needs=Produces,
     constants={
         "kinds": [*map(str, EventKind)],

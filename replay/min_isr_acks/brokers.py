@@ -11,9 +11,9 @@ the metadata records, with a high watermark above them. Its own FETCHes of the m
 * which high watermark they carried, and that the leader sent its next FETCH: it has the response.
 
 Where it can fail: two large appends in the window of one scan (``AmbiguousFencing``: the first is
-taken, and what hangs on it is unknown), a session timeout that is not Kafka's default, no
-controller's log (then a change counts from when the controller responded, and a fencing is not seen
-at all).
+taken, and outcomes that depend on it are unknown), a session timeout that is not Kafka's default,
+no controller's log (then a change counts from when the controller responded, and a fencing is not
+seen at all).
 """
 
 from collections.abc import Callable
@@ -30,12 +30,12 @@ SCAN_SLACK_US = 600_000
 COMMIT_SLACK_US = 5_000
 #: Records of the smallest append that fences: the broker's and one partition's.
 FENCING_RECORDS_MIN = 2
-#: Responses remembered: a node fetches a few times a second, and a scan's window is two seconds.
+#: How long responses are remembered: a node fetches a few times a second, a scan's window is 2 s.
 RESPONSES_KEPT_US = 30_000_000
 
 
 class Applied(NamedTuple):
-    """From ``at_us`` on the leader knows of a broker's state."""
+    """A broker's state, and since when the leader knows it."""
 
     at_us: int
     broker_id: int
@@ -50,7 +50,7 @@ class AmbiguousFencing(NamedTuple):
 
 
 class MetadataResponse(NamedTuple):
-    """A response with the metadata log: built when, between which offsets, high watermark."""
+    """A response with records of the metadata log, from ``start`` up to ``end``, exclusive."""
 
     built_us: int
     start: int
@@ -65,9 +65,9 @@ class MetadataResponse(NamedTuple):
 class _Change(msgspec.Struct):
     """A change that the leader has not applied yet.
 
-    Either the controller's response to a heartbeat states it, and it was committed by ``after_us``.
-    Or it is a *fencing*: a scan between ``after_us`` and ``until_us`` that no line shows but the
-    append of its records. ``offset``: the end of that append once it was found, else None.
+    Either the controller's response to a heartbeat, built at ``after_us``, states it: it was
+    committed by then. Or it is a *fencing*, by a scan between ``after_us`` and ``until_us`` of
+    which only the append of its records shows; ``offset`` is the end of that, None until found.
     """
 
     state: BrokerControlState
@@ -113,8 +113,8 @@ class BrokerStates(msgspec.Struct):
     def may_join(self, broker_id: int, epoch: int | None) -> bool:
         """Tells whether the controller would let a broker into an ISR (``isReplicaIsrEligible``).
 
-        Unfenced, not stopping, and the epoch it fetches with is its. A broker of which no heartbeat
-        is in the log fetches, so it is taken for unfenced.
+        It must be unfenced and not stopping, and fetch with its current epoch. A broker without a
+        heartbeat in the log counts as unfenced, because it fetches.
         """
         state = self.states.get(broker_id, BrokerControlState.UNFENCED)
         if state is not BrokerControlState.UNFENCED:
@@ -127,8 +127,8 @@ class BrokerStates(msgspec.Struct):
         broker_id, epoch, stops = event.replica_id, event.replica_epoch, event.want_shut_down
         # A broker that stops at once is fenced in the response; out of the ISR it is either way.
         state = next_state(want_shut_down=stops, is_fenced=event.is_fenced and not stops)
-        is_due = any(p.broker_id == broker_id and p.is_fencing for p in self.pending)
-        if self.decided.get(broker_id) != (state, epoch) or is_due:
+        may_be_fenced = any(p.broker_id == broker_id and p.is_fencing for p in self.pending)
+        if self.decided.get(broker_id) != (state, epoch) or may_be_fenced:
             self.decided[broker_id] = (state, epoch)
             self.pending.append(_Change(state, broker_id, epoch, event.built_us))
         if event.operation == SILENCE and state is BrokerControlState.UNFENCED:
@@ -146,8 +146,8 @@ class BrokerStates(msgspec.Struct):
     def miss(self, broker_id: int) -> None:
         """Supposes that a broker was fenced that is absent while lines are missing.
 
-        So it may not join ISRs until it is heard of. If it was not fenced it is still in its ISRs,
-        for a broker only leaves one by itself when it has not been caught up for long.
+        So it may not join ISRs until a heartbeat comes. If it was not fenced it still is in its
+        ISRs: its leaders take it out only if it was not caught up for long.
         """
         self.states[broker_id] = BrokerControlState.FENCED
         self.decided.pop(broker_id, None)
@@ -179,12 +179,13 @@ class BrokerStates(msgspec.Struct):
         return self._apply(MetadataResponse.to(fetch, -1), fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
-        """Tells whether the node has a response that shows a commit after a time (controller's)."""
+        """Tells whether the node has a response with a commit after a time (controller's clock)."""
         if not self.responses:
             return self.fetch is None
         return self._shows(self.responses[-1], after_us)
 
     def _shows(self, response: MetadataResponse, after_us: int) -> bool:
+        """Tells whether a response has a commit that no response before a time has."""
         since_us = after_us - COMMIT_SLACK_US
         if response.built_us < since_us:
             return False

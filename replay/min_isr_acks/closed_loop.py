@@ -3,13 +3,14 @@
 A broker reads one request at a time of a connection: behind a response that comes late the next
 PRODUCE waits in the socket, and all that one high watermark releases arrive together. Under another
 rule they arrive when they were sent. A PRODUCE that came more than ``OWN_US`` after the response
-before it was sent then; another, held back, was sent at some time since the one before was sent and
-before that got its response. ``Sent`` is which time of these a loop takes.
+before it came *on its own*: it was sent then. Any other was *held back*: it was sent at some time
+between the sending of the PRODUCE before it and the response to that. ``SendTime`` says which time
+of these a loop takes.
 
-Given by the log are when producers send, how long handlers take, and each follower's distance and
-work (``follower_cycles``). What follows are the FETCHes: one that finds nothing new is parked until
-an append (``DelayedFetch``), at most max.wait. So a batch is acknowledged by a follower one or two
-cycles after its append.
+A loop takes from the log when producers send, how long handlers take, and each follower's distance
+and work (``follower_cycles``). It computes when followers fetch: a FETCH that finds nothing new is
+parked until an append (``DelayedFetch``), at most max.wait. So a batch is acknowledged by a
+follower one or two cycles after its append.
 """
 
 from collections.abc import Mapping
@@ -24,8 +25,8 @@ from .follower_cycles import LOOKAHEAD_US, Cycles
 
 #: A PRODUCE that comes so long after the response before it waited for none.
 OWN_US = 20_000
-#: A wait so long follows from the ISR and not from when FETCHes come: it ends as the replay of the
-#: request alone does.
+#: A wait this long follows from the ISR and not from when FETCHes come: it ends when it does in the
+#: replay of the request alone.
 LONG_WAIT_US = 1_000_000
 #: Where between a PRODUCE's arrival and the end of its handler a parked FETCH gets its response: of
 #: followers' FETCHes that got records while a single PRODUCE was handled, the FETCH's built_at less
@@ -33,7 +34,8 @@ LONG_WAIT_US = 1_000_000
 #: 4.0 and 4.1 are 0.63 to 0.80, theirs is 0.71.
 WOKEN_AT = 0.7
 
-# Kinds of event; of two at one time the lower number comes first.
+# Kinds of event; at one time the lower number comes first. A follower's FETCH is noted, a PRODUCE
+# appended or responded to, waits get long, a follower in a pause is looked for again.
 _NOTED, _APPENDED, _RESPONDED, _OVERDUE, _LOOKED_FOR = range(5)
 
 #: The leader in an ISR: no follower has this id.
@@ -68,10 +70,10 @@ class Produce(msgspec.Struct, array_like=True, gc=False):
     """A PRODUCE of the log, and what is known of it as it arrived.
 
     ``number`` is its place in the leader's log, ``previous`` and ``next`` (0: none) are those of
-    its connection. ``handling_us`` is on its own and held back, ``turnaround_us`` from the response
-    before it until it arrived, if it waited for that. ``is_appended``: the leader took it, and its
-    ISR is known. ``append_us``: from its arrival to its append where that is after the handler,
-    else 0. ``left``: loops in which it has no response yet.
+    its connection. ``handling_us``: how long its handler takes on its own, and held back.
+    ``turnaround_us``: from the response before it until it arrived, if it was held back.
+    ``is_appended``: the leader took it, and its ISR is known. ``append_us``: from its arrival to
+    an append after the handler, else 0. ``left``: loops in which it has no response yet.
     """
 
     number: int
@@ -133,8 +135,8 @@ class LoopState(msgspec.Struct, array_like=True):
 
     ``events`` are of a PRODUCE's number or a follower. ``runs`` are those that were sent, by
     number. ``partitions``: one for each group; offsets are the numbers of appends, since a response
-    carries all of them. ``due``: when waits get long, and the PRODUCEs. ``held_back_us``: until
-    when the last PRODUCEs that were held back are handled.
+    carries all of them. ``due``: when waits get long, and the PRODUCEs. ``held_back_us``: when the
+    last two PRODUCEs that were held back are handled: their burst lasts until the earlier one.
     """
 
     acks: Acks
@@ -176,7 +178,7 @@ class ProducerLoop:
         return None if run is None else run.built_us
 
     def advance(self, until_us: int) -> None:
-        """Lets everything happen that does before a time, also what that brings up to then."""
+        """Handles all events before a time, also those that they cause up to then."""
         state, produces, acks = self._state, self._produces, self._state.acks
         followers, partitions = state.followers, state.partitions
         for at_us, kind, number in state.events.until(until_us - 1):
@@ -260,7 +262,7 @@ class ProducerLoop:
             self._send(self._produces[produce.next], run.built_us)
 
     def _overdue(self, at_us: int) -> None:
-        """Ends long waits as that of the PRODUCE alone, now or when that is."""
+        """Ends long waits when they end in the replay of the PRODUCE alone, but not before now."""
         state, over = self._state, 0
         for due_us, number in state.due:
             produce = self._produces.get(number)
@@ -275,7 +277,7 @@ class ProducerLoop:
         del state.due[:over]
 
     def _delay(self, burst_us: int, at_us: int) -> None:
-        """Draws the next FETCH of followers on their way anew, as beside a burst."""
+        """Draws the cycles of followers that are on their way anew, as in a burst."""
         for replica_id, follower in self._state.followers.items():
             is_on_its_way = not follower.in_burst and follower.parked_us is None
             if is_on_its_way and burst_us >= follower.begun_us:
@@ -324,7 +326,7 @@ class ProducerLoop:
         return partition
 
     def _acknowledge(self, partition: Partition, at_us: int) -> None:
-        """Responds to whom enough followers have."""
+        """Responds to PRODUCEs that enough followers have."""
         state = self._state
         for number, _ in partition.acknowledge(at_us, _nobody):
             if (produce := self._produces.get(number)) is None:
@@ -340,5 +342,5 @@ class ProducerLoop:
 
 
 def _nobody(_: int, __: int | None) -> bool:
-    """Keeps outside who is outside of an ISR."""
+    """Lets no follower join an ISR."""
     return False

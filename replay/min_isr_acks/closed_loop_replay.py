@@ -4,10 +4,10 @@ The replay of each PRODUCE as it arrived (``replay``) gives its ISR and min.insy
 loops run ``LOOKAHEAD_US`` behind the log, so that what they take of it does not depend on how it is
 cut into increments.
 
-A leader is slow until its JVM is warm. If responses come sooner, producers may send as many times
-more. So of a leader that was cold to the end of its log a variant is unknown under which half of
-its FETCHes or more may be of a warm one; what it takes at most stays. Rows are held back until
-then.
+A leader is slow until its JVM is warm, after ``WARM`` FETCHes of a follower. A leader may have been
+cold to the end of its log, but where responses come twice as soon producers may send twice as much.
+So a variant is unknown under which half of such a leader's FETCHes or more may have been of a warm
+one; ``latency_sent_latest_ms``, a bound, stays. Rows are withheld until that is clear.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,18 +41,18 @@ PREDICTED = (
     *("received_at", "latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms"),
     "error_code",
 )
-#: Loops take from the log when PRODUCEs were sent and how long followers' cycles were; a gap is a
-#: pause of the followers to them, and what it held back is sent soon after it.
+#: How long before a PRODUCE, and after it, its outcome rests on lines: to a loop a gap in the log
+#: is a pause of the followers, after which what was held back is sent.
 _GAP_BEFORE_US, _GAP_AFTER_US = 2_000_000, 1_000_000
 
 
 class _State(msgspec.Struct, array_like=True):
     """All that is carried.
 
-    ``waiting``: PRODUCEs in the log's order, from the first on of which it is not known what it
-    got as it arrived. ``last``: the last one of each connection. ``withheld``: outcomes of a leader
-    that is not warm yet. ``handling_us``: how long the handlers of the last PRODUCEs took, on its
-    own and held back. ``held_back_us``: when those of the last two that were held back returned.
+    ``waiting``: PRODUCEs in the log's order, from the first on whose response in the open loop is
+    not known yet. ``last``: the last one of each connection. ``withheld``: outcomes of a leader
+    that is not warm yet. ``handling_us``: how long the handlers took of the last PRODUCE on its own
+    and of the last that was held back. ``held_back_us``: when the last two of these were done.
     """
 
     loops: list[LoopState]
@@ -140,13 +140,11 @@ class ProducersReact:
         """Notes a PRODUCE of the log: whether it was held back, and when it may have been sent."""
         state = self._state
         state.number += 1
-        # Loops are so far behind the log: nothing arrives before that.
+        # Loops are this far behind the log: nothing may arrive before.
         since_us = event.dequeued_us - LOOKAHEAD_US
         received_us = max(event.received_us, since_us)
-        sent_us, previous = (
-            dict.fromkeys(SendTime, received_us),
-            state.last.get(event.connection, 0),
-        )
+        sent_us = dict.fromkeys(SendTime, received_us)
+        previous = state.last.get(event.connection, 0)
         produce = Produce(state.number, event, received_us, sent_us, previous)
         last = state.produces.get(previous)
         free_us = None if last is None else last.event.built_us
@@ -176,8 +174,8 @@ class ProducersReact:
     def _handling_us(self, event: LeaderEvent, *, is_own: bool) -> tuple[int, int]:
         """Returns how long a PRODUCE is handled on its own, and held back.
 
-        The log has one of them; the other is that of the last PRODUCE of that kind, but behind a
-        response none is handled faster than on its own.
+        The log shows one of the two. The other is taken from the last PRODUCE of that kind; held
+        back, none is handled faster than on its own.
         """
         took_us = event.done_us - event.received_us
         if took_us <= PAUSE_US:
@@ -224,7 +222,7 @@ class ProducersReact:
                 for acks, count in ((Acks.ALL, len(replicas)), (Acks.MIN_ISR, early_followers)):
                     if count > 0 and (replicas, count) not in groups[acks]:
                         groups[acks].append((replicas, count))
-            # Refused, or the leader was lost: no follower acknowledges it.
+            # Otherwise it was refused, or the leader was lost: no follower acknowledges it.
             is_appended = own.acks_min_isr.error in _APPENDED
             is_known &= not is_appended or bool(batch.isr)
             is_taken &= is_appended and early_followers <= len(replicas)
@@ -250,14 +248,14 @@ class ProducersReact:
                 continue
             if not produce.is_emitted:
                 self._emit(produce)
-            # What is sent from now on arrives later than that by itself, here and in the log.
+            # Any later PRODUCE of its connection comes on its own, here and in the log.
             built_us = max(loop.built_us(produce.number) or 0 for loop in loops)
             if max(produce.event.built_us or 0, built_us) + OWN_US < until_us:
                 del state.produces[produce.number]
                 for loop_state in state.loops:
                     del loop_state.runs[produce.number]
         for replica_id, cycles in state.cycles.items():
-            # A parked FETCH, and one on its way, are drawn anew by when they began.
+            # Followers that are parked or on their way may draw anew, from when that began.
             followers = (loop.followers[replica_id] for loop in state.loops)
             began_us = (f.begun_us if f.parked_us is None else f.parked_us for f in followers)
             cycles.forget(min(until_us, *began_us))
@@ -299,7 +297,7 @@ class ProducersReact:
         self._state.withheld = []
 
     def _withdraw_cold(self, fetches: int) -> None:
-        """Makes unknown where the leader was cold, and may have been warm."""
+        """Makes variants unknown under which the cold leader may have been warm."""
         for variant in _VARIANTS.values():
             records = [record for record in self._state.withheld if record.variant == variant]
             known = [record for record in records if record.latency_ms is not None]
@@ -332,7 +330,7 @@ def _waits(
 
 
 def _fetching(replica_id: int, fetcher: int) -> int:
-    """Returns what loops call a fetcher of a follower: the replica's id, for its first one."""
+    """Returns the id of a fetcher in loops: that of its replica, for the replica's first."""
     return replica_id | fetcher << 32
 
 

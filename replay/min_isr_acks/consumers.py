@@ -2,15 +2,15 @@
 
 A follower's FETCH that moves the high watermark completes first the consumers' FETCHes that wait
 for the partition, then the PRODUCEs (``DelayedOperations.checkAndCompleteAll``). The first response
-wakes a network thread, which on a busy broker takes the handler's core: what a handler takes beyond
-an ordinary one lies behind that. So with a consumer parked, a producer is responded to when the
-handler is nearly done; ``AFTER_RESPONSE_US`` is what an ordinary one still has to do then.
+wakes a network thread, which on a busy broker takes the handler's core: a handler that takes longer
+than an ordinary one pauses after that response. So with a consumer parked, a producer gets its
+response when the handler is nearly done, ``AFTER_RESPONSE_US`` before its end.
 
-Where it can fail: a pause may as well fall before the consumer's response, or behind the
-producer's, or behind the consumers of another partition of the same FETCH. A consumer that reads
-committed records waits for transactions too and may stay parked; who wants more than
-``ENOUGH_BYTES`` is often looked at and left parked, and is taken for absent. Of a session that
-began before the log, only what it has listed since is known.
+Where it can fail: the pause may come before the consumer's response, after the producer's, or after
+the consumers' of another partition of the same FETCH. A consumer that reads committed records waits
+for transactions too and may stay parked. One that wants more than ``ENOUGH_BYTES`` often stays
+parked when it is looked at, and counts as not there. Of a session that began before the log, only
+what it has listed since is known.
 """
 
 import msgspec

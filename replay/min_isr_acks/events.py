@@ -49,7 +49,7 @@ class EventKind(StrEnum):
     #: ALTER_PARTITION arrived at the controller, and its response was built.
     ISR_REQUESTED = "isr_requested"
     ISR_COMMITTED = "isr_committed"
-    #: Those of this node, with the active controller's response; the next are to this node.
+    #: This node's own, to the active controller; the kinds below are of requests to this node.
     METADATA_FETCH = "metadata_fetch"
     CONSUMER_FETCH = "consumer_fetch"
     FETCH = "fetch"
@@ -125,7 +125,7 @@ class LeaderEvent(NamedTuple):
     timeout_us: int = 0
     is_transactional: bool = False
     is_idempotent: bool | None = None
-    #: METADATA_FETCH: the node's log end offset, and what the response carried; -1 if not stated.
+    #: METADATA_FETCH: the node's log end offset, and the response's high watermark; -1: not stated.
     fetch_offset: int = -1
     high_watermark: int = -1
     #: HEARTBEAT: what the broker wants, and the response.
@@ -140,7 +140,7 @@ class LeaderEvent(NamedTuple):
 
     @property
     def done_us(self) -> int:
-        """Returns when its handler returned; ``at_us`` where the log does not have that."""
+        """Returns when its handler was done; ``at_us`` where the log does not have that."""
         return self.handled_us or self.at_us
 
 
@@ -148,7 +148,7 @@ class LeaderEvent(NamedTuple):
 INPUT_SCHEMA = event_schema(LeaderEvent)
 
 
-#: Partitions that are objects at once: more only where a single event lists more.
+#: How many partitions are objects at once; more only where a single event lists more.
 _LISTED_AT_ONCE = 65_536
 
 #: Topic (its id where the log has no name) and index.
@@ -156,10 +156,10 @@ TopicPartition = tuple[str, int]
 
 
 class LeaderEvents:
-    """A batch of ``INPUT_SCHEMA``; ``names``: those of topic ids.
+    """A batch of ``INPUT_SCHEMA``; ``names``: topic names by id.
 
-    ``partitions`` are those that its events list, one after the other, and so are the values of
-    their ``columns``, but for lists.
+    ``partitions`` has the partitions that all its events list, one after the other; ``columns`` has
+    the other fields of ``ListedPartition`` in the same places, but for lists (``stated``).
     """
 
     def __init__(self, batch: pa.RecordBatch, names: Mapping[str, str]) -> None:

@@ -1,14 +1,14 @@
 """How long a follower takes from one response to its next FETCH, as the log shows it.
 
-A cycle is a distance and work. The distance, there and back, is what ``IN_A_ROW`` cycles in a row
-had at least: a morphological opening, which keeps a step where the distance changes and drops what
-is longer for a few cycles only. What a cycle took more is the work of both brokers.
+A cycle's length is a distance, there and back, and the work of both brokers. The distance is the
+shortest of ``IN_A_ROW`` cycles in a row: a morphological opening, which keeps a step where the
+distance changes and drops what is longer for a few cycles only. The rest of the length is work.
 
-The distance depends on the time alone: it is that of the cycle nearest in time. Work depends on
-what else both have to do. PRODUCEs that responses had held back come in bursts of two or more (in 7
-of 10 leaders' logs cycles beside a single one take as long as quiet ones). Work is that of the
-nearest cycle beside a burst where the simulated cluster has one, of the nearest quiet one where it
-has none.
+The distance depends on the time alone: a simulated cycle has that of the log's cycle nearest in
+time. Work depends on what else both brokers have to do: on bursts, which are two or more PRODUCEs
+that responses had held back (beside a single one cycles take as long as quiet ones in 7 of 10
+leaders' logs). A simulated cycle in a burst has the work of the nearest cycle in one, any other
+that of the nearest quiet one.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ import msgspec
 #: A cycle is a pause if it is so much longer than the shortest of the last ``RECENT``: the follower
 #: stopped, or the leader did. Whoever waits for a pause waits to its end.
 PAUSE_US, RECENT = 200_000, 64
-#: What is drawn at a time follows from the log up to so long after it.
+#: A cycle that is drawn for a time depends on the log up to this long after it.
 LOOKAHEAD_US = 10_000_000
 #: Cycles that tell the distance: more than a burst lasts, fewer than distances stay the same for.
 IN_A_ROW = 8
@@ -54,9 +54,9 @@ def nearest(cycles: list[Cycle], at_us: int) -> Cycle | None:
 class Cycles(msgspec.Struct, array_like=True):
     """Cycles of one follower.
 
-    ``incomplete``: the last ones, whose distance what follows may still change. ``lengths_us`` are
-    the last ones in a row, ``shortest_us`` the shortest up to each of the last ones. ``pauses``:
-    from, until noted and until handled.
+    ``incomplete``: the last ones, whose distance later ones may still change. ``lengths_us``: of
+    the last row of cycles; ``shortest_us``: the shortest of each of the last rows. ``pauses``: when
+    they began, and when the FETCH that ended them was noted and handled.
     """
 
     number: int = 0
@@ -83,7 +83,7 @@ class Cycles(msgspec.Struct, array_like=True):
         self.number += 1
         in_burst = burst_us >= begin_us
         cycle = Cycle(begin_us, length_us, handled_us - noted_us, in_burst)
-        # The shortest of those in a row, then the longest of these that the complete one is in.
+        # Of each row of cycles the shortest; of the rows that a cycle is in, the longest of these.
         _keep_last(IN_A_ROW, self.lengths_us, length_us)
         self.incomplete.append(cycle)
         if len(self.lengths_us) < IN_A_ROW:
@@ -104,13 +104,14 @@ class Cycles(msgspec.Struct, array_like=True):
         for begin_us, noted_us, handled_us in self.pauses:
             if begin_us <= at_us < noted_us:
                 return (noted_us, handled_us) if noted_us <= at_us + LOOKAHEAD_US else None
-        here = like = nearest(self.all, at_us)
-        if here is None or like is None:
+        if (near := nearest(self.all, at_us)) is None:
             return None
-        if here.in_burst != in_burst:
-            like = nearest(self.in_bursts if in_burst else self.quiet, at_us) or here
-        noted_us = at_us + here.distance_us + like.length_us - like.distance_us
-        return noted_us, noted_us + like.handler_us
+        alike = near
+        if near.in_burst != in_burst:
+            alike = nearest(self.in_bursts if in_burst else self.quiet, at_us) or near
+        work_us = alike.length_us - alike.distance_us
+        noted_us = at_us + near.distance_us + work_us
+        return noted_us, noted_us + alike.handler_us
 
     def forget(self, before_us: int) -> None:
         """Drops what only times before this one draw from."""

@@ -13,7 +13,7 @@ import msgspec
 from ..model.partition import Isr, Partition, has_enough_in_sync
 from .events import DESCRIBE, PENDING, EventKind, LeaderEvent, ListedPartition
 
-#: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
+#: From when a node learns of a commit until all its partitions apply it: most on a cold broker.
 APPLY_US_MAX = 200_000
 #: METADATA that contradicts what is known counts if that is older: nodes may return an old state.
 STALE_US = 2_000_000
@@ -45,7 +45,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     ``lost_us``. ``loss``: what a change means for the batches that wait, until ``MinIsrAcks`` has
     applied it to them.
 
-    What changes it returns whether acknowledgements may follow.
+    Methods that are a ``Change``, and ``note_state``, return whether acknowledgements may follow.
     """
 
     model: Partition
@@ -89,7 +89,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     def note_append(self, at_us: int) -> None:
         """Infers from an append that this node leads.
 
-        Not soon after it lost the lead: it may not have applied that everywhere yet.
+        An append soon after it lost the lead shows nothing: it may not have applied the loss yet.
         """
         if self.role is Role.LEADER:
             return
@@ -106,9 +106,9 @@ class KnownPartition(msgspec.Struct, array_like=True):
 
     def note_leader(self, at_us: int, stated: ListedPartition) -> None:
         """Notes the leader that METADATA names, if it names one."""
-        epoch = stated.leader_epoch or 0
         if stated.leader_id is None:
             return
+        epoch = stated.leader_epoch or 0
         self.leader_id = stated.leader_id
         if stated.leader_id == self.model.leader_id:
             if self.role is not Role.LEADER and epoch > self.lost_epoch:
@@ -249,7 +249,7 @@ class MinIsrConfig(msgspec.Struct):
         """Notes what was set, deleted or described; described without a value is the default."""
         name = event.name
         value = int(event.value) if event.value and event.value.isdigit() else None
-        # What describes a topic that was set may be older than what was set.
+        # A description may be older than the value that was set.
         if event.operation == DESCRIBE and name in self.assigned:
             return
         if self.stated.get(name) != value:
@@ -261,7 +261,7 @@ class MinIsrConfig(msgspec.Struct):
             self.assigned |= set() if event.operation == DESCRIBE else {name} - {""}
 
     def forget(self) -> None:
-        """Forgets what lines state: it may be another one by now."""
+        """Forgets what lines state: values may have changed by now."""
         self.values, self.assigned = {}, set()
 
     def in_force(self, topic: str) -> int | None:

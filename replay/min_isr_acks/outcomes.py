@@ -10,10 +10,11 @@ from .produces import Append, LedPartition, OpenBatch, Request, UnderVariant
 from .responses import ACKS_0, Latency, LeaderEvidence, ProduceResponse, Refusal, refusal
 
 NAME = "min_isr_acks"
-#: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
+#: The rule's variant; its parameter is ``none`` (the config in force) or ``SWEPT``.
 ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
 #: What summaries call the replay of acks=all; its columns are in the same rows.
 ACKS_ALL = "acks_all"
+#: The parameter that a sweep varies, as options and manifests name it, too.
 SWEPT = "min_insync_replicas"
 
 _SLOWEST = "the request's slowest partition"
@@ -78,8 +79,8 @@ class ProduceAckOutcome(Outcome, name="produce_ack_outcomes", rule=NAME, shares=
 
 
 class ProduceClosedLoopOutcome(Outcome, name="produce_closed_loop_outcomes", rule=NAME):
-    """Every PRODUCE that waited for all replicas in a cluster whose producers react: what comes
-    behind an earlier response is sent when it was ready.
+    """Every PRODUCE that waited for all replicas, in a cluster whose producers react: where a
+    response comes earlier, they send the PRODUCE that waited for it as soon as it was ready.
     """
 
     request_id: RequiredText = REQUEST_ID
@@ -124,7 +125,7 @@ class Latencies(NamedTuple):
 class Produced(NamedTuple):
     """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant.
 
-    ``slowest``: by variant, the latencies of the request: with its last partition.
+    ``slowest``: by variant, the latencies of the request, which are those of its slowest batch.
     """
 
     request: Request
@@ -149,20 +150,20 @@ class Produced(NamedTuple):
 
 
 def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> list[Responses]:
-    # Most variants have a response in common: what acknowledged it is one object then.
+    # Variants that the same object has acknowledged have their response in common.
     known: dict[tuple[int, Refusal | None], ProduceResponse] = {}
     responses: list[Responses] = []
     for under in batch.variants:
         if responses and under == responses[0].under:
             responses.append(responses[0])  # the config in force is one of those swept
             continue
-        refused, both = refusal(batch, under.min_isr), []
+        refused, of_acks = refusal(batch, under.min_isr), []
         for by in (under.acks_all, under.acks_min_isr):
             key = id(by), refused
             if key not in known:
                 known[key] = evidence.respond(request, batch, by, refused)
-            both.append(known[key])
-        responses.append(Responses(under, *both))
+            of_acks.append(known[key])
+        responses.append(Responses(under, *of_acks))
     return responses
 
 
@@ -174,11 +175,11 @@ def ack_outcomes(
     for (led, batch), responses in zip(batches, produced.responses, strict=True):
         recorded = _recorded(request, node_id, led, batch, evidence, is_only=len(produced.led) == 1)
         outcomes: list[tuple[ProduceAckOutcome, list[Variant]]] = []
-        for variant, own, of_request in zip(variants, responses, produced.slowest, strict=True):
-            if outcomes and own is responses[0] and of_request == produced.slowest[0]:
+        for variant, own, slowest in zip(variants, responses, produced.slowest, strict=True):
+            if outcomes and own is responses[0] and slowest == produced.slowest[0]:
                 outcomes[0][1].append(variant)
                 continue
-            outcome = _outcome(request, variant, own, of_request)
+            outcome = _outcome(request, variant, own, slowest)
             outcome.visible_at = evidence.visible_us(batch, own.acks_all.enough_us)
             outcomes.append((outcome, [variant]))
         yield recorded, outcomes

@@ -1,4 +1,4 @@
-"""Open batches: partitions of PRODUCEs that what is still to come in the log may change."""
+"""Open batches: partitions of PRODUCEs whose outcomes later lines of the log may still change."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ class Acknowledgement(NamedTuple):
 
     @classmethod
     def at(cls, at_us: int, latest_us: int | None = None) -> "Acknowledgement":
-        """Makes that of a change, which takes effect at ``latest_us`` at the latest."""
+        """Makes that of an append or a change, which takes effect by ``latest_us``."""
         return cls(at_us, at_us, at_us, at_us if latest_us is None else latest_us)
 
 
@@ -90,11 +90,12 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
 
     ``base_offset`` is as recorded, ``append`` what it means; ``leads``: this node may lead.
     ``carried_us``: of a transaction, when a response to a follower first carried it. ``lost_us``:
-    since when it is not followed, and ``loss`` why. ``until_us``: then it is final in any case.
+    since when it is not followed, and ``loss`` why. ``done_us``: when it was last acknowledged.
+    ``until_us``: from then on it is final in any case.
 
-    For its last offset: ``next_base_offset`` of the batch that follows it, appended at ``next_us``;
-    ``unplaced``: how many batches without a base offset came before it, any of which may lie
-    between; ``marked_us``: when the partition's first transaction began, whose marker may.
+    For its last offset: ``next_base_offset`` is that of the batch that follows it, appended at
+    ``next_us``. Between the two may lie batches without a base offset (``unplaced``: how many the
+    partition had up to this one) and markers (``marked_us``: when its first transaction began).
     """
 
     partition: TopicPartition
@@ -121,7 +122,7 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def is_appended(self) -> bool:
-        """Tells whether the leader's log has it; without a response, whether this node leads."""
+        """Tells whether the leader's log has it: without a response, if this node may lead."""
         return self.leads if self.append is Append.NO_RESPONSE else self.append is Append.PLACED
 
     @property
@@ -240,12 +241,13 @@ class LedPartition(KnownPartition, array_like=True):
         after = bisect_left(base_offsets, (base_offset + 1, -1))
         for _, follower in base_offsets[after : after + 1]:
             batch.note_next(batches[follower], is_in_order=False)
+        # Retries repeat a base offset: of the one before, all batches are followed by this one.
         begin = bisect_left(base_offsets, (base_offsets[index - 1][0], -1)) if index else 0
         for _, before in reversed(base_offsets[begin:index]):
             batches[before].note_next(batch, is_in_order)
         insort(base_offsets, (base_offset, number))
 
     def forget(self, batches: dict[int, OpenBatch]) -> None:
-        """Leaves out batches that are not open any more."""
+        """Drops batches that are not open any more."""
         self.batches = [number for number in self.batches if number in batches]
         self.base_offsets = [entry for entry in self.base_offsets if entry[1] in batches]

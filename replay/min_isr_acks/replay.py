@@ -1,8 +1,8 @@
 """KIP-926 driven by a recorded log: one leader's events in, outcomes of its PRODUCEs out.
 
 Each event changes what is known (``LedPartition``: a partition, how far its ISR is known, its open
-batches); what enough replicas have then gets an ``Acknowledgement``. A PRODUCE is emitted once
-nothing still to come can change its batches.
+batches); a batch that enough replicas have then gets an ``Acknowledgement``. A PRODUCE is emitted
+once no later line can change its batches.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ from .responses import LeaderEvidence
 ACKS_ALL = -1
 #: A partition that no line names for so long is forgotten; lines of METADATA name all that exist.
 SILENT_US = 24 * 3_600_000_000
-#: A broker that stops is taken out of ISRs so long before its last FETCH at most.
+#: A broker that stops is taken out of ISRs at most this long before its last FETCH.
 STOPPING_US = 2_000_000
 #: While ISRs may have grown unseen: how often a FETCH of a follower outside of them counts.
 _TICK_US = 1_000_000
@@ -76,9 +76,9 @@ class LeaderState(msgspec.Struct):
 
     ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
     ``fetched``: the last FETCH of each session of a follower. ``batches`` are by number;
-    ``deadlines`` is a heap of (time, batch). Behind gaps ``absent`` are followers not heard of
+    ``deadlines`` is a heap of (time, batch). After gaps: ``absent`` are followers not heard of
     since; until ``uncertain_us`` ISRs may have changed unseen, and until ``own_us`` it is not known
-    who outside of them is caught up.
+    which followers outside of ISRs are caught up.
     """
 
     node_id: int
@@ -199,7 +199,7 @@ class MinIsrAcks:
                 raise ValueError(f"no such kind of event: {event.kind}")
 
     def _led(self, partition: TopicPartition, at_us: int) -> LedPartition:
-        """Returns what is known of a partition, begun if that is nothing."""
+        """Returns what is known of a partition; begins anew where that is nothing, or too old."""
         led = self._state.led.get(partition)
         if led is None or led.seen_us < at_us - SILENT_US:
             requirements = [
@@ -279,7 +279,7 @@ class MinIsrAcks:
     def _acknowledge(
         self, led: LedPartition, by: Acknowledgement, late_us: int | None = None
     ) -> None:
-        """Completes what enough replicas have; at ``late_us`` if the high watermark passes some."""
+        """Completes what enough replicas have; at ``late_us`` if the high watermark passes any."""
         acknowledged = led.model.acknowledge(by.at_us, self._state.brokers.may_join)
         if not acknowledged:
             return
@@ -295,6 +295,7 @@ class MinIsrAcks:
         by: Acknowledgement,
         model: Partition,
     ) -> None:
+        """Notes in each batch what acknowledged it, and how many replicas have it."""
         copies: dict[int, Copies] = {}
         batches, effective_min_isr = self._state.batches, model.effective_min_isr
         for number, requirement in acknowledged:
@@ -305,7 +306,7 @@ class MinIsrAcks:
             batch.acknowledge(requirement, by, copies[number], needed or 0)
 
     def _expire(self, at_us: int) -> None:
-        """Times PRODUCEs out; what they wait for is followed on, for what is exposed until when."""
+        """Times PRODUCEs out. Their batches are followed on: exposure ends when all have them."""
         deadlines = self._state.deadlines
         while deadlines and deadlines[0][0] < at_us:
             batch = self._state.batches[heappop(deadlines)[1]]
@@ -382,7 +383,7 @@ class MinIsrAcks:
                 model.fetch(broker_id, offset, last.at_us, *sender)
 
     def _append(self, number: int, batch: OpenBatch, led: LedPartition) -> None:
-        """Appends a batch at its base offset, and completes what waits for nobody."""
+        """Appends a batch at its base offset, and completes it where it waits for nobody."""
         state, model, at_us = self._state, led.model, batch.handled_us
         base_offset = batch.base_offset or 0
         led.place(number, state.batches)
@@ -393,7 +394,7 @@ class MinIsrAcks:
             at_once = Acknowledgement.at(at_us)
             if met:
                 self._complete([(number, requirement) for requirement in met], at_once, model)
-            # A follower's FETCH may have come from behind it: handlers are done in another order.
+            # A follower may already have fetched from behind it: handlers end in another order.
             log_ends = [follower.log_end_offset for follower in model.followers.values()]
             if not model.maximal_isr or max(log_ends, default=-1) > base_offset:
                 self._acknowledge(led, at_once)
@@ -406,12 +407,15 @@ class MinIsrAcks:
 
     def _consumer_fetch(self, event: LeaderEvent, places: range) -> None:
         built_us, is_forgotten = event.built_us or 0, self._events.columns["is_forgotten"]
-        named: tuple[set[TopicPartition], set[TopicPartition]] = set(), set()
+        listed: set[TopicPartition] = set()
+        forgotten: set[TopicPartition] = set()
         for place in places:
-            named[bool(is_forgotten[place])].add(self._events.partitions[place])
+            partitions = forgotten if is_forgotten[place] else listed
+            partitions.add(self._events.partitions[place])
         is_parked = built_us - event.at_us > AT_ONCE_US and event.min_bytes <= ENOUGH_BYTES
         until_us = built_us if is_parked else 0
-        self._state.consumers.fetch(event.session_id, *named, event.is_full, until_us)
+        consumers, session_id = self._state.consumers, event.session_id
+        consumers.fetch(session_id, listed, forgotten, event.is_full, until_us)
 
     # --- ISRs, leaders and configs
 
@@ -429,14 +433,14 @@ class MinIsrAcks:
             self._lose(led, at_us)
 
     def _lose(self, led: LedPartition, at_us: int, now_us: int | None = None) -> None:
-        """Stops following the batches that wait, if the last change means that.
+        """Stops following a partition's batches, if its last change means that (``loss``).
 
-        ``now_us``: when the log shows it, if later; what is final by then stays as it is.
+        ``now_us``: when the log shows the loss, if later; a batch that is final by then stays so.
         """
         loss, led.loss = led.loss, None
         if loss is not None:
             led.model.forget({*led.batches})
-            # Of those that are complete too: what shows a loss may come after it.
+            # Complete ones too: the line that shows a loss may come after it.
             for batch in map(self._state.batches.__getitem__, led.batches):
                 if now_us is None or not batch.is_final(now_us):
                     batch.note_missing(led.model)
@@ -472,7 +476,7 @@ class MinIsrAcks:
                 self._acknowledge(led, Acknowledgement.at(at_us))
 
     def _apply(self, changes: Iterable[Applied]) -> None:
-        """Applies to ISRs that brokers were fenced or stop; one that comes back joins by itself."""
+        """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""
         state, brokers = self._state, self._state.brokers
         for at_us, broker_id, control_state in changes:
             if control_state is BrokerControlState.UNFENCED:
@@ -498,7 +502,7 @@ class MinIsrAcks:
             self._lose(led, at_us)
 
     def _forget_what_gaps_hide(self, event: LeaderEvent) -> None:
-        """Forgets what depends on lines that are missing from here on."""
+        """Forgets what a gap in a log leaves open from here on (``Uncertain``)."""
         state, at_us, until_us = self._state, event.at_us, event.built_us or 0
         match Uncertain(event.name):
             case Uncertain.CONFIGS:

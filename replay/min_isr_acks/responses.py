@@ -1,7 +1,7 @@
-"""When producers get their responses, and with which error, where the log tells; else why not.
+"""When producers get their responses, and with which error; or why the log leaves that open.
 
-A batch is first refused or appended (``refusal``); then comes what ``model.partition`` has as
-``delayed_produce``: enough replicas, the loss of the leader, the timeout. Either may be open.
+A batch is first refused or appended (``refusal``). If it is appended, the response comes with the
+first of enough replicas, the loss of the leader, and the timeout (``model.partition``).
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ CONTRADICTED = "a follower's offset goes back: it contradicts the FETCH before"
 ACKS_0 = "acks=0 waits for nobody"
 LOG_ENDED = "the log ended before the response"
 
-#: Errors of a PRODUCE that was not appended which the rule decides: it reads all others of the log.
+#: Recorded errors of refused batches that the rule decides anew; it takes all others as they are.
 DECIDED = (Errors.NONE, Errors.NOT_ENOUGH_REPLICAS, Errors.INVALID_REQUIRED_ACKS)
 #: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
 _WRITTEN_US_MAX = 1_000_000
@@ -55,7 +55,7 @@ class Latency(NamedTuple):
         )
 
     def or_slower(self, other: "Latency") -> "Latency":
-        """Returns that of a request with both: it is responded to with its slowest partition."""
+        """Returns that of a request with both partitions: it waits for the slowest."""
         if self.ms is None or other.ms is None:
             return Latency()
         return Latency._make(max(ms or 0, more or 0) for ms, more in zip(self, other, strict=True))
@@ -65,8 +65,8 @@ class ProduceResponse(NamedTuple):
     """The response to a batch under one kind of acks, or why it is unknown.
 
     ``enough_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
-    before it (``consumers``); ``passed_us`` is that where nothing contradicts it. ``follower_id``
-    and ``fetch_id``: by whose FETCH.
+    before it (``consumers``). ``passed_us`` is the same, None if the response is unknown, a refusal
+    or the loss of the leader. ``follower_id`` and ``fetch_id``: by whose FETCH.
     """
 
     reason: str | None
@@ -80,7 +80,7 @@ class ProduceResponse(NamedTuple):
 
 
 class LeaderEvidence(NamedTuple):
-    """The log that decides responses: ``front_us`` is its last event, ``gaps`` the leader's.
+    """The evidence that decides responses: the last event of the log, and the leader's gaps.
 
     ``ambiguous``: windows in which a broker was fenced, by one of two appends.
     """
@@ -96,7 +96,7 @@ class LeaderEvidence(NamedTuple):
         by: Acknowledgement | None,
         refused: Refusal | None,
     ) -> ProduceResponse:
-        """Returns the first of: refused, enough replicas have it, leader lost, timed out."""
+        """Returns the response by what comes first: refusal, enough replicas, a loss, timeout."""
         appended_us = batch.appended_us
         enough_us = None if by is None else max(by.at_us, appended_us)
         passed_us, completing = None, None
@@ -127,7 +127,7 @@ class LeaderEvidence(NamedTuple):
         )
 
     def _unknown(self, batch: OpenBatch, at_us: int, error: Errors) -> str | None:
-        """Returns why it is not known what came first; None: it is."""
+        """Returns why it is not known what came first; None: it is known."""
         if error is Errors.NONE and not self.ambiguous and not self.gaps:
             return None
         if error is Errors.NOT_LEADER_OR_FOLLOWER:
@@ -160,7 +160,7 @@ class LeaderEvidence(NamedTuple):
         return None if rests_on_loss and enough_us > batch.lost_us else enough_us
 
     def last_offset(self, batch: OpenBatch) -> int | None:
-        """Returns one below the next batch's, None where others may lie between."""
+        """Returns one below the next base offset, None where other records may lie between."""
         next_us, appended_us = batch.next_us, batch.appended_us
         if not batch.is_next_certain or batch.next_base_offset is None:
             return None

@@ -5,11 +5,11 @@ In the order of Kafka's ``BrokerHeartbeatTracker``, ``ClusterControlManager`` an
 acknowledged offset, section by section, with its sentences in quotes. Times are given, in
 microseconds.
 
-No line says when a silent broker is fenced. The controller scans every eighth of
-``broker.session.timeout.ms`` for those of which it has heard nothing for that long, so it fences
-after 9 to 10.125 s. Here it does at the latest. Until then a response that depends on such a broker
-is not certain. Who comes back by then may have been fenced, so that its offset was reset until its
-next heartbeat, and others may have had a higher lowest offset meanwhile.
+No line says when a silent broker is fenced. Every eighth of ``broker.session.timeout.ms`` the
+controller looks for brokers of which it has heard nothing for that long, so it fences them after 9
+to 10.125 s; here it does so after 10.125 s. In the time between, a response that depends on such a
+broker is not certain: if the broker comes back, it may have been fenced. Then its offset was reset
+until its next heartbeat, and others may have been sent a higher lowest offset meanwhile.
 """
 
 from collections.abc import Iterator
@@ -98,9 +98,9 @@ class BrokerHeartbeatTracker(msgspec.Struct):
 
 
 class ActiveBrokers(msgspec.Struct):
-    """Active brokers (``active``), each with an offset. Many have the same, so it counts these.
-
-    ``everywhere``: when the lowest offset was certain, and of whom.
+    """The active brokers (``active``), each with an offset, and how many brokers have each offset:
+    so the lowest one is at hand. ``everywhere``: the highest that was certainly the lowest, over
+    time, and the broker that made it rise.
     """
 
     offsets: dict[int, int] = {}
@@ -132,7 +132,7 @@ class ActiveBrokers(msgspec.Struct):
 
 
 class BrokerHeartbeatState(msgspec.Struct):
-    """A broker; ``acknowledged``: the highest offset that it has received since it started."""
+    """A broker; ``acknowledged``: the draft's offset as it has received it since it started."""
 
     epoch: int
     state: BrokerControlState = BrokerControlState.FENCED
@@ -142,8 +142,9 @@ class BrokerHeartbeatState(msgspec.Struct):
 class LowestAcknowledged(NamedTuple):
     """The offset that a response carries, and ``raw`` as computed; None if no broker is active.
 
-    The draft does not say that the offset never falls, but what brokers rely on ("Synchrony": a
-    guarantee), so they keep the highest. Not ``is_certain``: it depends on who was silent.
+    As computed it may fall. The draft does not say so, but a broker relies on what it has received
+    ("Synchrony": a guarantee), so ``offset`` is the highest so far. ``is_certain`` is False where
+    it depends on brokers that were silent.
     """
 
     raw: int | None
@@ -165,7 +166,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
     counts_fetches: bool = False
     #: Brokers in controlled shutdown are active, as in "all unfenced brokers".
     counts_stopping: bool = False
-    #: Before it (None: yet) a broker may be active that no line has shown: nothing is certain.
+    #: Until then (None: not known yet) a broker may be active in no line: nothing is certain.
     warm_from_us: int | None = None
     #: The offset may have been as high as this before the log.
     floor: int = RESET_OFFSET
@@ -230,7 +231,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
         is_changed = broker.state is not before
         is_stopping = broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
         is_active = self.counts_stopping if is_stopping else not broker.state.is_fenced
-        # Until the response is computed: its controlledShutdownOffset is that of the records since.
+        # A broker that begins to stop is active until this response is computed: only the records
+        # that follow set its controlledShutdownOffset.
         if is_active or (is_stopping and is_changed):
             self.active.add(broker_id, offset)
             self.applied.add(broker_id, has_applied)
@@ -263,7 +265,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
     def _fence_stale(self, at: int) -> None:
         while (expired := self.tracker.remove_expired(at)) is not None:
             end_us, broker_id = expired
-            # Of two at one time the session ends before a response arrives.
+            # At the same time a session ends before a response arrives.
             self.advance(end_us - 1)
             if not self.brokers[broker_id].state.is_fenced:
                 self.brokers[broker_id].state = BrokerControlState.FENCED
@@ -296,9 +298,12 @@ class BrokerHeartbeatManager(msgspec.Struct):
         self.lowest = max(raw, before)
         is_certain, highest = not self.returned, raw
         if silent := self._may_be_fenced(at):
+            # If these are fenced already, the offset is the lowest of the others.
             heard = {offset for b, offset in brokers.offsets.items() if b not in silent}
             is_certain &= raw in heard
             highest = max(raw, min(heard, default=RESET_OFFSET))
+        # No response carries less than one before: all are uncertain behind one that may have
+        # carried ``at_most``, until ``raw`` is as high.
         if not is_certain:
             if highest > before:
                 self.at_most = max(self.at_most, highest)

@@ -1,8 +1,8 @@
 """The partitions of a client's fetch sessions, in arrays: a FETCH is compared with them as a whole.
 
-Arrays stand for the maps of ``FetchSessionHandler`` and ``FetchSession``. Which partition it is, of
-all in a log, is a *number*. In the arrays of its client it has a *slot*, in a list of a request or
-response a *position* (``Entries`` are both), and in an order a rank (``PartitionOrder``). What
+Arrays stand for the maps of ``FetchSessionHandler`` and ``FetchSession``. A partition has a
+*number* among all of a log, a *slot* in the arrays of its client, a *position* in a list of a
+request or response (``Entries`` are both), and a *rank* in an order (``PartitionOrder``). What
 Kafka's classes make of the same histories: tests/kafka_oracle.
 """
 
@@ -13,15 +13,15 @@ import numpy as np
 
 from ..kafka.messages.encoding import Bools, Ints
 
-#: Rows of a requested partition: maxBytes, fetchOffset, logStartOffset, and in one the epochs of
-#: KIP-320 and KIP-595. A row behind these is remembered, and is no change.
+#: Rows of the values of requested partitions: fetchOffset, logStartOffset, maxBytes, and in one the
+#: epochs of KIP-320 and KIP-595. Only these are compared: rows behind them are just remembered.
 FETCH_OFFSET, FETCHER_LOG_START, MAX_BYTES, EPOCHS = range(4)
 COMPARED = 4
-#: Rows of a returned partition. The last is the high watermark again, of which a broker remembers
-#: something else after an error.
+#: Rows of the values of returned partitions. The last is the high watermark as the broker caches
+#: it, ``NOT_CACHED`` after an error.
 ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
 
-#: What a ``CachedPartition`` has before its first response, and of a high watermark after an error.
+#: Offsets of a ``CachedPartition`` before its first response; its high watermark after an error.
 NOT_CACHED = -1
 #: A value that Kafka never writes.
 ABSENT = -(2**63)
@@ -91,7 +91,7 @@ class ResponseChanges(msgspec.Struct, gc=False):
 
     @property
     def is_changed(self) -> Bools:
-        """Tells of which partitions anything is returned that was not returned last."""
+        """Tells which partitions are returned with any value other than last time."""
         is_changed: Bools = np.logical_or.reduce(self.differs[:CACHED_HIGH_WATERMARK])
         return is_changed
 
@@ -105,7 +105,8 @@ class CachedPartitions:
     """The partitions of a client, with what it last requested of them and what was returned last.
 
     That is ``FetchSessionHandler.sessionPartitions`` and the ``CachedPartition``s of a session, a
-    column each. Slots of partitions that have gone are not used again until ``renumber``.
+    column each. ``end``: the slots in use; ``size``: the partitions. Slots of partitions that have
+    gone are not used again until ``renumber``.
     """
 
     def __init__(self, numbering: Numbering) -> None:
@@ -113,10 +114,10 @@ class CachedPartitions:
         self.restore(NOTHING, _NO_ROWS, _NO_ROWS)
 
     def restore(self, numbers: Ints, requested: Ints, returned: Ints) -> None:
-        """Has these partitions and no others, in slots 0, 1, ..."""
+        """Replaces all partitions by these, in slots 0, 1, ..."""
         self.end = self.size = len(numbers)
         self._numbers, self.requested, self.returned = numbers, requested, returned
-        #: By number; the last is that of all numbers beyond.
+        #: By number; all numbers from the last index on have its ``NO_SLOT``.
         self._slot_of: Ints = np.full(int(numbers.max(initial=-1)) + 2, NO_SLOT, np.int32)
         self._slot_of[numbers] = np.arange(self.end)
 
@@ -133,7 +134,7 @@ class CachedPartitions:
         return Slots(np.flatnonzero(slots == np.arange(self.end)))
 
     def add(self, requested: RequestLists, at: Ints) -> Entries:
-        """Adds partitions as listed; no response has had them."""
+        """Adds the partitions listed at some positions, as never returned yet."""
         numbers, room = requested.partitions[at], len(self._numbers)
         beyond = int(numbers.max(initial=-1)) + 2 - len(self._slot_of)
         if beyond > 0:
@@ -151,7 +152,7 @@ class CachedPartitions:
         return Entries(at, slots)
 
     def update(self, requested: RequestLists, entries: Entries) -> tuple[Entries, Bools]:
-        """Remembers what is requested; returns entries that are other than before, and the rows."""
+        """Remembers what is requested; returns the entries that changed, and in which rows."""
         now = _columns(requested.values, entries.at)
         differs = (self.requested.take(entries.slots, axis=1) != now)[:COMPARED]
         which = np.logical_or.reduce(differs).nonzero()[0]
@@ -166,15 +167,15 @@ class CachedPartitions:
         entries = Entries(lists.positions[listed], slots)
         if NO_SLOT not in slots.tolist():
             return entries, NOTHING
-        is_followed = slots != NO_SLOT
-        return entries.where(is_followed), entries.at[~is_followed]
+        is_cached = slots != NO_SLOT
+        return entries.where(is_cached), entries.at[~is_cached]
 
     def remove(self, slots: Slots) -> None:
         self._slot_of[self.numbers_of(slots)] = NO_SLOT
         self.size -= len(slots)
 
     def respond(self, returned: ResponseLists, listed: slice, has_errors: bool) -> ResponseChanges:
-        """Compares a response with those before, and remembers what it has of these partitions."""
+        """Compares a response with the ones before, and remembers its values."""
         if listed.start == listed.stop:
             return _NO_RESPONSE
         entries, _ = self.entries_of(returned, listed)

@@ -50,8 +50,9 @@ def next_epoch(epoch: int) -> int:
 class RequestChanges(msgspec.Struct, gc=False):
     """Changes that a FETCH makes to the set of partitions that its client fetches.
 
-    A partition replaces another of its name and index whose topic id is new, and both are in none
-    of the others. ``differs``: rows of the updated ones. ``kept``: what it lists and listed before.
+    ``kept``: those that it lists and that were in the set; of these ``updated`` changed, in the
+    rows ``differs``. ``replacing`` those ``replaced`` are partitions of the same name and index
+    under a new topic id; neither are among ``added`` and ``removed``.
     """
 
     kept: Slots
@@ -79,13 +80,14 @@ def update(
 ) -> RequestChanges:
     """Changes a client's partitions as its FETCH does, and returns what it changes.
 
-    "Incremental Fetch Requests": which partitions one lists, or would list in place of a full one.
-    ``forgotten`` is None for a full one, which lists all that stay. ``by_id``: topics go by id.
+    "Incremental Fetch Requests": which partitions one lists, or would list as one. ``forgotten``:
+    None for a full FETCH, which lists all that stay. ``by_id``: topics go by id, not by name.
     """
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
     # What is new was not in the session before.
-    (entries, new), removed = cached.entries_of(requested, listed), NO_SLOTS
+    entries, new = cached.entries_of(requested, listed)
+    removed = NO_SLOTS
     # The client wants to remove it.
     if forgotten is not None and len(forgotten):
         removed = cached.slots_of(np.array(list(dict.fromkeys(forgotten.tolist()))))
@@ -116,7 +118,7 @@ def _replacements(
 ) -> tuple[Ints, Ints]:
     """Returns positions of new partitions, and the slots of removed ones whose places they take.
 
-    KIP-516: one of the same name and index, and another topic id, replaces the one that goes.
+    KIP-516: a new partition replaces a removed one of its name and index, but another topic id.
     """
     if not (len(new) and len(removed)):
         return NOTHING, NOTHING
@@ -140,15 +142,15 @@ def is_returned(response: ResponseChanges) -> Bools:
     included."
     """
     # "The broker wants to notify the client about a change in the partition's highWatermark or
-    # broker logStartOffset"; after an error any is one. The last stable offset is none. New data;
-    # since then also an error, a preferred read replica or a diverging epoch.
+    # broker logStartOffset": after an error any high watermark; never the last stable offset. New
+    # data (``brings``); since the KIP also an error, a preferred read replica or a diverging epoch.
     differs = response.differs
     listed: Bools = differs[CACHED_HIGH_WATERMARK] | differs[LOG_START_OFFSET] | response.brings
     return listed
 
 
 class FetchSession(msgspec.Struct, array_like=True):
-    """A session ("Fetch Session"). ``epoch``: of the FETCH that comes next."""
+    """A session ("Fetch Session"). ``epoch`` is that of its next FETCH."""
 
     uses_topic_ids: bool
     client: PartitionOrder
@@ -181,7 +183,7 @@ class FetchSession(msgspec.Struct, array_like=True):
         return changes.added.joined(altered), forgotten[by_topic]
 
     def response(self, response: ResponseChanges, which: Bools) -> Entries:
-        """Returns what the broker lists, in order; behind it what it did not read."""
+        """Returns what the broker lists, in order; partitions that it did not read come last."""
         listed = which.nonzero()[0]
         if len(listed) > 1:
             listed = listed[self.broker.ranks[response.entries.slots[listed]].argsort()]
@@ -227,9 +229,8 @@ class Reason(StrEnum):
 
 
 class CachedSession(msgspec.Struct, array_like=True):
-    """A session as all caches have it that created it for the same FETCH, each under an id.
-
-    ``size``: its partitions.
+    """A session in a cache; caches of several sizes that have created it for the same FETCH share
+    the object, each under its own id. ``size``: its number of partitions.
     """
 
     session_key: str
@@ -259,9 +260,10 @@ class Occurrence(NamedTuple):
 class FetchSessionCache(msgspec.Struct, array_like=True):
     """The cache of a broker: ``max.incremental.fetch.session.cache.slots`` in 8 shards.
 
-    Each has the same whole number of slots: fewer than 8 are none. New sessions go to the shards in
-    turn, and compete within theirs. ``slots`` None: every session finds one. ``shards``: sessions
-    by id. Kafka draws ids at random; here they count up, and the remainder is a session's shard.
+    Each shard has ``slots // 8`` of them, so that fewer than 8 are none. New sessions go to the
+    shards in turn, and compete within theirs. ``slots`` None: every session finds one. ``shards``:
+    sessions by id. Kafka draws ids at random; here they count the ``created`` ones, and the
+    remainder is a session's shard. ``requested``: how many sessions were, refused ones too.
     """
 
     slots: int | None
@@ -275,7 +277,7 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
         return self.shards[session_id % SHARDS].get(session_id)
 
     def maybe_create(self, new: CachedSession) -> tuple[int | None, list[Occurrence]]:
-        """Returns the id of a new session, or None, and what happens; a full response is built."""
+        """Creates a session with a full response; returns its id, None if refused, and events."""
         shard = self.requested % SHARDS
         self.requested += 1
         sessions = self.shards[shard]

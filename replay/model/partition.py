@@ -2,9 +2,9 @@
 
 In the order of ``kafka.cluster.Partition``, with what it uses before it (``Replica``) and after it
 (``DelayedProduce``), and without a clock: the caller says what happens and in which order. KIP-926
-is ``Acks.MIN_ISR``, with its sentences in quotes. A batch is a number. One log is followed under
-several acks and min.insync.replicas at once: what is acknowledged comes back with its
-``Requirement``.
+is ``Acks.MIN_ISR``, with its sentences in quotes. A batch goes by a number. One log is followed
+under several acks and min.insync.replicas at once: each pair is a ``Requirement``, and batches are
+acknowledged for each apart.
 """
 
 from collections.abc import Callable, Container
@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-#: ``replica.lag.time.max.ms``: who was caught up within it may hold the high watermark.
+#: ``replica.lag.time.max.ms``: who was caught up within it may hold the high watermark back.
 REPLICA_LAG_TIME_MAX_US = 30_000_000
 #: ``replica.fetch.wait.max.ms``: how long a follower's FETCH is parked at most.
 REPLICA_FETCH_WAIT_MAX_US = 500_000
@@ -22,7 +22,7 @@ REPLICA_FETCH_WAIT_MAX_US = 500_000
 UNKNOWN_OFFSET = -1
 
 Isr = tuple[int, ...]
-#: Whether the controller would let a broker with an epoch (None: not sent) into an ISR.
+#: Whether, as far as the leader knows, a broker with an epoch (None: not sent) may join an ISR.
 MayJoin = Callable[[int, int | None], bool]
 
 
@@ -64,13 +64,13 @@ class Replica(msgspec.Struct, array_like=True, gc=False):
 
     @classmethod
     def reset(cls, at_us: int, *, is_in_sync: bool) -> Self:
-        """Knows nothing of a follower at a new leader (``resetReplicaState``)."""
+        """Returns a follower of which a new leader knows nothing yet (``resetReplicaState``)."""
         return cls(caught_up_us=at_us if is_in_sync else 0)
 
     def fetch(self, offset: int, at_us: int, leader_log_end: int) -> None:
         """Notes a FETCH (``updateFetchStateOrThrow``).
 
-        Who fetches from where the leader's log ended at its FETCH before was caught up then.
+        Who comes to where the leader's log ended at its previous FETCH was caught up at that FETCH.
         """
         if offset >= leader_log_end:
             self.caught_up_us = max(self.caught_up_us, at_us)
@@ -110,11 +110,11 @@ class Requirement(msgspec.Struct, array_like=True, gc=False):
 class Partition(msgspec.Struct, array_like=True, gc=False):
     """A partition at its leader.
 
-    ``isr`` is the committed one, None if it is not known; ``maximal_isr`` has whom the leader has
-    requested the controller to add, too, and ``outside`` who fetches besides; all without the
-    leader. ``replicas``: how many there are, None if that is not known. The first of the
-    ``requirements`` has the min.insync.replicas in force. ``led_us``: when the term began, with
-    ``led_with`` in sync.
+    ``isr`` is the committed one, None if it is not known, and ``in_sync`` its followers;
+    ``maximal_isr`` are these and the followers that the leader has requested the controller to add;
+    ``outside`` are all others that fetch. ``replicas``: how many there are, None if that is not
+    known. The first of the ``requirements`` has the min.insync.replicas in force. ``led_us``: when
+    the leader's term began, with the followers ``led_with`` in sync.
     """
 
     leader_id: int
@@ -145,8 +145,8 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
     ) -> bool:
         """Notes that a follower has all below an offset (``updateFollowerFetchState``).
 
-        Returns whether that is another one than before: else the leader does not look whether its
-        high watermark may rise.
+        Returns whether the offset differs from the one before: only then does the leader check
+        whether its high watermark may rise.
         """
         follower = self.followers.get(broker_id)
         if follower is None:
@@ -164,8 +164,8 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
     ) -> tuple[list[Requirement], list[Requirement]]:
         """Appends a batch; returns what it waits for, and what is met by the leader alone.
 
-        What is too few in-sync replicas for acks=all is appended all the same with acks=1, and then
-        waits for the high watermark under the min.insync.replicas in force.
+        With acks=1 a leader also appends a batch for which acks=all has too few in-sync replicas.
+        Such a batch waits for the high watermark, under the min.insync.replicas in force only.
         """
         if base_offset >= self.log_end_offset:
             self.log_end_offset = base_offset + 1
@@ -209,7 +209,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
             elif min_isr > 1:
                 if log_ends is None:
                     log_ends = sorted(self._log_ends(self.in_sync))
-                # The fastest of the followers: the leader counts as one and has everything.
+                # The leader is one of them and has everything; others are the fastest followers.
                 offset = log_ends[1 - min_isr]
             if offset > requirement.offset:
                 requirement.offset = offset
@@ -220,10 +220,9 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         return acknowledged
 
     def _high_watermark(self, at_us: int, may_join: MayJoin) -> int:
-        """Returns the least offset of all who must have a batch (``maybeIncrementLeaderHW``).
-
-        That is the maximal ISR, and who is caught up and may join it
-        (``shouldWaitForReplicaToJoinIsr``).
+        """Returns the lowest log end offset of all that must have a batch
+        (``maybeIncrementLeaderHW``): the maximal ISR, and followers that are caught up and may join
+        it (``shouldWaitForReplicaToJoinIsr``).
         """
         log_ends = self._log_ends(self.maximal_isr)
         for broker_id in self.outside:
@@ -261,7 +260,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         self.outside = [follower for follower in self.followers if follower not in self.maximal_isr]
 
     def count_anew(self) -> None:
-        """Forgets how far enough replicas have all, where a FETCH that this rests on was wrong."""
+        """Forgets the offsets that were reached, where a FETCH that they rest on was wrong."""
         for requirement in self.requirements:
             requirement.offset = -1
 
@@ -295,8 +294,9 @@ def delayed_produce(
 ) -> ProduceCompletion:
     """Returns what comes first: enough replicas, the loss of the leader, the timeout.
 
-    ``DelayedProduce.tryComplete`` and ``onExpiration``. Never NOT_ENOUGH_REPLICAS_AFTER_APPEND:
-    while the ISR is too small, the high watermark does not move, so that a producer times out.
+    ``DelayedProduce.tryComplete`` and ``onExpiration``, without NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    (20): while the ISR is too small the high watermark does not move, so that a producer times out.
+    Kafka has 20 where the ISR shrinks, or the config rises, between that move and this look.
     """
     at_us, error = deadline_us, Errors.REQUEST_TIMED_OUT
     if lost_us is not None and lost_us < deadline_us:

@@ -17,7 +17,7 @@ MAX_FETCH_WAIT_US = 500_000
 HWM_AWARE_VERSION = 18
 #: "Set to -1 if the HWM is not known" (Public Interfaces, "Request").
 UNKNOWN_OFFSET = -1
-#: "The default value for the HWM is the largest int64" ("Request"): what versions below 18 send.
+#: "The default value for the HWM is the largest int64" ("Request"): read where it was not sent.
 NOT_SENT = 2**63 - 1
 
 
@@ -33,7 +33,7 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Completion(StrEnum):
-    """Why the leader completed a FETCH. ``DRAIN``: an append of no batch, as after a stall."""
+    """Why the leader completed a FETCH. ``DRAIN``: it drained its batches, and there was none."""
 
     RECORDS = "records"
     HIGH_WATERMARK = "high_watermark"
@@ -73,9 +73,10 @@ def majority_offset(
 class Leader(msgspec.Struct, array_like=True):
     """The leader of one epoch (Handling, "KRaft"): offsets, voters' progress, parked FETCHes.
 
-    ``voters`` are the other voters; ``voter_count`` counts the leader too if it votes. Of earlier
-    epochs and of the latest snapshot it has the end offsets. ``parked`` has, by token, what expiry
-    sends. Methods return the responses that they cause, as the Raft thread builds them.
+    ``voters`` are the other voters; ``voter_count`` counts the leader too if it votes.
+    ``epoch_ends``: end offsets of earlier epochs; ``snapshot``: that of the latest snapshot.
+    ``segment``: number of the log's last one. ``parked``: by token, the response that expiry sends.
+    Methods return the responses that they cause, as the Raft thread builds them.
     """
 
     hwm_aware: bool
@@ -120,7 +121,7 @@ class Leader(msgspec.Struct, array_like=True):
         return Completion.TIMEOUT if fetch.max_wait_us == 0 else None
 
     def update_voter(self, replica_id: int, fetch_offset: int) -> list[Response]:
-        """Notes that a voter has all below its fetch offset (``updateReplicaState``)."""
+        """Notes that a voter has everything below its fetch offset (``updateReplicaState``)."""
         if replica_id not in self.voters:
             return []
         self.voter_offsets[replica_id] = fetch_offset
@@ -129,8 +130,8 @@ class Leader(msgspec.Struct, array_like=True):
     def _update_high_watermark(self) -> list[Response]:
         """Moves the high watermark once a majority has a record of the leader's epoch.
 
-        Equal within a new segment is a change too. "When the leader's HWM changes, the leader may
-        complete all parked FETCH requests" ("KRaft").
+        The same offset in a new segment is a change too. "When the leader's HWM changes, the leader
+        may complete all parked FETCH requests" ("KRaft").
         """
         own_offset = self.log_end_offset if self.voter_count > len(self.voters) else None
         offset = majority_offset(self.voter_offsets.values(), self.voter_count, own_offset)
@@ -167,7 +168,7 @@ class Leader(msgspec.Struct, array_like=True):
         ]
 
     def _complete(self, completion: Completion, offset: int | None = None) -> list[Response]:
-        """Completes FETCHes parked at or below an offset, or all, whatever ``_due`` is by now."""
+        """Completes FETCHes parked at or below an offset (None: all), without asking ``_due``."""
         responses = []
         for fetch in [response.fetch for response in self.parked.values()]:
             if offset is None or fetch.fetch_offset <= offset:

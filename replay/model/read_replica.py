@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
-#: ``metadata.max.age.ms``: for so long a consumer reads from the replica that its leader preferred.
+#: ``metadata.max.age.ms``: how long a consumer reads from the replica that its leader preferred.
 METADATA_MAX_AGE_US = 300_000_000
 #: FETCH requests have a rack id from this version on.
 RACK_ID_VERSION = 11
@@ -38,7 +38,8 @@ def select(
     """Returns the id of the replica that ``RackAwareReplicaSelector`` chooses.
 
     Of the replicas with the client's rack that have the fetch offset: the leader, else the one with
-    the largest log end offset, then the one that was caught up last; the leader if there is none.
+    the largest log end offset, then the one that was caught up last, then the larger id; the leader
+    if there is none.
     """
     if not is_same_rack(rack_id, leader_rack):
         near = [
@@ -53,7 +54,7 @@ def select(
 
 
 def is_same_rack(client_rack: str | None, rack: str | None) -> bool:
-    """Compares ``client.rack`` with ``broker.rack``; what is not set is in none."""
+    """Compares ``client.rack`` with ``broker.rack``, case included; not set is no rack."""
     return bool(client_rack) and client_rack == rack
 
 
@@ -65,5 +66,5 @@ class PreferredReadReplica(NamedTuple):
 
     @classmethod
     def chosen(cls, replica_id: int, at_us: int) -> "PreferredReadReplica":
-        """Returns the one that a response at a time names; it expires with the metadata."""
+        """Returns the redirect by a response at a time; it expires with the metadata."""
         return cls(replica_id, at_us + METADATA_MAX_AGE_US)
