@@ -188,7 +188,7 @@ class Produces(Record, name="produces", shares=(Line, RequestTimes, Sender)):
 
 
 class BrokerHeartbeats(Record, name="broker_heartbeats", shares=(Line, RequestTimes, Sender)):
-    """One row per BROKER_HEARTBEAT that a controller responded to."""
+    """One row per BROKER_HEARTBEAT in a controller's log."""
 
     broker_id: Int = column("brokerId")
     broker_epoch: Long = column("brokerEpoch")
