@@ -44,7 +44,7 @@ def wrong_lines(
             before = pair[1]
             wrong |= _contradicted(*pair, row)
         elif before is None or not _is_judged(before):
-            # Nothing is below what is before the first.
+            # What a sender has first cannot be too low.
             before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
         waiting[sender] = before, row
     for row in filter(_is_judged, later):
@@ -97,8 +97,8 @@ BEHIND_HEARTBEAT = {
 class Beginning(msgspec.Struct, kw_only=True, tag=True):
     """How it becomes certain which brokers are active, where a log begins in the middle.
 
-    It is once every broker that may be active is ``CERTAIN``, at the latest when the session of one
-    that sends nothing is over. ``uncertain``: the reason of outcomes until then.
+    That is once every broker that may be active is ``CERTAIN``, or when the session of those that
+    send nothing is over. ``uncertain``: the reason of outcomes until then.
     """
 
     uncertain: ClassVar[str]
@@ -120,7 +120,7 @@ class Beginning(msgspec.Struct, kw_only=True, tag=True):
 class LogStart(Beginning):
     """Warms up from the first line: METADATA names the brokers that there were, if a line has it.
 
-    Where none has, an active broker may send nothing, and the first session timeout decides.
+    Without such a line a broker may be active and silent until the first session timeout is over.
     """
 
     uncertain = NOT_HEARD_YET

@@ -1,11 +1,11 @@
 """Controllers of heartbeats that were not recorded so, or that count more than heartbeats.
 
-Of simulated heartbeats the log gives those that are not steady, when a broker is away, and of its
-steady ones how long each response took and how much later than the interval the next one came:
-always the recorded value nearest in time, so nothing is drawn. A heartbeat is steady if its broker
-runs and ran before: those come at the interval. What else comes (a broker starts, unfences, shuts
-down) comes when it must, whatever the interval. What follows: when the steady heartbeats arrive,
-the same whatever brokers have learned, and which offset they carry.
+A heartbeat is steady if its broker runs and ran at the one before: those come at the interval.
+Others (a broker starts, unfences, shuts down) come when they must, whatever the interval, so they
+are simulated as recorded. The log also gives when a broker is away and, of steady heartbeats, how
+long the response took and how late the next one came: always the recorded value nearest in time, so
+nothing is drawn. The model computes when steady heartbeats arrive, which is the same whatever
+brokers have learned, and which offset they carry.
 
 A broker has applied what is below the high watermark that it has learned (recorded, or replayed
 with or without KIP-1166), after a delay. The delay is the log's: each recorded heartbeat shows
@@ -59,7 +59,7 @@ class Pace(StrEnum):
 
 
 class ApplyDelay(msgspec.Struct):
-    """How long brokers take to apply what they know; of all, since one has too few samples.
+    """How long brokers take to apply what they know: one delay for all, as each has few samples.
 
     ``seen``: age (microseconds) of the newest offset that a broker knew when it sent a heartbeat,
     and whether that had it.
@@ -72,13 +72,14 @@ class ApplyDelay(msgspec.Struct):
         """Adds a sample. The delay is the age that parts best; of several as good the smallest."""
         self.seen = [*self.seen[1 - DELAY_SAMPLES :], (age, applied)]
         seen = sorted([*ASSUMED_DELAY, *self.seen])
-        self.us, fewest = 0, sum(not applied for _, applied in seen)
-        wrong = fewest
-        for age, applied in seen:
-            # At a delay just above this age, what was applied at it is wrong, what was not right.
-            wrong += 1 if applied else -1
+        # With a delay of 0 the samples that were not applied are wrong.
+        wrong = fewest = sum(not was_applied for _, was_applied in seen)
+        self.us = 0
+        for sample_us, was_applied in seen:
+            # With one just above this sample's age it is wrong if it was applied, else right.
+            wrong += 1 if was_applied else -1
             if wrong < fewest:
-                self.us, fewest = age, wrong
+                self.us, fewest = sample_us, wrong
 
 
 class Slow(msgspec.Struct):
