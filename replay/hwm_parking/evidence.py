@@ -105,8 +105,8 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
         samples.add(cause_us, max(0, built_us - cause_us))
 
     def handling_us(self, completion: Completion, at: int) -> int | None:
-        """Returns how long it took after such a cause, nearest in time, or what is left of a stall;
-        None if never measured."""
+        """Returns how long a response takes after a cause at a time: what is left of a stall, else
+        what it took after the cause nearest in time; None if never measured."""
         for since_us, until_us in self.stalls:
             if since_us <= at < until_us:
                 return until_us - at
@@ -182,9 +182,9 @@ class Evidence(msgspec.Struct, array_like=True):
         else:
             self._follow(replica, row)
             last = replica.last
-            again = row.fetch_offset, row.record_bytes
-            if again != (last.fetch_offset, last.record_bytes):
-                if row.fetch_offset == last.fetch_offset and last.record_bytes > 0:
+            is_repeated = row.fetch_offset == last.fetch_offset
+            if not is_repeated or row.record_bytes != last.record_bytes:
+                if is_repeated and last.record_bytes > 0:
                     # It lost a response, which carried less than the next one does.
                     self._reaches_next_end(replica)
                 replica.carried_us = built
@@ -212,7 +212,8 @@ class Evidence(msgspec.Struct, array_like=True):
             replica.shown_until_us = row.dequeued_us
 
     def close(self) -> None:
-        """Ends it: what was last carried reaches to the next end known, or is one itself."""
+        """Ends it: records whose end no later FETCH shows reach to the next end known, else they
+        are one record."""
         for replica in self.replicas.values():
             last = replica.last
             is_open = last.record_bytes > 0 and self.appended_offset <= last.fetch_offset
