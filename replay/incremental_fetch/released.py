@@ -36,10 +36,11 @@ class ReplayedFetch(msgspec.Struct, gc=False):
     """A FETCH of a stream whose partitions are known, or that lists them all.
 
     The stream has followed ``changes`` and ``response`` (``follow``), and it does not matter any
-    more whether it was recorded as a full FETCH or not. ``listed``: where its lists are.
-    ``is_returned``: of the partitions in the response, an incremental one lists it. ``not_read``:
-    partitions, by number, that the broker did not look at. ``added``: how many the client's FETCH
-    before did not list, None behind missing lines. ``events``: what caches do at once.
+    more whether it was recorded as a full FETCH or not. ``listed``: positions of the partitions
+    that its request lists. ``is_returned``: which partitions of the response an incremental one
+    would list. ``not_read``: partitions, by number, that the broker did not look at. ``added``: how
+    many its client did not fetch before, None behind missing lines. ``events``: what caches do at
+    once.
     """
 
     stream: Stream
@@ -232,7 +233,7 @@ def attempts(
     full: Sent,
     incrementals: Iterable[Incremental],
 ) -> tuple[list[Sent], dict[int, Sent]]:
-    """Returns what a client sends under each cache, and again where that is refused, by cache.
+    """Returns what a client sends under each cache, and by cache what it sends after a refusal.
 
     Without a session it sends a full FETCH.
     """
