@@ -271,7 +271,7 @@ class LineReader:
 
     @property
     def pending_number(self) -> int | None:
-        """The physical line where the first one begins that is not whole yet."""
+        """The number of the physical line with which the first line begins that is not whole."""
         begun = [pending.number for pending in self._pending.values()]
         begun += [self._element_number] if self._element else []
         return min(begun, default=None)
@@ -367,7 +367,7 @@ class LineReader:
     # --- lines
 
     def _take(self, number: int, unwrapped: Unwrapped) -> None:
-        """Adds a text that is no whole line like those before: a part of one, or another's."""
+        """Adds a text that ``_quickly`` did not read: maybe a part of a line, or another's line."""
         if unwrapped.text.startswith(b"{") and _LEFT_OUT in unwrapped.text:
             detail = "journalctl left out its text: use journalctl -o json --all"
             self._reject(number, unwrapped.text, Unreadable(RejectReason.truncated, detail))
@@ -398,7 +398,7 @@ class LineReader:
             self._try(part.stream, pending, is_all=not part.can_follow)
 
     def _try(self, stream: str, pending: _Pending, is_all: bool) -> None:
-        """Reads a pending line if it is whole, or ``is_all`` that will come; else it waits."""
+        """Reads a pending line if it is whole, or ``is_all`` of it has come; else it waits on."""
         whole = Unwrapped(pending.text, pending.unwrapped.around)
         marker = whole.text.find(MARKER)
         try:
