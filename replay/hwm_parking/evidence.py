@@ -115,12 +115,10 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
 
     def is_away(self, at: int) -> bool:
         """Checks whether the replica is frozen, restarting or cut off at a time."""
-        if not self.absences:
-            return at - self.shown_until_us > ABSENCE_US
+        if at - self.shown_until_us > ABSENCE_US:
+            return True
         spans = ((absence.since_us, absence.returns.dequeued_us) for absence in self.absences)
-        return at - self.shown_until_us > ABSENCE_US or any(
-            since < at < until and until - since > ABSENCE_US for since, until in spans
-        )
+        return any(since < at < until and until - since > ABSENCE_US for since, until in spans)
 
 
 class Wake(msgspec.Struct, array_like=True):
@@ -233,6 +231,7 @@ class Evidence(msgspec.Struct, array_like=True):
         delay = row.dequeued_us - last.built_us
         restarted = row.correlation_id < last.correlation_id
         if row.fetch_offset < last.fetch_offset and not restarted:
+            # It cut its log where that diverged: the leader's epoch ends there.
             self.epoch_ends[last.last_fetched_epoch] = row.fetch_offset
         if delay > ABSENCE_US or restarted:
             replica.absences.append(Absence(last.built_us, row, restarted))

@@ -155,6 +155,7 @@ def _requested(fetch: ReplayedFetch, incremental: Incremental) -> Ints:
     ("Proposed Changes"), in fetch_offset, start_offset or max_bytes: it has no epochs.
     """
     changes, listed = fetch.changes, incremental.requested
+    # Mostly all that are listed have another offset, and no other value has to be looked at.
     is_updated = changes.differs[FETCH_OFFSET]
     if np.count_nonzero(is_updated) < len(listed):
         is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])

@@ -186,6 +186,7 @@ class Listed:
         self._number(numbering)
 
     def _number(self, numbering: Partitions) -> None:
+        """Numbers topics, once for each run of theirs, and partitions; adds up topics by row."""
         indexes, starts = self._flat.ints("partition"), self._nested.offsets
         keys, n = _keys(self._flat.array("topic_id"), self._flat.array("topic")), len(indexes)
         begins = np.zeros(n + 1, np.bool_)

@@ -139,6 +139,7 @@ class BrokerRecord(msgspec.Struct):
         elif slow is not None:
             slow.at.append(at)
             slow.offsets.append(max(slow.offsets[-1], offset))
+        # The last offset that it had learned by then, and the first that the heartbeat lacks.
         learned, last = self.learned, bisect_right(self.learned.at, at) - 1
         missing = bisect_right(learned.values, offset, 0, last + 1)
         if missing <= last and at - learned.at[missing] > SLOW_US:
@@ -232,10 +233,8 @@ class Informed(msgspec.Struct):
         """
         last = self.last.get(heartbeat.broker_id, heartbeat)
         is_same = last.broker_epoch == heartbeat.broker_epoch and not last.want_shut_down
-        if (
-            is_same
-            and heartbeat.handled_us - last.handled_us <= SESSION_TIMEOUT_US + HEARTBEAT_WAIT_US
-        ):
+        silent_us = heartbeat.handled_us - last.handled_us
+        if is_same and silent_us <= SESSION_TIMEOUT_US + HEARTBEAT_WAIT_US:
             since = last.handled_us + SESSION_TIMEOUT_US
             for at in range(since, heartbeat.handled_us, SESSION_TIMEOUT_US):
                 self.heartbeat(last._replace(handled_us=at, built_us=at))

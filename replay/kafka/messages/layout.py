@@ -36,6 +36,8 @@ def versions_of(text: str) -> range:
 
 @dataclass(frozen=True, eq=False)
 class Field:
+    """A field of a message, or of a struct in it, with its attributes in the schema."""
+
     name: str
     type: str
     is_array: bool

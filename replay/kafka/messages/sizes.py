@@ -79,7 +79,7 @@ def _message_bytes(message: Message, columns: Columns, header: Ints) -> pa.Int64
 
 
 def _struct(struct: Struct, columns: Columns, version: Ints, without: Field | None = None) -> Ints:
-    """Bytes of each element; ``version`` is each one's or, of length 1, that of all."""
+    """Bytes of each element, less a field; ``version``: each one's or, of length 1, that of all."""
     size = np.zeros(len(columns), np.int64)
     size += struct.plain_sizes(version)
     flexible = among(version, struct.flexible)

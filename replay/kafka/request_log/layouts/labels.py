@@ -70,5 +70,5 @@ def _labels_of(record: bytes) -> list[tuple[Path, str]]:
         return []
     texts = [text for _, text in texts_in(value) if marker_in(text.text)]
     texts = texts or [text for _, text in requests_in(value)]
-    around = [record for text in texts for record in text.around]
-    return [(path, text) for record in around for path, text in leaves(record) if len(text) < 100]
+    around = [outer for text in texts for outer in text.around]
+    return [(path, text) for outer in around for path, text in leaves(outer) if len(text) < 100]

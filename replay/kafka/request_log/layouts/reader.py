@@ -441,13 +441,13 @@ class LineReader:
         by = self._framing.node_by
         if by is None:
             return True
-        is_its: Callable[[str, Any], bool] = eq if by.path else _is_in
+        matches: Callable[[str, Any], bool] = eq if by.path else _is_in
         if by.path:
             label = unwrapped.label(by.path) if unwrapped.around else None
         else:
             label = raw[:_PREFIX_BYTES].split(MARKER)[0].decode(errors="replace")
-        is_own = is_its(by.value, label)
-        if by.counts_rest and not is_own and not any(is_its(other, label) for other in by.others):
+        is_own = matches(by.value, label)
+        if by.counts_rest and not is_own and not any(matches(other, label) for other in by.others):
             self._out.others["lines of nodes that are not listed"] += 1
         return is_own
 

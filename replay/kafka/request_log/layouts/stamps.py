@@ -51,6 +51,7 @@ class StampReader:
         self._is_padded = is_padded
         self._zone = ZoneInfo(zone)
         self._second = lru_cache(_CACHE_SIZE_MAX)(self._in_zone)
+        #: Where the last timestamp was found: in a text, and among the fields of a record.
         self._offset = -1
         self._field = FIELDS[0]
 

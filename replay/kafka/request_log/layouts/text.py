@@ -112,6 +112,8 @@ class TextLayout:
         return line
 
     def _end(self, text: bytes, start: int, is_all: bool) -> int:
+        """Finds the end of the JSON object: as the last one ended, else at the first brace, from
+        behind, up to which the text is JSON."""
         end = text.rfind(b"}", start)
         for _ in range(self._braces_behind):
             end = text.rfind(b"}", start, end)

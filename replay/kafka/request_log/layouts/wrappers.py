@@ -141,6 +141,7 @@ def requests_in(
     }
     text = MARKER + msgspec.json.encode({k: msgspec.Raw(json) for k, json in encoded.items()})
     around = (*around, {key: beside for key, beside in value.items() if key not in fields})
+    # Objects beside it are around it too, as if further away.
     around = (*(v for outer in around for v in outer.values() if isinstance(v, dict)), *around)
     named = (v for record in reversed(around) for k, v in record.items() if _LOGGER.fullmatch(k))
     logger = next((name for name in named if isinstance(name, str)), "logger")
