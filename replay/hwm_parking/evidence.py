@@ -231,7 +231,7 @@ class Evidence(msgspec.Struct, array_like=True):
         delay = row.dequeued_us - last.built_us
         restarted = row.correlation_id < last.correlation_id
         if row.fetch_offset < last.fetch_offset and not restarted:
-            # It cut its log where that diverged: the leader's epoch ends there.
+            # It cut its log where that diverged: in the leader's log its epoch ends there.
             self.epoch_ends[last.last_fetched_epoch] = row.fetch_offset
         if delay > ABSENCE_US or restarted:
             replica.absences.append(Absence(last.built_us, row, restarted))

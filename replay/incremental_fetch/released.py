@@ -181,7 +181,7 @@ def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
     else:
         returned = session.response(fetch.response, fetch.is_returned)
     if session.uses_topic_ids != row.uses_topic_ids:
-        # To the client each partition is the one it was, with another topic id.
+        # To the client no partition is forgotten: each only has another topic id.
         requested, forgotten = fetch.requested.positions[fetch.listed], forgotten[:0]
     is_recorded_request = fetch.is_as_recorded(fetch.requested, requested)
     is_recorded_response = fetch.is_as_recorded(fetch.returned, returned.at)

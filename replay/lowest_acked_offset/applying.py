@@ -211,7 +211,8 @@ class Broker(msgspec.Struct):
             if has_us is None:
                 return learned.unknown(SLOW)
             applied = not_applied_us
-        estimate = Estimate(*learned[:2], shows_us, applied, hwm_aware=learned.hwm_aware)
+        times = learned.learned_us, shows_us, applied
+        estimate = Estimate(learned.offset, *times, hwm_aware=learned.hwm_aware)
         if unknown_offset is not None:
             # It shows the deletion before it works on it.
             self.unknown_work = UnknownWork(unknown_offset, max(applied, not_applied_us))

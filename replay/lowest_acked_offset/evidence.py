@@ -30,7 +30,7 @@ EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)
 
 
 class Work(NamedTuple):
-    """A broker's share of a write: how long it takes, or, unless ``is_known``, at most takes."""
+    """A broker's share of a write: how long it takes, at most that long unless ``is_known``."""
 
     offset: int
     responded_us: int

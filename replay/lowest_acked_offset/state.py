@@ -208,7 +208,7 @@ class ClusterState(msgspec.Struct):
             warm_us = ALWAYS_WARM_US
         self.replicas.is_partial = is_partial
         for variant, manager in self.managers():
-            manager.floor = self.committed.first_offset if is_partial else RESET_OFFSET
+            manager.floor = self.committed.last_offset_before if is_partial else RESET_OFFSET
             # Simulated heartbeats follow from all those before them: behind a gap none is known.
             if not is_behind_gap or variant.parameter_value == NOT_SWEPT:
                 manager.warm_from_us = warm_us

@@ -145,7 +145,7 @@ class CommittedOffsets(msgspec.Struct):
         return Offsets(low, high, max(row.dequeued_us, reached[0] if reached else row.dequeued_us))
 
     @property
-    def first_offset(self) -> int:
+    def last_offset_before(self) -> int:
         """Returns the last offset that may have been committed before the log."""
         if self.known_from_us is None:
             return 0

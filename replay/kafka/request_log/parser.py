@@ -37,7 +37,7 @@ _REJECTED_LINE_BYTES = 1000
 _READERS = {**cluster_states.READERS, **metadata_writes.READERS, **groups.READERS}
 _SIZES = {"request_bytes": request_bytes, "response_bytes": response_bytes}
 _POSITION = pa.field("position", LONG, nullable=False)
-#: By column, its other name in lines or requests, of which its rows have it.
+#: Columns that rows take from their line or request, by the name that they have there.
 _NAMES = {"source": "api_name", "line_id": "request_id"}
 #: Columns that a table has of its own, though requests have one of that name.
 _OWN = {("group_assignments", "client_id")}

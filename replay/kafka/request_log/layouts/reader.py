@@ -60,8 +60,8 @@ class NodeBy:
     """Selects the lines of one node in a file of several.
 
     Those with ``value`` in the field at ``path``, or in the line's prefix without a path.
-    ``others`` are the values of other nodes; what is nobody's is counted, as other lines, with the
-    node that ``counts_rest``.
+    ``others`` are the values of other nodes; lines of no listed node are counted once, among other
+    lines: for the node that ``counts_rest``.
     """
 
     path: Path
