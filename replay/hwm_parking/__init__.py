@@ -3,24 +3,25 @@
 Theory of operation
 -------------------
 The KIP and the model: docs/rules/hwm_parking.md. A voter's FETCH at offset X shows that it has
-everything below X, which moves the high watermark when the others are parked at X already.
+everything below X. Once a majority has, the high watermark moves, while other replicas that have
+the same records may be parked at X already: without the KIP they learn of it with the next append.
 
-The rule is ``replay.model.raft``, held against a log by two loops: ``open_loop`` checks whether it,
-or a stall, could have given the recorded responses, ``closed_loop`` starts leader and replicas
-anew. What no rule explains (when the leader appended, how long a replica takes from a response to
-its next FETCH, how fast the leader's Raft thread responds) is ``evidence``. ``HwmParking`` replays
-a controller's log ``LOOKAHEAD_US`` behind the log, so its memory is that span and not the log.
+The rule is ``replay.model.raft``. Two loops compare it with a log: ``open_loop`` checks whether the
+rule, or a stall, could have given the recorded responses, ``closed_loop`` starts leader and
+replicas anew. What no rule explains (when the leader appended, how long a replica takes from a
+response to its next FETCH, how fast the leader's Raft thread responds) is ``evidence``.
+``HwmParking`` runs ``LOOKAHEAD_US`` behind the log, so its memory is that span and not the log.
 
 An outcome rests on the leader's log alone. At a gap in it the replay ends, and another begins in
-the middle, unknown until it is warm (``WarmUp``). What can differ then is how long the Raft thread
-takes for one response, where no append shows that for longer.
+the middle, unknown until it is warm (``WarmUp``). Once it is, it differs from a replay of the whole
+log at most in the time for one response, until the next append shows that.
 
 What is read of a response
 --------------------------
 *Inputs of the rule:* ``built_at`` (only through appends, drains, delays and how long the Raft
 thread took from a cause to its response), ``record_bytes`` (which appends it carried),
 ``response_bytes`` (the envelope around the records), whether it was diverging or a snapshot (no
-drain gives those), and an error "not the leader" (6, 74, 75 and others), which bounds an epoch.
+drain gives those), and an error "not the leader" (``NOT_LEADING``), which ends an epoch.
 *Never read by the closed loop:* the high watermark carried, the completion, how long a FETCH
 waited for its cause; ``tests/replay/hwm_parking`` blanks them and gets the same rows. The open loop
 reads them, since they are what is compared.

@@ -30,8 +30,9 @@ class ClosedLoop(Loop, array_like=True):
     """One leader epoch replayed under one rule: the leader's appends and drains and the
     replicas' delays are given, every FETCH and every response follows from the rule.
 
-    ``events`` are of (log end offset or replica, token). ``awaited`` are replicas whose next FETCH
-    the log doesn't show yet, with the time of their last response.
+    ``events`` are of (log end offset or replica, token), ``in_flight`` FETCHes by token, of which
+    ``tokens`` were given out. ``awaited`` are replicas whose next FETCH the log doesn't show yet,
+    with the time of their last response. ``free_us``: the Raft thread is busy until then.
     """
 
     #: At one append a replica could be on its way in the replay of the whole epoch.
@@ -192,12 +193,12 @@ class ClosedLoop(Loop, array_like=True):
 
 
 def _built_us(replica: ReplicaEvidence, response: Response, at: int, cause_us: int) -> int | None:
-    """Returns as long after its cause as the log shows of the replica; None if it shows nothing."""
+    """Returns when a response is built, by the replica's recorded ones; None: in its turn."""
     completion, moved = response.completion, Completion.HIGH_WATERMARK
     if not response.parked and completion is not moved:
         return None
     handling, since = replica.handling_us(completion, cause_us), cause_us
     if handling is None and response.parked and completion in (moved, Completion.DRAIN):
-        # It completes the parked as an append does.
+        # The thread completes those who are parked as it does at an append.
         handling, since = replica.handling_us(Completion.RECORDS, at), at
     return None if handling is None else since + handling

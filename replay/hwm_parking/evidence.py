@@ -105,8 +105,8 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
         samples.add(cause_us, max(0, built_us - cause_us))
 
     def handling_us(self, completion: Completion, at: int) -> int | None:
-        """Returns how long it took after such a cause, nearest in time, or what is left of a stall;
-        None if never measured."""
+        """Returns how long a response takes after a cause at a time: what is left of a stall, else
+        what it took after the cause nearest in time; None if never measured."""
         for since_us, until_us in self.stalls:
             if since_us <= at < until_us:
                 return until_us - at
@@ -115,12 +115,10 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
 
     def is_away(self, at: int) -> bool:
         """Checks whether the replica is frozen, restarting or cut off at a time."""
-        if not self.absences:
-            return at - self.shown_until_us > ABSENCE_US
+        if at - self.shown_until_us > ABSENCE_US:
+            return True
         spans = ((absence.since_us, absence.returns.dequeued_us) for absence in self.absences)
-        return at - self.shown_until_us > ABSENCE_US or any(
-            since < at < until and until - since > ABSENCE_US for since, until in spans
-        )
+        return any(since < at < until and until - since > ABSENCE_US for since, until in spans)
 
 
 class Wake(msgspec.Struct, array_like=True):
@@ -182,9 +180,9 @@ class Evidence(msgspec.Struct, array_like=True):
         else:
             self._follow(replica, row)
             last = replica.last
-            again = row.fetch_offset, row.record_bytes
-            if again != (last.fetch_offset, last.record_bytes):
-                if row.fetch_offset == last.fetch_offset and last.record_bytes > 0:
+            is_repeated = row.fetch_offset == last.fetch_offset
+            if not is_repeated or row.record_bytes != last.record_bytes:
+                if is_repeated and last.record_bytes > 0:
                     # It lost a response, which carried less than the next one does.
                     self._reaches_next_end(replica)
                 replica.carried_us = built
@@ -212,7 +210,8 @@ class Evidence(msgspec.Struct, array_like=True):
             replica.shown_until_us = row.dequeued_us
 
     def close(self) -> None:
-        """Ends it: what was last carried reaches to the next end known, or is one itself."""
+        """Ends it: records whose end no later FETCH shows reach to the next end known, else they
+        are one record."""
         for replica in self.replicas.values():
             last = replica.last
             is_open = last.record_bytes > 0 and self.appended_offset <= last.fetch_offset
@@ -232,6 +231,7 @@ class Evidence(msgspec.Struct, array_like=True):
         delay = row.dequeued_us - last.built_us
         restarted = row.correlation_id < last.correlation_id
         if row.fetch_offset < last.fetch_offset and not restarted:
+            # It cut its log where that diverged: in the leader's log its epoch ends there.
             self.epoch_ends[last.last_fetched_epoch] = row.fetch_offset
         if delay > ABSENCE_US or restarted:
             replica.absences.append(Absence(last.built_us, row, restarted))

@@ -30,14 +30,14 @@ _CARRIED_MAX = 16
 class WarmUp(msgspec.Struct, array_like=True):
     """Tells from when on a replay that begins within an epoch is the one of the whole epoch.
 
-    What was appended before the first lines, up to ``log_end_offset``, is known, and not when; the
-    high watermark is not. Whatever is appended later is: so the recorded leader is warm once its
-    high watermark has passed all that was there.
+    The log end before the first lines (``log_end_offset``) is known, but not when it was appended,
+    nor the high watermark by then. Of later appends all is known, so the recorded leader is warm
+    once its high watermark has passed that log end.
 
     In a closed loop the replicas' FETCHes at first come at the wrong times. An append completes all
-    who are parked, so a replica that was parked at ``appends_min`` of them, its delays measured by
-    then, does what it does in the replay of the whole epoch. The leader's high watermark is right
-    once all its voters do. An epoch that begins in the log is warm from its beginning.
+    who are parked. So a replica that was parked at ``appends_min`` of them, its delays measured by
+    then, sends what it does in the replay of the whole epoch, and the leader's high watermark is
+    right once all voters do. An epoch that begins in the log is warm from its beginning.
     """
 
     log_end_offset: int = -1
@@ -92,9 +92,9 @@ class Loop(msgspec.Struct, array_like=True):
     """Replays the leader of an epoch, and finds when its replicas learn what it commits.
 
     An advance is joined with the first response that carries it to a replica. ``sequences`` number
-    each replica's FETCHes; ``high_watermark``: the leader's that was last noted; ``carried``: by
-    replica, the last (high watermark, built_us, did the FETCH carry one); ``waiting``: what each is
-    yet to learn; ``since_us``: when it learned of the advance before, or was away.
+    each replica's FETCHes; ``high_watermark``: the leader's that was last noted. By replica:
+    ``carried``: the last (high watermark, built_us, did the FETCH carry one); ``waiting``: what it
+    is yet to learn; ``since_us``: when it learned of the advance before, or was away at it.
     """
 
     WARM_UP_APPENDS: ClassVar[int] = 0

@@ -25,7 +25,7 @@ Causes = dict[Completion, int]
 
 
 class Explanation(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Why a recorded FETCH completed, None: unexplained, and whether it was parked."""
+    """Why a recorded FETCH completed (None: unexplained), and whether it was parked."""
 
     completion: Completion | None
     parked: bool = False
@@ -37,9 +37,9 @@ class OpenLoop(Loop, array_like=True):
     """Follows the leader of an epoch as the log shows it.
 
     ``voter_fetches`` are those that it is yet to follow: (request id, replica, fetch offset);
-    ``taken`` are FETCHes yet to be explained; ``handled`` is when the latest FETCH completed until
-    a time was dequeued; ``drained_us`` is when the leader last drained no batch, ``drains`` are
-    those since it was last emitted.
+    ``taken`` are FETCHes yet to be explained; ``handled``: over time, the latest dequeue among the
+    FETCHes that were completed by then; ``drained_us`` is when the leader last drained no batch,
+    ``drains`` are such times that no closed loop has yet.
     """
 
     log_end_offsets: Rising = msgspec.field(default_factory=Rising)
@@ -113,7 +113,7 @@ class OpenLoop(Loop, array_like=True):
     def _explained(
         self, evidence: Evidence, row: RecordedMetadataFetch, rows: Sequence[RecordedMetadataFetch]
     ) -> Explanation:
-        """Explains a FETCH by the first that fits.
+        """Explains a FETCH by the first of these that fits.
 
         ====== ===================================================================================
         error  The response says so, and nothing else of it means anything.
@@ -149,7 +149,8 @@ class OpenLoop(Loop, array_like=True):
                 self.drained_us = at
                 self.drains.append(at)
             return True
-        # Who was parked at a drain is late as long as the thread handles nothing else.
+        # The drain completes who was parked at it, however late, until the thread handles a FETCH
+        # that came after it.
         was_parked = row.dequeued_us < self.drained_us
         is_late = was_parked and (self.handled.value(at) or 0) <= self.drained_us
         return is_late and completion_of(row) is Completion.HIGH_WATERMARK
@@ -257,7 +258,7 @@ def completed_by_drain(
     that the leader completed about that time, in order of built_us.
     """
     built = row.built_us
-    # What moves once the records are there is no cause, however late its stamp.
+    # A move that follows the append is no cause of a response before it, however late the stamp.
     appended = causes.get(Completion.RECORDS, built)
     moved = causes.get(Completion.HIGH_WATERMARK, appended)
     if (

@@ -100,8 +100,8 @@ class Advance(NamedTuple):
 class ParkingRows:
     """Outcomes until they are emitted; ``gaps``: of all logs, of which the leader's counts.
 
-    One rests on its replica's next FETCH too, and on times that were measured nearest to it, before
-    and after: within ``ABSENCE_US`` of a gap it is unknown.
+    An outcome rests also on its replica's next FETCH and on what was measured just before and after
+    it, so it is unknown within ``ABSENCE_US`` of a gap.
     """
 
     def __init__(self, gaps: Gaps, phase: SteadyPhase) -> None:

@@ -88,7 +88,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def advance(self, front: int, rows: ParkingRows) -> None:
         """Replays what nothing still to come can change: the log is known up to ``front``."""
         until, before = front - LOOKAHEAD_US, front - 2 * LOOKAHEAD_US
-        # The loops read how long the leader took, before and after.
+        # Further than the loops, which look up how long the leader took before and after a time.
         self._replay(front - LOOKAHEAD_US // 2, front - LOOKAHEAD_US * 3 // 4, rows)
         for loop in self.closed_loops:
             loop.advance(self.evidence, until)
@@ -195,7 +195,7 @@ class HwmParking:
     def _epoch(self, row: RecordedMetadataFetch) -> LeaderEpoch:
         epochs, leader_epoch = self._state.epochs, row.leader_epoch
         if leader_epoch not in epochs:
-            # A leader has FETCHes all the time: one that led before shows at once behind a gap.
+            # A leader gets FETCHes all the time: one with FETCHes just behind a gap led before it.
             is_cut = row.dequeued_us < self._state.gap_ends_us + ABSENCE_US
             begins_us = self._state.gap_ends_us if is_cut else ALWAYS_SINCE_US
             evidence = Evidence(leader_epoch, begins_us=begins_us)

@@ -1,9 +1,9 @@
 """incremental_fetch: how much of FETCH is repetition, and what do sessions save? (KIP-227)
 
-What the KIP is, the model and its limits: docs/rules/incremental_fetch.md. A log of full FETCHes
-and one of incremental ones hold the same knowledge. So each FETCH of a client at a broker
-(``streams``) is first reduced to what it changes (``replay.model.fetch_session``, which is the KIP,
-section by section), and then replayed under every protocol:
+What the KIP is, the model and its limits: docs/rules/incremental_fetch.md. Full and incremental
+FETCHes show the same: which partitions a client fetches, and what changes. So each FETCH of a
+client at a broker (``streams``) is first reduced to its changes (``replay.model.fetch_session``,
+which is the KIP, section by section), and then replayed under every protocol:
 
 * ``recorded``: as logged.
 * ``full``: no sessions: every partition in every FETCH, both ways.
@@ -25,8 +25,8 @@ Assumptions, and where they can fail
 * FETCHes below v7 are replayed as if their sender had been upgraded, and counted at v7.
 * The first FETCH that the log has of a stream without a recorded session is its first: it is full
   and requests one.
-* After error 70 a client does without the session; the full FETCH that follows stands for the one
-  that was refused (``not_applicable``) and is incremental where the session would still be there.
+* A FETCH that is refused with error 70 is ``not_applicable``: the full one by which its client
+  repeats it is replayed instead, as an incremental one where the session would still be there.
   After other errors, and where the log has (id, 0), every protocol starts again with a full FETCH.
 * A partition that a recorded incremental response does not list has what was returned last. The
   last stable offset alone is no reason to list one as released, so the draft replayed from
@@ -44,10 +44,10 @@ Assumptions, and where they can fail
 
 Only gaps in the broker's own log matter. A session whose epochs go on has missed nothing; one
 whose epochs jump over a gap, and one whose first FETCH is in it, is unknown until a full FETCH.
-Without a session, a full FETCH behind a gap lists all that there is, but not what changed: it is
-unknown but for ``full``, and from the next one on only ``session_epoch`` is. Which session holds
-one of N slots behind a gap is unknown to the end of the log. Where the log itself begins, caches
-are empty by definition: N slots are a what-if, and so is what they begin with.
+Without a session, a full FETCH behind a gap lists all that there is, but not what changed: only
+``full`` is known of it, and from the next one on all but ``session_epoch``. Behind a gap it stays
+unknown which sessions have the N slots. Where the log itself begins, caches are empty by
+definition: N slots are a what-if, and so is what they begin with.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,9 @@
 
 "The follower registers the set of partitions which it is interested in by sending an ordinary
 FetchRequest"; the response has a uuid, and the IncrementalFetchRequests that follow carry it
-("Proposed Changes"). They list partitions by topic name and take none out, so a full FETCH is
-needed whenever a partition comes or goes. Orders are those of the released session.
+("Proposed Changes"). They list partitions by topic name and cannot take one out, so a full FETCH
+is needed when one goes. How one is added the page does not say: here by a full FETCH too, which
+registers the set. Orders are those of the released session.
 
 Kafka of that time had no flexible versions: strings are int16 length and UTF-8, arrays int32 length
 and elements, records int32 length and bytes; headers are the classic ones. The draft's request has
@@ -42,7 +43,7 @@ class DraftFetchPieces(NamedTuple):
     """Sizes in bytes of what the draft's two messages are made of.
 
     A message is its fixed part + a ``topic_bytes`` for each run of adjacent partitions of a topic +
-    its partitions. No size depends on the number of others.
+    its partitions. Lengths of arrays have a fixed size, so no size depends on what else is listed.
     """
 
     partition_id_is_string: bool
@@ -56,11 +57,11 @@ class DraftFetchPieces(NamedTuple):
         return overhead + _RESPONSE.plain_bytes(0) + _ARRAY_LENGTH_BYTES
 
     def topic_bytes(self, name_bytes: int) -> int:
-        """A topic less its partitions, from the length of its name in UTF-8."""
+        """Counts a topic without its partitions, from the length of its name in UTF-8."""
         return _STRING_LENGTH_BYTES + name_bytes + _ARRAY_LENGTH_BYTES
 
     def request_partition_bytes(self, partition: int) -> int:
-        """A partition requested; as a string its id takes a byte a digit."""
+        """Counts a requested partition; as a string its id takes a byte a digit."""
         digits = _STRING_LENGTH_BYTES + len(str(partition))
         partition_id = digits if self.partition_id_is_string else _INT32_BYTES
         return partition_id + _REQUEST["Topics.Partitions"].plain_bytes(0)
@@ -68,7 +69,7 @@ class DraftFetchPieces(NamedTuple):
     def response_partition_bytes(
         self, record_bytes: int | None, aborted_transactions: int | None = None
     ) -> int:
-        """A partition returned. None is null: it takes what 0 takes."""
+        """Counts a returned partition. None is null: it takes what 0 takes."""
         plain = _RESPONSE["Topics.Partitions"].plain_bytes(0) + 2 * _ARRAY_LENGTH_BYTES
         aborted = _RESPONSE["Topics.Partitions.AbortedTransactions"].plain_bytes(0)
         return plain + aborted * (aborted_transactions or 0) + (record_bytes or 0)
@@ -100,7 +101,7 @@ class Draft:
         self._topic_bytes = pieces.topic_bytes(0)
 
     def fetch(self, fetch: ReplayedFetch, full: Sent, incremental: Incremental | None) -> Sent:
-        """Sends a full FETCH without a uuid, and where a partition comes or goes."""
+        """Sends an incremental FETCH, or a full one: for want of a uuid, or of the same set."""
         stream, row, changes = fetch.stream, fetch.row, fetch.changes
         has_uuid, stream.draft_has_uuid = stream.draft_has_uuid, False
         if not fetch.followed.size:
@@ -142,7 +143,7 @@ class Draft:
         return size + int(np.add.reduce(fetch.returned.classic_bytes[at]))
 
     def _with_topics(self, size: int, topics: Ints, row: RecordedFetch) -> int | None:
-        """Topics too; None: the name of one is not known."""
+        """Adds the bytes of topics to a size; None: the name of one is not known."""
         runs, names = self._numbering.named(topics, row.uses_topic_ids)
         return None if names is None else size + runs * self._topic_bytes + names
 
@@ -154,6 +155,7 @@ def _requested(fetch: ReplayedFetch, incremental: Incremental) -> Ints:
     ("Proposed Changes"), in fetch_offset, start_offset or max_bytes: it has no epochs.
     """
     changes, listed = fetch.changes, incremental.requested
+    # Mostly all that are listed have another offset, and no other value has to be looked at.
     is_updated = changes.differs[FETCH_OFFSET]
     if np.count_nonzero(is_updated) < len(listed):
         is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])

@@ -19,11 +19,11 @@ from .lists import LONG_RUN, Partitions
 
 
 class FollowedPartitions(CachedPartitions):
-    """A client's partitions. ``order``: of its full FETCH, as its last response found it.
+    """A client's partitions. ``order``: in which a full FETCH lists them, before its last response.
 
     ``moves``: what goes to the end once the client has that response. ``is_fresh``, by slot: no
-    response has had the partition yet. ``unplaced``: how many at the beginning are in
-    an order that is older than the log.
+    response has had the partition yet. ``unplaced``: of how many, at the beginning, the order is
+    not known, as it is older than the log.
     """
 
     def __init__(self, numbering: Partitions) -> None:
@@ -88,17 +88,17 @@ class FollowedPartitions(CachedPartitions):
         return self._totals
 
     def _bounds(self, topics: Ints) -> tuple[TopicTotals, TopicTotals]:
-        k = self.unplaced
-        first, rest = topics[:k], topics[k:]
+        unplaced = self.unplaced
+        first, rest = topics[:unplaced], topics[unplaced:]
         # Least: each topic together, and last the one that goes on behind.
         together = first[np.lexsort((first, np.isin(first, rest[:1])))]
         least = self.numbering.totals(np.concatenate([together, rest]))
         # Most: none beside another of its topic, as long as there are others between them.
         numbers, counts = np.unique(first, return_counts=True)
-        apart = np.repeat(numbers, np.minimum(counts, k - counts + 1))
+        apart = np.repeat(numbers, np.minimum(counts, unplaced - counts + 1))
         sizes = self.numbering.topic_bytes.take(apart, axis=0).sum(axis=0).tolist()
         behind = self.numbering.totals(rest) if len(rest) else TopicTotals()
-        runs = len(apart), *sizes, len(apart) + k // LONG_RUN
+        runs = len(apart), *sizes, len(apart) + unplaced // LONG_RUN
         return least, TopicTotals(*map(sum, zip(runs, behind, strict=True)))
 
     def topics_of(self, slots: Slots) -> Ints:

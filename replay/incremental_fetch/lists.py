@@ -52,7 +52,7 @@ class Partitions:
         self._name_bytes: Ints | None = None
         #: Totals of short lists, by their topics: sessions list the same few again and again.
         self._totals: dict[bytes, TopicTotals] = {}
-        #: The same of names: number of runs, and bytes.
+        #: What ``named`` counted, by its arguments.
         self._named: dict[tuple[bytes, bool], tuple[int, int | None]] = {}
 
     def name_of(self, topic: int, by_id: bool) -> str | None:
@@ -186,6 +186,7 @@ class Listed:
         self._number(numbering)
 
     def _number(self, numbering: Partitions) -> None:
+        """Numbers topics, once for each run of theirs, and partitions; adds up topics by row."""
         indexes, starts = self._flat.ints("partition"), self._nested.offsets
         keys, n = _keys(self._flat.array("topic_id"), self._flat.array("topic")), len(indexes)
         begins = np.zeros(n + 1, np.bool_)
@@ -195,10 +196,10 @@ class Listed:
             begins[1:n] |= differ.to_numpy(zero_copy_only=False)
         runs = np.flatnonzero(begins[:n])
         lengths = np.diff(runs, append=n)
-        of_runs = numbering.topic_numbers(keys.take(pa.array(runs)))
-        self.topics: Ints = np.repeat(of_runs, lengths)
+        topics = numbering.topic_numbers(keys.take(pa.array(runs)))
+        self.topics: Ints = np.repeat(topics, lengths)
         self.partitions = numbering.numbers(self.topics, indexes)
-        topic_bytes = numbering.topic_bytes[of_runs]
+        topic_bytes = numbering.topic_bytes[topics]
         ones, varints = np.ones(len(runs), np.int64), varint_sizes(lengths + 1)
         summed = np.zeros((len(runs) + 1, 4), np.int64)
         np.cumsum(np.column_stack([ones, topic_bytes, varints]), axis=0, out=summed[1:])
@@ -235,7 +236,7 @@ class Requested(Listed):
             epochs,
             tags,
         ])  # fmt: skip
-        #: No partition has any, with the clients that there are.
+        #: False with the clients that there are: they send none of these fields for topics.
         self.has_tags = bool(tags.any())
 
     def tag_bytes(self, at: Ints | slice) -> int:
@@ -298,6 +299,8 @@ class Returned(Listed):
 
 
 class Lists(NamedTuple):
+    """The three list columns of a batch."""
+
     requested: Requested
     forgotten: Listed
     returned: Returned
@@ -305,9 +308,10 @@ class Lists(NamedTuple):
 
 def _keys(topic_ids: pa.Array, topics: pa.Array) -> pa.Array:
     """Returns what each partition's topic goes by: its id, else its name."""
+    keys = topic_ids
     if topic_ids.null_count == len(topic_ids):
-        topic_ids, topics = topics, topics
+        keys = topics
     elif topic_ids.null_count or pc.any(pc.equal(topic_ids, "")).as_py():
         has_id = pc.greater(pc.binary_length(topic_ids), 0).fill_null(False)
-        topic_ids = pc.if_else(has_id, topic_ids, topics)
-    return topic_ids.fill_null("") if topic_ids.null_count else topic_ids
+        keys = pc.if_else(has_id, topic_ids, topics)
+    return keys.fill_null("") if keys.null_count else keys

@@ -22,7 +22,7 @@ class ClientKind(StrEnum):
 
 
 class OfFetch(Record):
-    """Columns that all outcomes of a FETCH have of it."""
+    """Columns of the recorded FETCH, which all its outcomes have."""
 
     request_id: RequiredText = REQUEST_ID
     attempt: RequiredInt = key("0; a FETCH that gets a session error is 0 and its retry 1")
@@ -39,9 +39,10 @@ class OfFetch(Record):
 class Sent(Record, name="fetch_session_outcomes", rule=NAME, shares=(WhatIf, OfFetch), eq=False):
     """Every FETCH of topic partitions, recorded and as each variant has it.
 
-    Null is what is not known, or not sent. Variants under which it comes out the same share one.
+    Null is what is not known, or not sent.
     """
 
+    # Variants under which a FETCH comes out the same share one record; each has its row.
     equals_recorded: Bool = column("same lists and bytes, both ways; null: not comparable")
     verdict: Decided = VERDICT
     reason: Text = REASON
@@ -90,7 +91,7 @@ class SessionCacheEvent(OfVariant, name="fetch_session_evictions", rule=NAME, ho
 
 
 def variants(session_slots: Iterable[int]) -> list[Variant]:
-    """Returns those without a cache, then of each cache: with enough slots, and of the sweep."""
+    """Returns variants without a cache, then one for each cache: unlimited, and of the sweep."""
     sweep = [Variant(INCREMENTAL, SESSION_SLOTS, slots) for slots in session_slots]
     return [*map(Variant, (RECORDED, FULL, INCREMENTAL_DRAFT, INCREMENTAL)), *sweep]
 
@@ -98,8 +99,8 @@ def variants(session_slots: Iterable[int]) -> list[Variant]:
 class Replayed(NamedTuple):
     """A FETCH as recorded and under every protocol.
 
-    ``incremental``: what is sent under each cache; ``retries``: again where that is refused, by
-    the cache's number.
+    ``incremental``: what is sent under each cache; ``retries``: by the cache's number, what is sent
+    again after a refusal.
     """
 
     recorded: Sent

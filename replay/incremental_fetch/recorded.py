@@ -85,8 +85,8 @@ class RecordedFetch(NamedTuple):
 _TYPES = {f.name: f.type for f in Fetches.arrow_schema if not pa.types.is_integer(f.type)}
 _TYPES["topic_names"] = pa.list_(struct("topic_id string, topic string"))
 _FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")
-_NOT_GIVEN = ("record_bytes", *_FLAGS, "number")
-_COLUMNS = (*(f for f in RecordedFetch._fields if f not in _NOT_GIVEN), "topic_names")
+_DERIVED = ("record_bytes", *_FLAGS, "number")
+_COLUMNS = (*(f for f in RecordedFetch._fields if f not in _DERIVED), "topic_names")
 #: In place of a request that is not in the log: no replica's, and of no session.
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
 #: Input of the replay.
@@ -106,7 +106,7 @@ class Batch:
         )
         self.topic_names = _rows_with_elements(batch.column("topic_names"))
         scalars = [values_of(filled(batch, name)) for name in _SCALARS]
-        of_lists = [listed.lengths for listed in self.lists]
+        lengths = [listed.lengths for listed in self.lists]
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
         for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():
             endpoints[number] = tuple((e["host"], e["rack"]) for e in elements)
@@ -121,7 +121,7 @@ class Batch:
                 is_final & ~without_sessions,
             )
         ]
-        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, *flags, endpoints)
+        columns = (*scalars, *lengths, self.lists.returned.record_bytes, *flags, endpoints)
         rows = zip(*columns, range(batch.num_rows), strict=True)
         self.fetches = list(map(RecordedFetch._make, rows))
 

@@ -36,10 +36,11 @@ class ReplayedFetch(msgspec.Struct, gc=False):
     """A FETCH of a stream whose partitions are known, or that lists them all.
 
     The stream has followed ``changes`` and ``response`` (``follow``), and it does not matter any
-    more whether it was recorded as a full FETCH or not. ``listed``: where its lists are.
-    ``is_returned``: of the partitions in the response, an incremental one lists it. ``not_read``:
-    partitions, by number, that the broker did not look at. ``added``: how many the client's FETCH
-    before did not list, None behind missing lines. ``events``: what caches do at once.
+    more whether it was recorded as a full FETCH or not. ``listed``: positions of the partitions
+    that its request lists. ``is_returned``: which partitions of the response an incremental one
+    would list. ``not_read``: partitions, by number, that the broker did not look at. ``added``: how
+    many its client did not fetch before, None behind missing lines. ``events``: what caches do at
+    once.
     """
 
     stream: Stream
@@ -180,7 +181,7 @@ def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
     else:
         returned = session.response(fetch.response, fetch.is_returned)
     if session.uses_topic_ids != row.uses_topic_ids:
-        # To the client each partition is the one it was, with another topic id.
+        # To the client no partition is forgotten: each only has another topic id.
         requested, forgotten = fetch.requested.positions[fetch.listed], forgotten[:0]
     is_recorded_request = fetch.is_as_recorded(fetch.requested, requested)
     is_recorded_response = fetch.is_as_recorded(fetch.returned, returned.at)
@@ -232,7 +233,7 @@ def attempts(
     full: Sent,
     incrementals: Iterable[Incremental],
 ) -> tuple[list[Sent], dict[int, Sent]]:
-    """Returns what a client sends under each cache, and again where that is refused, by cache.
+    """Returns what a client sends under each cache, and by cache what it sends after a refusal.
 
     Without a session it sends a full FETCH.
     """

@@ -170,9 +170,9 @@ class IncrementalFetch:
         sent = replayed.recorded, replayed.full, replayed.draft, *replayed.incremental
         self._rows.add_rows(sent, self._variants, of_fetch)
         if replayed.retries:
-            under = [self._variants[_FIRST_CACHE + number] for number in replayed.retries]
-            again = replace(of_fetch, attempt=1)
-            self._rows.add_rows([*replayed.retries.values()], under, again)
+            refusing = [self._variants[_FIRST_CACHE + number] for number in replayed.retries]
+            retry = replace(of_fetch, attempt=1)
+            self._rows.add_rows([*replayed.retries.values()], refusing, retry)
 
     def _not_replayed(
         self, row: RecordedFetch, stream: Stream | None, verdict: Verdict, reason: str
@@ -325,7 +325,7 @@ class IncrementalFetch:
     def _create(
         self, stream: Stream, pending: PendingSession, *, is_known: bool = True
     ) -> Session | None:
-        """Requests a session of caches; None if none creates it. ``is_known``: it begins here."""
+        """Requests a session of caches; None if none creates it. Emits it only if ``is_known``."""
         is_follower, size = stream.replica_id >= 0, stream.followed.size
         now_ms = pending.built_us // 1000
         cached = CachedSession(stream.session_key, is_follower, size, now_ms, now_ms)

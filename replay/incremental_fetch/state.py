@@ -34,6 +34,7 @@ class Carried(msgspec.Struct, array_like=True):
 
 
 def encoded(carried: Carried) -> bytes:
+    """Returns a state as bytes, with what is in use alone; it renumbers the streams' slots."""
     in_use = [np.array(p.not_read, np.int64) for p in carried.pending]
     for stream in carried.streams.by_number.values():
         stream.renumber()
@@ -72,8 +73,10 @@ def decoded(saved: bytes) -> Carried:
         if kind is FollowedPartitions:
             rows, order, moves, unplaced = msgspec.convert(value, _Followed, dec_hook=decode)
             followed = FollowedPartitions(numbering)
-            followed.restore(rows[0], np.stack(rows[1:6]), np.stack(rows[6:11]))
-            followed.is_fresh, followed.unplaced = rows[11].astype(np.bool_), unplaced
+            places, *values, is_fresh = rows
+            requested, returned = np.split(np.stack(values), 2)
+            followed.restore(places, requested, returned)
+            followed.is_fresh, followed.unplaced = is_fresh.astype(np.bool_), unplaced
             followed.order, followed.moves = Slots(order), Slots(moves)
             followed.has_tags = bool(followed.requested[TAGS].any())
             return followed

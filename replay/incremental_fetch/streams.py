@@ -50,9 +50,9 @@ Events = list[tuple[int, Occurrence]]
 class Session(FetchSession, array_like=True, kw_only=True):
     """A session of a stream, in all caches that created it for the same FETCH.
 
-    ``slots``: its id in each cache, by the cache's number, for all that its client knows.
-    ``recorded_id``: that of the recorded session, if it is that one. ``is_older`` than the log: the
-    orders of its partitions are not known.
+    ``slots``: by the cache's number, its id there as far as its client knows: the cache may have
+    evicted it. ``recorded_id``: the id in the log, if the recorded broker created it too.
+    ``is_older`` than the log: the orders of its partitions are not known.
     """
 
     cached: CachedSession
@@ -74,8 +74,8 @@ class Session(FetchSession, array_like=True, kw_only=True):
 class PendingSession(NamedTuple):
     """A full FETCH requests a session of ``caches``, which decide when the response is built.
 
-    In the order of responses. ``not_read``: the partitions, by number, that the full response lists
-    at its end; ``recorded_id``: the session that the recorded broker created, if any.
+    It sorts by that time. ``not_read``: the partitions, by number, that the full response lists at
+    its end; ``recorded_id``: the session that the recorded broker created, if any.
     """
 
     built_us: int
@@ -129,7 +129,7 @@ class Stream(msgspec.Struct, array_like=True):
         )
 
     def goes_on(self, row: RecordedFetch, after: Unknown = Unknown.GAP) -> bool:
-        """Tells whether a full FETCH after missing lines would mostly be an incremental one.
+        """Tells whether a full FETCH behind missing lines mostly repeats what was before them.
 
         ``after``: what is missing. Where sessions are recorded, a full FETCH starts one anyway.
         """
@@ -144,7 +144,7 @@ class Stream(msgspec.Struct, array_like=True):
         return is_same and row.session_epoch == next_epoch(self.epoch)
 
     def lose(self, why: Unknown = Unknown.LOST) -> None:
-        """Forgets what it fetches, which its next full FETCH says anew."""
+        """Forgets what it fetches, until its next full FETCH lists that."""
         self.unknown = why
         self.draft_has_uuid = False
 
@@ -187,7 +187,7 @@ class Stream(msgspec.Struct, array_like=True):
 
 
 class Streams(msgspec.Struct, array_like=True):
-    """The streams of one broker by number."""
+    """The streams of one broker by number; numbers by session, connection and fetcher thread."""
 
     node_id: int
     by_number: dict[int, Stream] = {}
@@ -224,7 +224,7 @@ class Streams(msgspec.Struct, array_like=True):
             self._lose(stream, row)
         self._place(stream, row)
         if row.is_full and not row.closes_session:
-            # Until its response has a session.
+            # The key of a FETCH without a session, unless its response creates one.
             stream.session_key = self.key_without_session(row)
             if row.error_code == 0 and row.response_session_id:
                 stream.session_key = f"{self.node_id}/{row.response_session_id}/{row.request_id}"

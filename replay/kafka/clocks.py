@@ -27,9 +27,9 @@ STAMP_ERROR_US = 50_000
 
 
 class Order(NamedTuple):
-    """Events on ``before`` that come before events on ``after``: ``pairs`` of a kind.
+    """Events on node ``before`` that come before events on node ``after``: ``pairs`` of a kind.
 
-    ``gap_us`` is None where they are too few to bound anything.
+    ``gap_us``: the least time between two, each by its own clock; None: too few to bound anything.
     """
 
     before: int
@@ -70,6 +70,7 @@ class Offset(NamedTuple):
 
 
 def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> dict[int, Offset]:
+    """Bounds by node how far its clock is ahead of the reference's."""
     most: Bounds = {(node, node): 0 for node in nodes}
     for order in orders:
         if order.gap_us is not None:
@@ -78,16 +79,16 @@ def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> di
     contradicted = {a for a, b in most if (b, a) in most and most[a, b] + most[b, a] < 0}
     contradicted.discard(reference)
     place = {node: n for n, node in enumerate(nodes)}
-    least = np.full((len(nodes), len(nodes)), np.inf)
+    shortest = np.full((len(nodes), len(nodes)), np.inf)
     for (a, b), us in most.items():
         if contradicted.isdisjoint((a, b)) and a in place and b in place:
-            least[place[a], place[b]] = us
+            shortest[place[a], place[b]] = us
     # Shortest paths (Floyd and Warshall), a matrix a step: a large cluster has a thousand nodes.
     for via in range(len(nodes)):
-        np.fmin(least, least[:, via, None] + least[via], out=least)
-    contradicted |= {node for node in nodes if least[place[node], place[node]] < 0}
-    bounded = np.isfinite(least).nonzero()
-    most = {(nodes[a], nodes[b]): int(least[a, b]) for a, b in zip(*bounded, strict=True)}
+        np.fmin(shortest, shortest[:, via, None] + shortest[via], out=shortest)
+    contradicted |= {node for node in nodes if shortest[place[node], place[node]] < 0}
+    bounded = np.isfinite(shortest).nonzero()
+    most = {(nodes[a], nodes[b]): int(shortest[a, b]) for a, b in zip(*bounded, strict=True)}
     return {
         node: _offset(most, reference, node, node in contradicted)
         for node in nodes
@@ -96,9 +97,9 @@ def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> di
 
 
 def off_from_all(offsets_of_nodes: Iterable[Offset]) -> Offset | None:
-    """Returns how far all clocks are ahead of the reference's, if it is that one which is off.
+    """Returns how far all clocks are ahead of the reference's, if the reference is the one off.
 
-    It is where two or more differ from it, and one offset is enough to explain all.
+    That is so if two or more differ from it, and the same offset explains all of them.
     """
     every = [offset for offset in offsets_of_nodes if not offset.is_contradicted]
     earliest_us = max((o.earliest_us for o in every if o.earliest_us is not None), default=None)

@@ -2,10 +2,11 @@
 
 Theory of operation
 -------------------
-The draft KIP, the model and its limits: docs/rules/lowest_acked_offset.md. A broker that forwarded
-a write can delay the response until no broker serves stale metadata any more ("Read-after-write
-visibility"), and one that sees a new metadata.version can wait for the same moment before it
-renegotiates ApiVersions ("ApiVersions": an UPDATE_FEATURES row's visibility ``known_at`` is when).
+The draft KIP, the model and its limits: docs/rules/lowest_acked_offset.md. A broker that knows how
+far all others are "can avoid exposing metadata that has not been fully replicated"
+("Read-after-write visibility"): in the model, one that forwarded a write responds when it knows
+that no broker serves older metadata. One that sees a new metadata.version can wait for the same
+before it renegotiates ("ApiVersions"): ``known_at`` of the UPDATE_FEATURES write's visibility.
 
 The rule is ``replay/model/brokers.py``. ``writes`` has which offsets the log leaves a write, and
 which broker forwarded it; ``evidence`` bounds how far each broker had applied the log, ``applying``
@@ -20,23 +21,23 @@ Variants of ``metadata_write_outcomes``:
     brokers that learn of commits when they really did.
 ``estimated``
     no protocol: when brokers showed the write to clients, as ``applying`` estimates it. A broker
-    that was frozen and fenced for it, which the others do not wait for, shows old metadata
-    once it goes on. Unknown where the last broker's FETCH responses are not in the log.
+    that was fenced because it was frozen counts here, and under no protocol: once it runs again it
+    shows old metadata. Unknown where the last broker's FETCH responses are not in the log.
 ``without_kip_1166``, ``with_kip_1166``
     simulated heartbeats, and brokers that learn of commits as ``hwm_parking`` replays it.
 
 In simulated variants ``applied_everywhere_at`` is the model's own (learned, plus each broker's
-delay); with heartbeats it is the latest moment that these leave.
+delay); with recorded heartbeats it is the latest moment that these allow.
 
 Gaps in the log
 ---------------
 A gap in the log of the controller that is active, or may have become so in it, ends the replay as
-the end of the log does; behind it the log begins in the middle (``gaps``). Until it is certain
-which brokers count all is unknown, and simulated heartbeats, which follow from all before them, are
-behind a gap. One in another controller's log touches nothing; one in a broker's touches
-API_VERSIONS of it. A forwarded write whose line at its broker is missing has no arrival, so its
-read-after-write is unknown, and when it was applied is not. A line with an epoch or offset that its
-sender's lines before and after contradict (``wrong_lines``) is as good as missing.
+the end of the log does; behind it the log begins in the middle (``gaps``). All is unknown until it
+is certain which brokers count. Simulated heartbeats stay unknown behind a gap, since they follow
+from all those before them. A gap in another controller's log hides nothing, one in a broker's log
+only its API_VERSIONS. A forwarded write without a line at its broker has no arrival, so its
+read-after-write is unknown; when it was applied is not. A line with an epoch or offset that its
+sender's lines before and after contradict (``wrong_lines``) counts as missing.
 
 What is read of a response
 --------------------------
@@ -73,7 +74,7 @@ from .replay import LowestAckedOffset
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording = str(key["recording"])
-    of_cluster = state.ClusterSettings(
+    cluster_settings = state.ClusterSettings(
         settings.voters[recording],
         settings.option(tables.NAME, tables.HEARTBEAT_INTERVAL),
         settings.facts_of(tables.NAME, recording).get(tables.HEARTBEAT_INTERVAL),
@@ -81,7 +82,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
         settings.gaps_of(recording),
         replica_apply_ms=settings.option(tables.NAME, "replica_apply_ms", REPLICA_APPLY_MS),
     )
-    return LowestAckedOffset(of_cluster, saved)
+    return LowestAckedOffset(cluster_settings, saved)
 
 
 RULE = Rule(

@@ -15,11 +15,11 @@ first sets the image that METADATA is served from, then creates and deletes the 
 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
 it is unfenced. METADATA corrects when it shows a commit (``WrittenTopics``): by the first response
-that does, and not before the last that does not. Heartbeats correct the rest: what one has was
-applied by then, what one lacks at its arrival at the soonest. Not counted are replicas that move.
-The deletion of a topic that the log does not have (it begins later, or has a gap) shows at once.
-When it is applied is unknown, and so is what follows until as much is done as for the largest
-topic, or a heartbeat has it.
+that does, and not before the last that does not. Heartbeats correct when it has applied it: an
+offset that one has, before it arrives; one that it lacks, behind that. Replicas that move are not
+counted. The deletion of a topic whose creation the log lacks (it begins later, or has a gap) is
+shown at once, and takes an unknown time. What follows is unknown too, until the time that the
+largest topic would take is over, or a heartbeat has the deletion.
 """
 
 from bisect import bisect_left
@@ -71,7 +71,10 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=None, applied_us=None, reason=reason)
 
     def no_later(self, has_us: int | None) -> "Estimate":
-        """Bounds it by a heartbeat that has it; if that is before the response, it was another."""
+        """Bounds it by the first heartbeat that has the offset, which arrives at ``has_us``.
+
+        If that is before the response, the broker learned by one that the log does not have.
+        """
         if has_us is None or self.shown_us is None:
             return self
         if has_us < self.learned_us - STAMP_US:
@@ -93,7 +96,7 @@ class Backlog(StrEnum):
 
 
 class UnknownWork(NamedTuple):
-    """Work on offsets up to this one that takes as long as that at most."""
+    """Work of unknown length, up to an offset; it is over by ``until_us`` at the latest."""
 
     offset: int
     until_us: int
@@ -112,7 +115,7 @@ class Broker(msgspec.Struct):
     #: What it has learned and is not estimated yet; the last offset that is.
     waiting: list[Learned] = []
     estimated: int = -1
-    #: Its loader is free from then on, but for work that no line sizes.
+    #: Its loader is free from then on, but for ``unknown_work``.
     free_us: int = 0
     unknown_work: UnknownWork | None = None
     #: In order of offsets.
@@ -166,18 +169,19 @@ class Broker(msgspec.Struct):
     def estimate(
         self, front: Front, replicas: Replicas, certain: tuple[BrokerHeartbeatManager, str]
     ) -> Iterator[Estimate]:
-        """Estimates what was handled where all is final; heartbeats are known well beyond it.
+        """Estimates what the broker handled by ``front.final_us``: the next heartbeats are known.
 
-        ``certain``: from when on it is which brokers count, and why not before. Before a gap an
-        estimate counts only if a heartbeat has it.
+        ``certain``: the controller, which knows from when on it is certain which brokers count, and
+        why it is not before. Before a gap an estimate counts only if a heartbeat has its offset.
         """
+        controller, uncertain = certain
         while self.waiting and (self.waiting[0].handled_us or 0) <= front.final_us:
             learned = self.waiting.pop(0)
             reported = self.evidence.bounds[HEARTBEAT].applied.reached(learned.offset)
             estimate = self._estimate(learned, replicas, reported and reported[0])
             self.estimated = learned.offset
-            if estimate.shown_us is not None and not certain[0].is_warm(learned.learned_us):
-                estimate = learned.unknown(certain[1])
+            if estimate.shown_us is not None and not controller.is_warm(learned.learned_us):
+                estimate = learned.unknown(uncertain)
             if front.is_gap and reported is None:
                 estimate = learned.unknown(LOG_GAP)
             self.estimates.append(estimate)
@@ -207,7 +211,8 @@ class Broker(msgspec.Struct):
             if has_us is None:
                 return learned.unknown(SLOW)
             applied = not_applied_us
-        estimate = Estimate(*learned[:2], shows_us, applied, hwm_aware=learned.hwm_aware)
+        times = learned.learned_us, shows_us, applied
+        estimate = Estimate(learned.offset, *times, hwm_aware=learned.hwm_aware)
         if unknown_offset is not None:
             # It shows the deletion before it works on it.
             self.unknown_work = UnknownWork(unknown_offset, max(applied, not_applied_us))
@@ -217,7 +222,7 @@ class Broker(msgspec.Struct):
         return estimate
 
     def _is_busy(self, at: int) -> bool:
-        """Says whether unknown work may go on at a time; it ends when a heartbeat has it, too."""
+        """Says whether unknown work may go on at a time: neither over nor in a heartbeat yet."""
         if self.unknown_work is None:
             return False
         offset, until_us = self.unknown_work
@@ -234,8 +239,8 @@ class Broker(msgspec.Struct):
 
     def after_gap(self) -> "Broker":
         """Returns it as it begins behind a gap, in which it may have learned something."""
-        is_there = self.backlog is not Backlog.NONE or self.evidence.is_seen
-        backlog = Backlog.UNKNOWN if is_there else Backlog.NONE
+        may_learn = self.backlog is not Backlog.NONE or self.evidence.is_seen
+        backlog = Backlog.UNKNOWN if may_learn else Backlog.NONE
         return Broker(backlog=backlog, estimated=self._learned_offset())
 
     def forget(self, before: int) -> None:

@@ -21,7 +21,7 @@ FETCH = "fetch"
 API_VERSIONS = "api_versions"
 #: METADATA of a broker: a topic that was written lately, and its partitions (0: it has none).
 METADATA = "metadata"
-#: What held when the log began: a broker (``is_fenced``: it may have been), or a topic's replicas.
+#: What held when the log began: a broker (``is_fenced``: maybe fenced), or a topic's replicas.
 HELD = "held"
 #: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
 LEARNED = "learned"
@@ -67,7 +67,7 @@ JOIN_SLACK_US = 100_000
 #: lowest_acked_offset.replica_apply_ms unless configured: what it takes to create or delete one
 #: replica, measured on brokers of Kafka 4.0 that share a disk.
 REPLICA_APPLY_MS = 20
-#: The delay from learning to applying is measured by as many of the last heartbeats that came soon
+#: The delay from learning to applying is measured by this many heartbeats, the last that came soon
 #: after their broker learned: some minutes of three brokers, so that it follows the load.
 DELAY_SAMPLES = 128
 #: Samples that are there from the start, (age in microseconds, was it applied): brokers apply
@@ -84,9 +84,9 @@ class ClusterEvent(NamedTuple):
     ``broker_id`` is the node that the row is about: the sender of a heartbeat or FETCH, the server
     of API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
     offset applied), and the fetch offset (exclusive end of the log) for FETCHes.
-    ``written``, ``partitions`` and ``configs`` count what a write names and was granted; of topics
-    that it creates or deletes these are the names and, if it creates them, ``replicas``; ``sizes``
-    are their partitions from then on, 0 where the log does not have them.
+    ``written``, ``partitions`` and ``configs`` count what a write requested without an error;
+    ``topics`` are the names of topics among that, ``replicas`` those that it creates, and ``sizes``
+    their partitions from then on, 0 where the log does not have them.
     """
 
     at_us: int

@@ -4,16 +4,16 @@
     BROKER_HEARTBEAT's ``currentMetadataOffset`` is ``MetadataLoader.lastAppliedOffset``: the last
     offset that all of the broker's publishers have run on. It is read when the request is built:
     after the response to the one before, and (on busy machines by hundreds of milliseconds) before
-    the request arrives. So it is applied at the arrival, but what is above only at that response
-    was not.
+    the request arrives. So the offset was applied by the arrival; what is above it is only known
+    not to have been applied by that response.
 ``api_versions``
     API_VERSIONS's ``finalizedFeaturesEpoch`` is the offset of the broker's metadata image: what
     its responses to METADATA and others show. It is read between dequeue and response.
 ``fetch_high_watermark``
     A Raft FETCH v18 carries the high watermark h that its broker knows: everything below h is
     committed. Until it learns more, with the response at the earliest, the broker cannot have
-    applied what is above. An older FETCH shows as much of its log's end. When the broker has
-    applied what it knows no FETCH shows: that is when a heartbeat proves it.
+    applied what is above. In older versions the fetch offset bounds it: the end of the broker's
+    log. No FETCH shows when the broker has applied what it knows; that is left to heartbeats.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -30,7 +30,7 @@ EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)
 
 
 class Work(NamedTuple):
-    """A broker's share of a write: how long it takes, at most if the log does not show it."""
+    """A broker's share of a write: how long it takes, at most that long unless ``is_known``."""
 
     offset: int
     responded_us: int
@@ -64,6 +64,7 @@ class Replicas(msgspec.Struct):
         No line shows on which brokers the replicas are, so each has an equal share.
         """
         counts: list[int | None] = []
+        # A count that the log lacks matters, unless it is a deletion's and the log has all topics.
         may_lack = True
         if row.api_name == "CREATE_TOPICS":
             self.hold(row)
@@ -72,7 +73,7 @@ class Replicas(msgspec.Struct):
             may_lack = self.is_partial
             counts = [self.by_topic.pop(topic, None) for topic in row.topics]
         is_known = None not in counts or not may_lack
-        # A topic that the log does not have is taken for the largest that it has, or for longest.
+        # It is taken for that of the largest topic, or to last until the next heartbeat.
         longest_us = replica_us * self.most or HEARTBEAT_WAIT_US * brokers
         unknown_us = 0 if is_known else longest_us
         work_us = sum(unknown_us if count is None else replica_us * count for count in counts)
@@ -81,9 +82,9 @@ class Replicas(msgspec.Struct):
             insort(self.works, work, key=_offset)
 
     def between(self, after: int, upto: int) -> tuple[int, int | None]:
-        """Returns how long the work behind an offset takes, at most, up to another.
+        """Returns how long the work above ``after``, up to ``upto``, takes at most.
 
-        And the last offset whose work is not known, if there is one.
+        Beside it the last of these offsets whose work is not known, if there is one.
         """
         if not self.works or self.works[-1].offset <= after:
             return 0, None
@@ -96,12 +97,12 @@ class Replicas(msgspec.Struct):
         self.works = [work for work in self.works if work.responded_us >= before]
 
 
-#: How many partitions a topic has, from and to: one that is not there, and one that is.
+#: Fewest and most partitions of a topic that is not there, and of one that is.
 GONE, THERE = (0, 0), (1, 2**31)
 
 
 class TopicChange(NamedTuple):
-    """A topic's partitions behind a write that ends at an offset; -1: unknown, or before all."""
+    """Fewest and most partitions of a topic behind a write; offset -1: unknown, or before all."""
 
     requested_us: int
     offset: int
@@ -111,8 +112,9 @@ class TopicChange(NamedTuple):
 class WrittenTopics(msgspec.Struct):
     """Writes to topics, and the METADATA rows that wait until all writes before them are known.
 
-    A response may fit a topic behind several writes, as one that is not there yet, or no more: it
-    shows the first of these, and denies what follows the last.
+    A response may fit a topic's state behind several of its writes: one that is not there was not
+    created yet, or is deleted. It shows that the first of these writes was applied, and that the
+    write behind the last of them was not.
     """
 
     changes: dict[str, list[TopicChange]] = {}
@@ -140,7 +142,7 @@ class WrittenTopics(msgspec.Struct):
             if requested_us <= row.at_us and low <= row.sizes[0] <= high
         ]
         begin = sum(0 <= change.offset <= known[0] for change in changes)
-        # None is newer if responses were built in another order than the broker looked.
+        # Older states count only if no other fits: responses may be built in another order.
         fitting = [place for place in fitting if place >= begin] or fitting
         if fitting:
             image.applied.add(row.at_us, changes[fitting[0]].offset)
@@ -167,13 +169,13 @@ class NotApplied(msgspec.Struct):
             self.until[-1] = max(self.until[-1], until)
 
     def deny(self, offset: int, until: int) -> None:
-        """Notes that it had not until a time that is later than all noted."""
+        """Notes that it had not until a time later than all noted, which holds for all above."""
         if offset >= 0:
             place = bisect_left(self.offsets, offset)
             self.offsets[place:], self.until[place:] = [offset], [until]
 
     def until_us(self, offset: int) -> int:
-        """Returns the last time; 0 if none is known."""
+        """Returns until when it surely had not applied an offset; 0 if nothing shows that."""
         index = bisect_right(self.offsets, offset)
         return self.until[index - 1] if index else 0
 
@@ -195,7 +197,7 @@ class BrokerEvidence(msgspec.Struct):
     bounds: dict[str, Bounds] = msgspec.field(
         default_factory=lambda: {kind: Bounds() for kind in EVIDENCE}
     )
-    #: What was above its heartbeats' offsets when they arrived.
+    #: What its heartbeats did not have when they arrived: maybe applied by then, not reported.
     reported: NotApplied = msgspec.field(default_factory=NotApplied)
     #: By its METADATA responses, whose image has an offset before the broker has applied it.
     image: Bounds = msgspec.field(default_factory=Bounds)

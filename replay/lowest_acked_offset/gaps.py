@@ -44,7 +44,7 @@ def wrong_lines(
             before = pair[1]
             wrong |= _contradicted(*pair, row)
         elif before is None or not _is_judged(before):
-            # Nothing is below what is before the first.
+            # What a sender has first cannot be too low.
             before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
         waiting[sender] = before, row
     for row in filter(_is_judged, later):
@@ -97,8 +97,8 @@ BEHIND_HEARTBEAT = {
 class Beginning(msgspec.Struct, kw_only=True, tag=True):
     """How it becomes certain which brokers are active, where a log begins in the middle.
 
-    It is once every broker that may be active is ``CERTAIN``, at the latest when the session of one
-    that sends nothing is over. ``uncertain``: the reason of outcomes until then.
+    That is once every broker that may be active is ``CERTAIN``, or when the session of those that
+    send nothing is over. ``uncertain``: the reason of outcomes until then.
     """
 
     uncertain: ClassVar[str]
@@ -120,7 +120,7 @@ class Beginning(msgspec.Struct, kw_only=True, tag=True):
 class LogStart(Beginning):
     """Warms up from the first line: METADATA names the brokers that there were, if a line has it.
 
-    Where none has, an active broker may send nothing, and the first session timeout decides.
+    Without such a line a broker may be active and silent until the first session timeout is over.
     """
 
     uncertain = NOT_HEARD_YET
@@ -197,18 +197,19 @@ class ActiveController(msgspec.Struct):
         been active: before another controller responds, or while all are silent.
         """
         responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
-        own, gap = gaps.last_begun(self.node_id, at), None
-        if own is not None and own.before_us > self.since_us:
-            gap = own._replace(after_us=max(own.after_us, self.last_us))
-            self.since_us = own.before_us
+        own_gap, gap = gaps.last_begun(self.node_id, at), None
+        if own_gap is not None and own_gap.before_us > self.since_us:
+            gap = own_gap._replace(after_us=max(own_gap.after_us, self.last_us))
+            self.since_us = own_gap.before_us
         elif responds and row.node_id != self.node_id:
             # Nobody was active before, if a replica begins with nothing.
             is_unseen = self.leadership is Leadership.UNSEEN
             is_first = is_unseen and row.kind == FETCH and row.offset == 0
-            hidden = _gaps_between(gaps, [row.node_id] if is_first else voters, self.last_us, at)
-            own_ends = (hiding.before_us for hiding in hidden if hiding.node_id == row.node_id)
-            self.node_id, self.since_us = row.node_id, max((at, *own_ends))
-            gap = LogGap(row.node_id, self.last_us, self.since_us) if hidden else None
+            maybe_active = [row.node_id] if is_first else voters
+            hiding = _gaps_between(gaps, maybe_active, self.last_us, at)
+            ends_us = (gap.before_us for gap in hiding if gap.node_id == row.node_id)
+            self.node_id, self.since_us = row.node_id, max((at, *ends_us))
+            gap = LogGap(row.node_id, self.last_us, self.since_us) if hiding else None
         elif self.leadership is Leadership.ACTIVE:
             heard_us = max(self.last_us, self.since_us)
             is_silent = at > heard_us + VOTER_SILENCE_US

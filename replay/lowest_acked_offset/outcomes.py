@@ -102,7 +102,7 @@ class FollowedWrite(NamedTuple):
         unlearned = self.state.unlearned(self.write, variant)
         applied, last_broker = self.write.reached(manager.applied.everywhere)
         if variant.name == ESTIMATED:
-            # It is no protocol: nobody is informed, and who polls all brokers waits for no more.
+            # No protocol informs anybody: a client that polls all brokers reads it everywhere then.
             readable = applied = applied if unlearned is None else None
             known = known_everywhere = None
             followed = [applied]
@@ -110,7 +110,7 @@ class FollowedWrite(NamedTuple):
             acknowledged = None if via is None else manager.acknowledged_by.get(via)
             known, _ = self.write.reached(acknowledged)
             known_everywhere, _ = self.write.reached(manager.acknowledged.everywhere)
-            # Who forwarded it waits for its own knowledge, a client of the controller for all's.
+            # A broker that forwarded it waits until it knows, a client of the controller for all.
             readable = known_everywhere if via is None else known
             followed = [applied, known_everywhere, readable]
         # A simulated heartbeat is timed by the recorded ones around it.
@@ -136,7 +136,7 @@ class FollowedWrite(NamedTuple):
             outcome.make_unknown(self.front.too_late(self.write))
 
     def visibility(self) -> Iterator[VisibilityOutcome]:
-        """Makes that of each broker that was there: an estimate, and what evidence shows."""
+        """Makes its outcomes at each broker that was there: an estimate, and one by evidence."""
         write, state, offsets = self.write, self.state, self.write.offsets
         if not isinstance(offsets, Offsets):
             return
@@ -151,8 +151,8 @@ class FollowedWrite(NamedTuple):
             for kind in (ESTIMATED, *EVIDENCE):
                 bounds = evidence.bounds[API_VERSIONS if kind == API_VERSIONS else HEARTBEAT]
                 latest, _ = write.reached(bounds.applied)
-                # Clients connect when they like, and the active controller's own broker sends no
-                # FETCH: that none did shows nothing.
+                # That no client connected shows nothing, nor that the active controller's own
+                # broker sent no FETCH.
                 is_own = (kind, broker_id) == (FETCH_HIGH_WATERMARK, write.row.node_id)
                 if is_own or (latest is None and kind == API_VERSIONS):
                     continue
@@ -240,6 +240,7 @@ def shown_everywhere(state: ClusterState) -> Iterator[ShownEverywhere]:
         before, brokers = state.shown_everywhere, state.brokers.values()
         estimates = [e for broker in brokers if (e := broker.estimate_of(offset, None))]
         learned_us = max(before.learned_us, min((e.learned_us for e in estimates), default=at))
+        # A high watermark is exclusive: this one is the first to commit more than ``before``.
         committed = state.committed.high_watermark.reached(before.offset + 2) or (learned_us, -1)
         is_aware = before.learned_us > 0 and all(e.hwm_aware for e in estimates)
         outcome = ShownEverywhere(

@@ -62,7 +62,7 @@ class LowestAckedOffset:
             # function of the log alone.
             if self._state.fed and self._state.fed % self._settings.step_rows == 0:
                 until = row.at_us - LOOKAHEAD_US
-                # What a heartbeat shows to be slow is known one heartbeat later.
+                # Whether a broker was slow, only its next heartbeat shows.
                 front = Front(until, until - HEARTBEAT_WAIT_US)
                 self._happen_until(until)
                 self._advance(front)
@@ -85,10 +85,10 @@ class LowestAckedOffset:
             self._records[type(outcome)].add(outcome)
 
     def _queue(self, row: ClusterEvent) -> None:
-        """Queues a line until its turn: when the request was worked off, before its response.
+        """Queues a line until the replay reaches the time at which its request was handled.
 
-        What lines of other kinds are read beside (METADATA, what held before the log, a broker's
-        own line of a write) has no turn, and is kept at once.
+        The log has it later, when the response was built. Lines that are only looked up (METADATA,
+        what held before the log, a broker's own line of a write) are kept at once.
         """
         state, happened = self._state, row.at_us
         if row.kind == HEARTBEAT:
@@ -99,11 +99,11 @@ class LowestAckedOffset:
             row = state.in_turn(row)
             happened = row.dequeued_us
         elif row.kind == WRITE:
-            # Of a combined node's lines, heartbeats show which came to its broker (see below).
+            # A combined node, which votes too, logs both: ``_happen_until`` knows them apart.
             if not row.is_forwarded and row.node_id not in state.committed.voters:
                 state.forwarding.line(row)
                 return
-            # So that every FETCH is in that may have been worked off before the response.
+            # So that every FETCH counts that may have been handled before the response.
             happened += STAMP_US
         elif row.kind == LEARNED and not state.simulations:
             return
@@ -141,7 +141,7 @@ class LowestAckedOffset:
                 self._state.hide_writes(gap.after_us)
                 self._advance(Front(gap.after_us, gap.after_us, is_over=True, is_gap=True))
                 self._state = self._state.after_gap(self._settings, gap.before_us)
-            # Beside a line in a gap lines are missing.
+            # A line in a gap does not count: those around it are missing.
             is_sound = row.kind in (HEARTBEAT, FETCH, WRITE) and row.error_code == 0
             if is_wrong or (is_sound and gaps.touch(row.node_id, row.at_us, row.at_us)):
                 self._lose(row)
@@ -149,7 +149,7 @@ class LowestAckedOffset:
                 self._happen(row)
 
     def _lose(self, row: ClusterEvent) -> None:
-        """Emits what a line that does not count is the subject of: unknown, beside a gap."""
+        """Emits as unknown the heartbeat, or the write, of a line that does not count."""
         if row.kind == HEARTBEAT:
             self._emit([heartbeat_outcome(row, None)])
         elif row.kind == WRITE and is_write(row):
@@ -162,6 +162,7 @@ class LowestAckedOffset:
         elif row.kind == FETCH:
             state.fetch(row)
         elif row.kind == API_VERSIONS:
+            # A controller's epoch is the offset of the last feature change, not of its image.
             if row.broker_id not in state.committed.voters:
                 state.broker(row.broker_id).evidence.api_versions(row)
         elif row.kind == LEARNED:
@@ -221,13 +222,9 @@ class LowestAckedOffset:
             self._emit(followed.visibility())
 
     def _simulate(self, front: Front) -> None:
-        heartbeats, simulations, until = (
-            self._state.heartbeats,
-            self._state.simulations,
-            front.final_us,
-        )
+        heartbeats, simulations = self._state.heartbeats, self._state.simulations
         heartbeats.log_end_us = front.until_us if front.is_over else None
-        for at, broker_id, variants in heartbeats.steps.until(until):
+        for at, broker_id, variants in heartbeats.steps.until(front.final_us):
             for learned in variants:
                 applied = heartbeats.broker(broker_id).applied(learned, at)
                 if applied is not None:
@@ -236,6 +233,6 @@ class LowestAckedOffset:
                         simulation.run(at - 1, heartbeats)
                         simulation.managers[learned].apply(at, broker_id, applied)
         for simulation in simulations:
-            simulation.run(until, heartbeats)
+            simulation.run(front.final_us, heartbeats)
             for manager in simulation.managers.values():
-                manager.advance(until)
+                manager.advance(front.final_us)

@@ -1,11 +1,11 @@
 """Controllers of heartbeats that were not recorded so, or that count more than heartbeats.
 
-Of simulated heartbeats the log gives those that are not steady, when a broker is away, and of its
-steady ones how long each response took and how much later than the interval the next one came:
-always the recorded value nearest in time, so nothing is drawn. A heartbeat is steady if its broker
-runs and ran before: those come at the interval. What else comes (a broker starts, unfences, shuts
-down) comes when it must, whatever the interval. What follows: when the steady heartbeats arrive,
-the same whatever brokers have learned, and which offset they carry.
+A heartbeat is steady if its broker runs and ran at the one before: those come at the interval.
+Others (a broker starts, unfences, shuts down) come when they must, whatever the interval, so they
+are simulated as recorded. The log also gives when a broker is away and, of steady heartbeats, how
+long the response took and how late the next one came: always the recorded value nearest in time, so
+nothing is drawn. The model computes when steady heartbeats arrive, which is the same whatever
+brokers have learned, and which offset they carry.
 
 A broker has applied what is below the high watermark that it has learned (recorded, or replayed
 with or without KIP-1166), after a delay. The delay is the log's: each recorded heartbeat shows
@@ -59,7 +59,7 @@ class Pace(StrEnum):
 
 
 class ApplyDelay(msgspec.Struct):
-    """How long brokers take to apply what they know; of all, since one has too few samples.
+    """How long brokers take to apply what they know: one delay for all, as each has few samples.
 
     ``seen``: age (microseconds) of the newest offset that a broker knew when it sent a heartbeat,
     and whether that had it.
@@ -72,13 +72,14 @@ class ApplyDelay(msgspec.Struct):
         """Adds a sample. The delay is the age that parts best; of several as good the smallest."""
         self.seen = [*self.seen[1 - DELAY_SAMPLES :], (age, applied)]
         seen = sorted([*ASSUMED_DELAY, *self.seen])
-        self.us, fewest = 0, sum(not applied for _, applied in seen)
-        wrong = fewest
-        for age, applied in seen:
-            # At a delay just above this age, what was applied at it is wrong, what was not right.
-            wrong += 1 if applied else -1
+        # With a delay of 0 the samples that were not applied are wrong.
+        wrong = fewest = sum(not was_applied for _, was_applied in seen)
+        self.us = 0
+        for sample_us, was_applied in seen:
+            # With one just above this sample's age it is wrong if it was applied, else right.
+            wrong += 1 if was_applied else -1
             if wrong < fewest:
-                self.us, fewest = age, wrong
+                self.us, fewest = sample_us, wrong
 
 
 class Slow(msgspec.Struct):
@@ -138,6 +139,7 @@ class BrokerRecord(msgspec.Struct):
         elif slow is not None:
             slow.at.append(at)
             slow.offsets.append(max(slow.offsets[-1], offset))
+        # The last offset that it had learned by then, and the first that the heartbeat lacks.
         learned, last = self.learned, bisect_right(self.learned.at, at) - 1
         missing = bisect_right(learned.values, offset, 0, last + 1)
         if missing <= last and at - learned.at[missing] > SLOW_US:
@@ -231,10 +233,8 @@ class Informed(msgspec.Struct):
         """
         last = self.last.get(heartbeat.broker_id, heartbeat)
         is_same = last.broker_epoch == heartbeat.broker_epoch and not last.want_shut_down
-        if (
-            is_same
-            and heartbeat.handled_us - last.handled_us <= SESSION_TIMEOUT_US + HEARTBEAT_WAIT_US
-        ):
+        silent_us = heartbeat.handled_us - last.handled_us
+        if is_same and silent_us <= SESSION_TIMEOUT_US + HEARTBEAT_WAIT_US:
             since = last.handled_us + SESSION_TIMEOUT_US
             for at in range(since, heartbeat.handled_us, SESSION_TIMEOUT_US):
                 self.heartbeat(last._replace(handled_us=at, built_us=at))

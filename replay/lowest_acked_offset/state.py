@@ -122,8 +122,8 @@ class ClusterState(msgspec.Struct):
     def in_order(self, row: ClusterEvent) -> ClusterEvent:
         """Puts a heartbeat behind the one whose response was built before, if both came at once.
 
-        The queue is first in, first out. Of two orders that disagree by no more than stamps leave
-        open, that of the times further apart is the likelier one.
+        The queue is first in, first out. If two heartbeats were handled less than a stamp apart,
+        against the order of their responses, which are further apart, the latter order counts.
         """
         handled, built = self.last_handled.get(row.node_id, (0, 0))
         if 0 <= handled - row.handled_us < min(row.at_us - built, STAMP_US):
@@ -133,7 +133,7 @@ class ClusterState(msgspec.Struct):
         return row
 
     def in_turn(self, row: ClusterEvent) -> ClusterEvent:
-        """Puts a Raft FETCH behind one of a lower id, where stamps leave the order open."""
+        """Puts a FETCH behind that of its replica with a lower correlation id, if stamps allow."""
         sender = row.node_id, row.broker_id
         last_id, last_us = self.last_dequeued.get(sender, (row.correlation_id, 0))
         is_later = last_id < row.correlation_id
@@ -181,7 +181,7 @@ class ClusterState(msgspec.Struct):
         if self.is_broker(row.broker_id):
             self.heartbeats.learn(row)
         if self.is_combined(row.node_id):
-            # The leader knew before all others: by the first of them, those wait for no more.
+            # The leader knew before all replicas, so by the time at which the first of them did.
             self.heartbeats.learn(row._replace(broker_id=row.node_id))
 
     def write(self, row: ClusterEvent, replica_us: int) -> None:
@@ -208,8 +208,8 @@ class ClusterState(msgspec.Struct):
             warm_us = ALWAYS_WARM_US
         self.replicas.is_partial = is_partial
         for variant, manager in self.managers():
-            manager.floor = self.committed.first_offset if is_partial else RESET_OFFSET
-            # When simulated heartbeats come follows from all those before: none behind a gap.
+            manager.floor = self.committed.last_offset_before if is_partial else RESET_OFFSET
+            # Simulated heartbeats follow from all those before them: behind a gap none is known.
             if not is_behind_gap or variant.parameter_value == NOT_SWEPT:
                 manager.warm_from_us = warm_us
 
@@ -225,7 +225,10 @@ class ClusterState(msgspec.Struct):
         return NOT_LEARNED if is_simulated and not any(learned in b.due for b in brokers) else None
 
     def unestimated(self, offset: int, until_us: int) -> str | None:
-        """Returns why it is no estimate when all showed an offset, but a heartbeat's, if so."""
+        """Returns why the time at which all showed an offset is no estimate; None: it is one.
+
+        Without an estimate of the last broker, that time is only when its heartbeat arrived.
+        """
         # Without such an estimate it is not known when all brokers had applied it.
         hiding = (LOG_GAP, UNKNOWN_WORK)
         for broker in self.brokers.values():
@@ -243,7 +246,7 @@ class ClusterState(msgspec.Struct):
         return None if estimate is not None and estimate.shown_us is not None else NO_RESPONSE
 
     def hide_writes(self, gap_begins_us: int) -> None:
-        """Hides offsets whose FETCH lies in a gap: a voter's is in the log once it is sent back."""
+        """Hides offsets of writes just before a gap: FETCHes that bound them may be in it."""
         since = gap_begins_us - VOTER_SILENCE_US
         for place, write in enumerate(self.writes):
             if write.row.at_us > since and write.offsets != RESPONSE_MISSING:

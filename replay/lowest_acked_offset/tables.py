@@ -106,7 +106,7 @@ class ShownEverywhere(Outcome, name="shown_everywhere", rule=NAME):
     """When all brokers that count showed an offset, whoever wrote it."""
 
     metadata_offset: RequiredLong = key("they show all up to this one")
-    committed_at: At = column("KIP-1166: the first above the row before was; else null")
+    committed_at: At = column("the first above the row before was; null without KIP-1166")
     previous_learned_at: At = column("learned_at of the row before; null: unknown")
     learned_at: At = column("the first FETCH response that carried that was built")
     shown_at: At = column("estimate: from then on METADATA responses of the last show it")
@@ -120,5 +120,5 @@ OUTCOMES: tuple[type[Outcome], ...] = (
     AppliedOffset,
     ShownEverywhere,
 )
-#: Columns that say nothing where an outcome rests on lines that are missing.
+#: Columns of ``VisibilityOutcome`` that are null where it rests on lines that are missing.
 VISIBLE = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at", "known_at")

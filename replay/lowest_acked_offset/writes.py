@@ -57,9 +57,9 @@ class Write(NamedTuple):
 
 
 class Front(NamedTuple):
-    """How far a log is replayed, and up to where nothing changes any more; maybe it is over.
+    """How far a log is replayed, and up to where (``final_us``) no later line changes anything.
 
-    Behind a gap no line follows for as long as a write is followed, as behind the log's end.
+    ``is_over``: no line follows, at the log's end or (``is_gap``) at a gap, which ends a replay.
     """
 
     until_us: int
@@ -68,13 +68,13 @@ class Front(NamedTuple):
     is_gap: bool = False
 
     def too_late(self, write: Write) -> str:
-        """Returns why what became of a write was not seen."""
+        """Returns why the log does not show when a write was applied, or known."""
         if write.until_us <= self.until_us:
             return HORIZON
         return LOG_GAP if self.is_gap else LOG_ENDS
 
     def hides(self, times: Iterable[int | None], rests_us: int) -> bool:
-        """Says whether one of these times (None: not seen), or what it rests on, may lie in it."""
+        """Says whether a gap may hide one of these times (None: not seen), or what it rests on."""
         return self.is_gap and any(at is None or at + rests_us > self.until_us for at in times)
 
 
@@ -139,13 +139,13 @@ class CommittedOffsets(msgspec.Struct):
         end = max(fetched or 0, self.high_watermark.value(taken) or 0)
         low, high = end + least_records(row) - 1, committed - 1
         if low > high:
-            # Its own records would be above all that was there, and committed by now.
+            # Records of its own would be above all that was there, and committed by now.
             return NOTHING_WRITTEN
         reached = self.high_watermark.reached(low + 1)
         return Offsets(low, high, max(row.dequeued_us, reached[0] if reached else row.dequeued_us))
 
     @property
-    def first_offset(self) -> int:
+    def last_offset_before(self) -> int:
         """Returns the last offset that may have been committed before the log."""
         if self.known_from_us is None:
             return 0
@@ -153,7 +153,7 @@ class CommittedOffsets(msgspec.Struct):
 
 
 def is_write(row: ClusterEvent) -> bool:
-    """Says whether a request wrote, or may have: no rehearsal, and not all of it refused."""
+    """Says whether a request wrote, or may have: no ``validateOnly``, and not all refused."""
     if row.validate_only or row.error_code not in (0, NO_ANSWER):
         return False
     return row.error_code != 0 or row.written > 0
@@ -162,9 +162,9 @@ def is_write(row: ClusterEvent) -> bool:
 def least_records(row: ClusterEvent) -> int:
     """Returns the fewest records that a write can be (``ReplicationControlManager``).
 
-    A topic is one record and one for each partition and config; a deletion one a topic. What may
-    have been so already (a config set to its value) is counted once for all: a write that really
-    changed nothing is found out by the high watermark.
+    A topic is one record and one for each partition and config; a deletion one a topic. Other
+    writes count as one record, since most of what they set may have been so already. The high
+    watermark shows which of them changed nothing at all (``NOTHING_WRITTEN``).
     """
     if row.api_name == "CREATE_TOPICS":
         return row.written + max(row.partitions, row.written) + row.configs

@@ -77,18 +77,21 @@ def _lengths(lengths: pa.Int32Array) -> Ints:
 
 
 class Nested(NamedTuple):
+    """A list column: each row's length, where it begins among the elements, and these."""
+
     lengths: Ints
     offsets: Ints
     flat: Columns
 
-    def sums(self, of_elements: Ints | Bools) -> Ints:
-        running = np.concatenate(([0], np.cumsum(of_elements)))
+    def sums(self, values: Ints | Bools) -> Ints:
+        """Sums a value of each element over each row."""
+        running = np.concatenate(([0], np.cumsum(values)))
         sums: Ints = running[self.offsets[1:]] - running[self.offsets[:-1]]
         return sums
 
-    def spread(self, of_rows: _Values) -> _Values:
-        """A value of each row, for each of its elements; length 1 is of all and stays."""
-        spread: _Values = of_rows if len(of_rows) == 1 else np.repeat(of_rows, self.lengths)
+    def spread(self, values: _Values) -> _Values:
+        """Repeats each row's value for its elements; a single value holds for all and stays."""
+        spread: _Values = values if len(values) == 1 else np.repeat(values, self.lengths)
         return spread
 
 

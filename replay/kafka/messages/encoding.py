@@ -43,6 +43,7 @@ def string_sizes(lengths: Ints, flexible: Bools) -> Ints:
 
 
 def tagged(sizes: Ints) -> Ints:
+    """Bytes of tagged fields, from those of their values: tag (one byte below 128), size, value."""
     return 1 + varint_sizes(sizes) + sizes
 
 

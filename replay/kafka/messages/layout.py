@@ -1,4 +1,4 @@
-"""A message schema (``schemas``) as objects: what a version has, and what always takes the same.
+"""A message schema (``schemas``) as objects: fields of each version, and bytes that never vary.
 
 Source: ``org.apache.kafka.message`` (``MessageSpec``, ``FieldSpec``, ``Versions``).
 """
@@ -36,6 +36,8 @@ def versions_of(text: str) -> range:
 
 @dataclass(frozen=True, eq=False)
 class Field:
+    """A field of a message, or of a struct in it, with its attributes in the schema."""
+
     name: str
     type: str
     is_array: bool
@@ -62,7 +64,7 @@ class Field:
         return f"{name}SizeInBytes" if self.type == "records" else name
 
     def plain_bytes(self, version: int) -> int:
-        """Bytes of a value (of an array, of an element) less what its contents add."""
+        """Bytes of a value, or of an array's element, without its fields of varying size."""
         return self.struct.plain_bytes(version) if self.struct else _FIXED_BYTES[self.type]
 
     def plain_sizes(self, versions: Ints) -> Ints | int:
@@ -100,12 +102,12 @@ class Struct:
         return self._plain_bytes_by_version[min(version, len(self._plain_bytes_by_version) - 1)]
 
     def plain_sizes(self, versions: Ints) -> Ints:
-        of_version = np.array(self._plain_bytes_by_version, np.int64)
-        return of_version[np.clip(versions, 0, len(of_version) - 1)]
+        sizes = np.array(self._plain_bytes_by_version, np.int64)
+        return sizes[np.clip(versions, 0, len(sizes) - 1)]
 
     @cached_property
     def _plain_bytes_by_version(self) -> list[int]:
-        """Up to the version that brings the last change."""
+        """Sizes by version, up to the one that brings the last change."""
         ranges = [self.flexible, *(field.versions for field in self.fields)]
         ends = {end for versions in ranges for end in (versions.start, versions.stop)}
         last = max(end for end in ends if end < _LATEST)
@@ -158,6 +160,8 @@ def messages_of(text: str) -> Mapping[str, Message]:
         attributes = {"apiKey": "-1", "validVersions": "0+", "flexibleVersions": "none"}
         attributes |= _attributes(words)
         flexible = versions_of(attributes["flexibleVersions"])
+        # By depth, the fields of the struct above them. From the last line on, so that a struct's
+        # own fields are read before it.
         below: dict[int, list[Field]] = defaultdict(list)
         for line in reversed([line for line in lines if line[0] == " "]):
             depth = (len(line) - len(line.lstrip())) // 2

@@ -1,6 +1,6 @@
 """Kafka's messages as tables, in the terms of Kafka's own message schemas.
 
-Source: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.2, one field a line:
+Source: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.3, one field a line:
 name, type and versions, then its other attributes; fields of a struct are indented below it. (Where
 only some fields of a message are read, several are on a line, with commas.) Parser types and sizes
 follow. A new version is the new ``validVersions`` and a line for each new field.

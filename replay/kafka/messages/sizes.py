@@ -59,8 +59,8 @@ def newer_versions(requests: pa.RecordBatch) -> Counter[tuple[int, int]]:
     newer: Counter[tuple[int, int]] = Counter()
     for key, api in APIS.items():
         is_newer = pc.greater_equal(versions, api.request.versions.stop)
-        of_api = versions.filter(pc.and_(pc.equal(keys, key), is_newer))
-        newer.update((key, version) for version in of_api.to_pylist())
+        newer_ones = versions.filter(pc.and_(pc.equal(keys, key), is_newer))
+        newer.update((key, version) for version in newer_ones.to_pylist())
     return newer
 
 
@@ -79,7 +79,7 @@ def _message_bytes(message: Message, columns: Columns, header: Ints) -> pa.Int64
 
 
 def _struct(struct: Struct, columns: Columns, version: Ints, without: Field | None = None) -> Ints:
-    """Bytes of each element; ``version`` is each one's or, of length 1, that of all."""
+    """Bytes of each element, less a field; ``version``: each one's or, of length 1, that of all."""
     size = np.zeros(len(columns), np.int64)
     size += struct.plain_sizes(version)
     flexible = among(version, struct.flexible)
@@ -138,7 +138,7 @@ def _elements(field: Field, flat: Columns, version: Ints) -> Ints:
 
 
 def _topics(topics: Field, partitions: Field, flat: Nested, version: Ints, flexible: Bools) -> Ints:
-    """Tables list partitions: adjacent ones of a topic travel under one topic."""
+    """Bytes of topics, from tables that list partitions: adjacent ones of a topic are under one."""
     versions = flat.spread(version)
     first = first_of_topic(flat)
     starts = np.flatnonzero(first)
@@ -150,10 +150,10 @@ def _topics(topics: Field, partitions: Field, flat: Nested, version: Ints, flexi
     return array_prefix(flat.sums(first), flexible) + flat.sums(sizes)
 
 
-_REQUEST, _RESPONSE = FETCH.request.body, FETCH.response.body
 # --- a FETCH in single numbers
 
-#: Versions that can be counted, and tagged fields of fixed size.
+_REQUEST, _RESPONSE = FETCH.request.body, FETCH.response.body
+#: Versions that can be counted. Below: tagged fields of fixed size.
 FETCH_VERSIONS: Final = FETCH.request.versions
 _LATEST: Final = FETCH_VERSIONS[-1]
 

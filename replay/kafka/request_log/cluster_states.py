@@ -74,8 +74,8 @@ def _alter_partition(request: Any, response: Any, _: Envelope) -> TypedRows:
 
 def _altered(topic: Any, requested: Any, returned: Any, error: int | None) -> Row:
     """The returned state where there was no error, else the requested one."""
-    good = returned if returned and returned.error_code == 0 else None
-    state = good or requested or returned
+    granted = returned if returned and returned.error_code == 0 else None
+    state = granted or requested or returned
     requested_isr = None
     if requested:
         with_epochs = requested.new_isr_with_epochs or ()
@@ -84,12 +84,12 @@ def _altered(topic: Any, requested: Any, returned: Any, error: int | None) -> Ro
         _name(topic),
         topic.topic_id,
         state.partition_index,
-        good.leader_id if good else None,
+        granted.leader_id if granted else None,
         state.leader_epoch,
         state.partition_epoch,
         None,
         requested_isr,
-        good.isr if good else None,
+        granted.isr if granted else None,
         returned.error_code if returned else error,
     )
 
@@ -156,7 +156,7 @@ DescribeQuorumResponse response
 
 
 def api_versions(node_id: int) -> Reader:
-    """Reads API_VERSIONS, whose epoch is of the node itself."""
+    """Reads API_VERSIONS, whose epoch shows how far the node itself is."""
 
     def rows(_: Any, response: Any, __: Envelope) -> TypedRows:
         if response is None or response.finalized_features_epoch < 0:

@@ -39,7 +39,7 @@ _APART_MS = 1000.0
 
 
 def can_be(total: Any, *others: Any) -> Any:
-    """Returns whether times of a request, or of each in arrays, fit: in ``Envelope``'s order."""
+    """Returns whether times in ``Envelope``'s order (or arrays of such) agree with one another."""
     *steps, throttle = others
     can = (total >= 0) & (total <= _MS_MAX) & (throttle >= 0) & (throttle <= _MS_MAX)
     for step in steps:
@@ -170,8 +170,8 @@ def envelope_columns(lines: pa.RecordBatch) -> Columns:
 
 
 def are_sound_envelopes(lines: pa.RecordBatch, is_silent: bool) -> bool:
-    """Returns whether lines lack nothing, but for all responses if silent, and have times that can
-    be: null may be a field that is missing, and Arrow reads NaN and infinity, which are no JSON."""
+    """Returns whether lines lack no field, or only all responses (silent), and have times that can
+    be: Arrow has null for a missing field, and reads NaN and infinity, which are no JSON."""
     columns = envelope_columns(lines)
     required = [column for name, column in columns.items() if name not in _OPTIONAL]
     required += [lines.column(name) for name in ("clientInformation", "request")]

@@ -125,7 +125,7 @@ def _columns(
         elif field.struct is None:
             columns[field.column] = _with_default(field, value, array)
         elif not field.is_array:
-            # What a tagged struct holds goes before what older versions wrote beside it.
+            # A tagged struct's value counts before that of the field that older versions have.
             for name, inner in _columns(field.struct, value, row).items():
                 columns[name] = pc.coalesce(inner, columns[name]) if name in columns else inner
         else:

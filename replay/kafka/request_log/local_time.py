@@ -6,8 +6,8 @@ stamp is of the second pass. An hour in spring never occurs.
 ``fold_boundary`` finds the line from which on a file is in the second pass. Local time of a log
 steps back once, by the window by which the clock is set back (an hour in most zones). Lines are in
 order of completion, which moves stamps by less than a second, so a step back of more than half a
-window is the change. A file that goes on without a pause as long into, or out of, an ambiguous hour
-is in its first, or second, pass there. Otherwise it does not show it.
+window is the change. A file that runs into an ambiguous hour, with no pause of half a window, is in
+the first pass there; one that runs out of it so is in the second. Others do not show their pass.
 """
 
 import re

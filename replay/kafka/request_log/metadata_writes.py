@@ -125,7 +125,7 @@ Response response
 
 
 def _errors_of(resource_type: str, results: str) -> Reader:
-    """Reads an API of which only the errors count that its response lists."""
+    """Reads an API whose response lists errors, and of which no more is read."""
     text = f"""
 Request request
   ValidateOnly bool 0+ default=false
@@ -167,11 +167,10 @@ DescribeConfigsResponse response
 def _described_configs(_: Any, response: Any, __: Envelope) -> TypedRows:
     rows: dict[Row, Row] = {}
     for resource in response.results if response else ():
-        of_resource, error = (_type(resource), resource.resource_name), resource.error_code
         for config in resource.configs:
+            key = _type(resource), resource.resource_name, config.name
             value = _not_secret(config.value, config.is_sensitive)
-            described = (value, "describe", config.config_source, error)
-            rows[(*of_resource, config.name)] = (*of_resource, config.name, *described)
+            rows[key] = (*key, value, "describe", config.config_source, resource.error_code)
     return {"configs": [*rows.values()]}
 
 
@@ -199,16 +198,16 @@ def _altered_configs(request: Any, response: Any, _: Envelope) -> TypedRows:
     }
     resources, rows = [], dict[Row, Row]()
     for altered in request.resources:
-        of_resource = (_type(altered), altered.resource_name)
-        of_error = errors.get(of_resource)
+        resource = (_type(altered), altered.resource_name)
+        error_code = errors.get(resource)
         configs = len({config.name for config in altered.configs})
-        resources.append(_resource(*of_resource, of_error, configs=configs))
+        resources.append(_resource(*resource, error_code, configs=configs))
         for config in altered.configs:
             number = config.config_operation
             operation = _OPERATIONS.get(number, f"operation-{number}")
             value = None if operation == "delete" else _not_secret(config.value)
-            key = (*of_resource, config.name)
-            rows[(*key, operation)] = (*key, value, operation, None, of_error)
+            key = (*resource, config.name)
+            rows[(*key, operation)] = (*key, value, operation, None, error_code)
     write = (request.validate_only, error, resources)
     altered_rows = [] if request.validate_only else [*rows.values()]
     return {"metadata_writes": [write], "configs": altered_rows}

@@ -37,9 +37,9 @@ _REJECTED_LINE_BYTES = 1000
 _READERS = {**cluster_states.READERS, **metadata_writes.READERS, **groups.READERS}
 _SIZES = {"request_bytes": request_bytes, "response_bytes": response_bytes}
 _POSITION = pa.field("position", LONG, nullable=False)
-#: Columns that rows have of their line or request under another name, or in spite of such a name
-#: of their own.
+#: Columns that rows take from their line or request, by the name that they have there.
 _NAMES = {"source": "api_name", "line_id": "request_id"}
+#: Columns that a table has of its own, though requests have one of that name.
 _OWN = {("group_assignments", "client_id")}
 
 
@@ -64,7 +64,7 @@ class LineParser:
         self._line_bytes_max = line_bytes_max
         own = {cluster_states.API_VERSIONS: cluster_states.api_versions(node_id)}
         self._readers = _READERS | own
-        #: The hash of a line's content, primed with its node: the line is still to come.
+        #: The hash of a line, so far of its node's id alone.
         self._digest = hashlib.blake2b(digest_size=16)
         self._digest.update(b"%d\0" % node_id)
 
@@ -105,7 +105,7 @@ class LineParser:
         }
 
     def _line_ids(self, lines: Sequence[bytes]) -> pa.StringArray:
-        """Content of a line on a node: 32 hex digits of BLAKE2b over node id, NUL and line."""
+        """Names lines by their content on a node: 32 hex digits of BLAKE2b over id, NUL, line."""
         ids = []
         for line in lines:
             digest = self._digest.copy()
@@ -143,7 +143,7 @@ def _tables(reading: Reading, stamps_us: Positions, lines: pa.RecordBatch) -> Ro
 def _columns(
     key: int, lines: pa.RecordBatch, stamps_us: Positions
 ) -> Iterator[tuple[Table, Columns]]:
-    """Yields the requests of an API and, where it has one, its view."""
+    """Yields columns of ``requests`` and, if the API has a table of its own, columns of that."""
     requests = with_times(envelope_columns(lines), stamps_us)
     if key == OTHERS:
         yield Requests, requests | dict.fromkeys(_SIZES, pa.nulls(lines.num_rows))
@@ -184,22 +184,22 @@ def _in_order(table: Table, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def _typed(
     table: Table, typed: Mapping[int, TypedRows], requests: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """The rows of lines that have such ones."""
-    rows = {line: of_line[table.name] for line, of_line in typed.items() if of_line.get(table.name)}
-    # Many lines can have the very same rows, which are made once.
-    different = {id(of_line): of_line for of_line in rows.values()}
+    """Makes a table's rows of the lines that have some, by their positions in ``typed``."""
+    rows = {line: tables[table.name] for line, tables in typed.items() if tables.get(table.name)}
+    # Many lines can have the very same rows (one object), which are made once.
+    different = {id(line_rows): line_rows for line_rows in rows.values()}
     structs = _structs(table, [*chain.from_iterable(different.values())], requests)
     lists = list_of(np.array([*map(len, different.values())], np.int64), structs)
     places = {identity: place for place, identity in enumerate(different)}
-    of_rows = pa.array([places[id(of_line)] for of_line in rows.values()], LONG)
-    lengths, own = lists_in(lists.take(of_rows))
+    lists_of_lines = pa.array([places[id(line_rows)] for line_rows in rows.values()], LONG)
+    lengths, own = lists_in(lists.take(lists_of_lines))
     positions = pa.array(np.repeat(np.array([*rows], np.int64), lengths))
-    of_requests = pc.index_in(positions, requests.column("position"))
-    return _batch(table, _fields(own), requests, of_requests)
+    request_places = pc.index_in(positions, requests.column("position"))
+    return _batch(table, _fields(own), requests, request_places)
 
 
 def _structs(table: Table, rows: Sequence[Row], of_lines: pa.RecordBatch) -> pa.StructArray:
-    """Rows of what a table does not have of lines or requests."""
+    """Makes rows of the columns that a table does not have of lines or requests."""
     shared = {*of_lines.schema.names}
     own = [
         field

@@ -59,8 +59,8 @@ def read_batch(
     texts = {at: json_of(line) for at, line in enumerate(lines) if at not in rejected}
     uncertain: list[int] = []
     for (key, version, is_silent), positions in _split(texts).items():
-        of_version = [texts[position] for position in positions]
-        batches = _sure(APIS[key], version, is_silent, of_version) if key in APIS else None
+        alike = [texts[position] for position in positions]
+        batches = _sure(APIS[key], version, is_silent, alike) if key in APIS else None
         if batches is None:
             uncertain += positions
         else:
@@ -90,7 +90,7 @@ def _split(texts: Mapping[int, bytes]) -> dict[tuple[int, int, bool], list[int]]
 
 @cache
 def _schema(api: Api | None) -> pa.Schema:
-    """The columns of lines; of bodies of no ``api`` is only read whether they are there."""
+    """The columns of lines; without an ``api``, only whether there are bodies is read."""
     bodies = (api.request.body, api.response.body) if api else ()
     types = [*map(body_type, bodies)] or [pa.struct([])] * 2
     return pa.schema([*zip(("request", "response"), types, strict=True), *ENVELOPE])
@@ -112,7 +112,7 @@ def _read_lines(lines: Sequence[bytes], schema: pa.Schema) -> Batches | None:
 
 def _sure(api: Api, version: int, is_silent: bool, texts: Sequence[bytes]) -> Batches | None:
     """Lines as columns, None where it is not certain that decoding them gives the same."""
-    if is_silent:  # a text is no body to Arrow
+    if is_silent:  # Arrow takes null for a body that is not there, and no text
         texts = [text.replace(*_NO_RESPONSE) for text in texts]
     batches = _read_lines(texts, _schema(api))
     for batch in batches or ():
@@ -149,7 +149,7 @@ def _decode(reading: Reading, texts: Mapping[int, bytes], readers: Mapping[int, 
             )
         except Unreadable as unreadable:
             reading.rejected[position] = unreadable
-    for of_api, of_positions in decoded.items():
-        batches = _read_lines([*of_positions.values()], _schema(APIS.get(of_api)))
+    for key, lines in decoded.items():
+        batches = _read_lines([*lines.values()], _schema(APIS.get(key)))
         assert batches is not None
-        reading.columns.append((of_api, [*of_positions], batches))
+        reading.columns.append((key, [*lines], batches))

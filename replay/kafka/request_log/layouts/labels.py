@@ -28,9 +28,9 @@ class Labels(NamedTuple):
 
 
 def labels(head: bytes, framing: Framing) -> Labels:
-    """The label by which the requests at the beginning of a file differ most likely by node.
+    """Returns the label that most likely names the node, at the requests that a file begins with.
 
-    Its values have numbers, all different ones; with one value, or none, it is one node's.
+    Each of its values has a digit. With one value, or none, the file is one node's.
     """
     values: dict[Path, Counter[str]] = {}
     for record in records_of(head, framing):
@@ -39,9 +39,9 @@ def labels(head: bytes, framing: Framing) -> Labels:
         for path, value in _labels_of(record):
             values.setdefault(path, Counter())[value] += 1
     best = Labels((), ())
-    for path, of_path in sorted(values.items(), key=lambda item: _rank(item[0])):
-        distinct = tuple(sorted(of_path))
-        is_many = len(distinct) > 1 and of_path.total() < 2 * len(distinct)  # one for each line
+    for path, counts in sorted(values.items(), key=lambda item: _rank(item[0])):
+        distinct = tuple(sorted(counts))
+        is_many = len(distinct) > 1 and counts.total() < 2 * len(distinct)  # one for each line
         if is_many or len(distinct) > _VALUES_MAX or not all(map(_NUMBER.search, distinct)):
             continue
         if len(distinct) > 1 or not best.values:
@@ -70,5 +70,5 @@ def _labels_of(record: bytes) -> list[tuple[Path, str]]:
         return []
     texts = [text for _, text in texts_in(value) if marker_in(text.text)]
     texts = texts or [text for _, text in requests_in(value)]
-    around = [record for text in texts for record in text.around]
-    return [(path, text) for record in around for path, text in leaves(record) if len(text) < 100]
+    around = [outer for text in texts for outer in text.around]
+    return [(path, text) for outer in around for path, text in leaves(outer) if len(text) < 100]

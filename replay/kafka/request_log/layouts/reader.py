@@ -60,8 +60,8 @@ class NodeBy:
     """Selects the lines of one node in a file of several.
 
     Those with ``value`` in the field at ``path``, or in the line's prefix without a path.
-    ``others`` are the values of other nodes; what is nobody's is counted, as other lines, with the
-    node that ``counts_rest``.
+    ``others`` are the values of other nodes; lines of no listed node are counted once, among other
+    lines: for the node that ``counts_rest``.
     """
 
     path: Path
@@ -271,7 +271,7 @@ class LineReader:
 
     @property
     def pending_number(self) -> int | None:
-        """The physical line where the first one begins that is not whole yet."""
+        """The number of the physical line with which the first line begins that is not whole."""
         begun = [pending.number for pending in self._pending.values()]
         begun += [self._element_number] if self._element else []
         return min(begun, default=None)
@@ -367,7 +367,7 @@ class LineReader:
     # --- lines
 
     def _take(self, number: int, unwrapped: Unwrapped) -> None:
-        """Adds a text that is no whole line like those before: a part of one, or another's."""
+        """Adds a text that ``_quickly`` did not read: maybe a part of a line, or another's line."""
         if unwrapped.text.startswith(b"{") and _LEFT_OUT in unwrapped.text:
             detail = "journalctl left out its text: use journalctl -o json --all"
             self._reject(number, unwrapped.text, Unreadable(RejectReason.truncated, detail))
@@ -398,7 +398,7 @@ class LineReader:
             self._try(part.stream, pending, is_all=not part.can_follow)
 
     def _try(self, stream: str, pending: _Pending, is_all: bool) -> None:
-        """Reads a pending line if it is whole, or ``is_all`` that will come; else it waits."""
+        """Reads a pending line if it is whole, or ``is_all`` of it has come; else it waits on."""
         whole = Unwrapped(pending.text, pending.unwrapped.around)
         marker = whole.text.find(MARKER)
         try:
@@ -441,13 +441,13 @@ class LineReader:
         by = self._framing.node_by
         if by is None:
             return True
-        is_its: Callable[[str, Any], bool] = eq if by.path else _is_in
+        matches: Callable[[str, Any], bool] = eq if by.path else _is_in
         if by.path:
             label = unwrapped.label(by.path) if unwrapped.around else None
         else:
             label = raw[:_PREFIX_BYTES].split(MARKER)[0].decode(errors="replace")
-        is_own = is_its(by.value, label)
-        if by.counts_rest and not is_own and not any(is_its(other, label) for other in by.others):
+        is_own = matches(by.value, label)
+        if by.counts_rest and not is_own and not any(matches(other, label) for other in by.others):
             self._out.others["lines of nodes that are not listed"] += 1
         return is_own
 

@@ -51,6 +51,7 @@ class StampReader:
         self._is_padded = is_padded
         self._zone = ZoneInfo(zone)
         self._second = lru_cache(_CACHE_SIZE_MAX)(self._in_zone)
+        #: Where the last timestamp was found: in a text, and among the fields of a record.
         self._offset = -1
         self._field = FIELDS[0]
 
@@ -96,12 +97,12 @@ class StampReader:
         return None if match is None else self._canonical(match)
 
     def _canonical(self, match: re.Match[bytes]) -> bytes:
-        # The usual one, where it is usually.
+        # Most stamps are dated, with decimals and without a zone: no group has to be read.
         if match.re is _AT and match.lastgroup == "f" and not self._is_padded:
             stamp = match[0]
             return stamp[:10].replace(b"/", b"-") + b" " + stamp[11:19] + b"," + stamp[20:23]
         y, mo, d, h, mi, s, fraction, zone = match.group("y", "mo", "d", "h", "mi", "s", "f", "z")
-        if match["epoch"] if match.re is _ANY else None:
+        if match.re is _ANY and match["epoch"]:
             fraction = match["fe"]
             return self._of_epoch(int(match["epoch"]), fraction and fraction[:3])
         if y is None:

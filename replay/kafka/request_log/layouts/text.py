@@ -29,8 +29,8 @@ def is_usual(line: bytes) -> bool:
 
 
 def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
-    """Checks that each is one whole line in Kafka's default layout: all together, by a marker, a
-    date and an end for each."""
+    """Checks that each is one whole line in Kafka's default layout. In all of them together there
+    are as many markers, and dates that begin as the first one's, as lines."""
     if {*map(type, lines)} != {bytes} or not all(map(is_usual, lines)):
         return False
     text, count = b"\n".join(lines), len(lines)
@@ -60,7 +60,7 @@ def has_stamps_of_parts(text: bytes) -> bool:
 
 
 def without_stamps_of_parts(text: bytes) -> bytes:
-    """Removes all of them but the first."""
+    """Removes a carrier's stamps but for the first."""
     if not has_stamps_of_parts(text):
         return text
     end = text.index(b" ") + 1
@@ -112,6 +112,8 @@ class TextLayout:
         return line
 
     def _end(self, text: bytes, start: int, is_all: bool) -> int:
+        """Finds the end of the JSON object: as the last one ended, else at the first brace, from
+        behind, up to which the text is JSON."""
         end = text.rfind(b"}", start)
         for _ in range(self._braces_behind):
             end = text.rfind(b"}", start, end)

@@ -18,6 +18,7 @@ Path = tuple[str, ...]
 #: Instead of text, journald writes the bytes of what is not printable.
 MARKER_AS_NUMBERS = b",".join(b"%d" % byte for byte in MARKER)
 _IN_CSV = b'""'
+#: From the marker to the JSON object.
 _BRACE = len(MARKER)
 #: Has each request, with a marker or without.
 REQUEST_KEY = b"requestApiKey"
@@ -75,7 +76,7 @@ def is_cut_object(text: bytes) -> bool:
 
 def of_csv(text: bytes, marker: int) -> bytes | None:
     """The field of CSV that has the marker, None where it is no such field."""
-    brace = marker + len(MARKER)
+    brace = marker + _BRACE
     if not text.startswith((_IN_CSV, b"\\" + _IN_CSV), brace + 1):
         return None
     begin, end = marker, brace
@@ -120,7 +121,8 @@ def requests_in(
 ) -> Iterator[tuple[Path, Unwrapped]]:
     """Every object in a decoded value that has a request's fields, as the text that Kafka writes.
 
-    What is beside it is around it, the nearest last. Of another logger, only that one's name.
+    Its ``around`` has what is beside the object, the nearest last. What another logger wrote has
+    that logger's name for text.
     """
     if isinstance(value, list):
         for inner in value:
@@ -139,6 +141,7 @@ def requests_in(
     }
     text = MARKER + msgspec.json.encode({k: msgspec.Raw(json) for k, json in encoded.items()})
     around = (*around, {key: beside for key, beside in value.items() if key not in fields})
+    # Objects beside it are around it too, as if further away.
     around = (*(v for outer in around for v in outer.values() if isinstance(v, dict)), *around)
     named = (v for record in reversed(around) for k, v in record.items() if _LOGGER.fullmatch(k))
     logger = next((name for name in named if isinstance(name, str)), "logger")
