@@ -21,7 +21,7 @@ class ClientKind(StrEnum):
     CONSUMER_WITHOUT_SESSIONS = "consumer_without_sessions"
 
 
-class OfFetch(Record):
+class FetchColumns(Record):
     """Columns of the recorded FETCH, which all its outcomes have."""
 
     request_id: RequiredText = REQUEST_ID
@@ -36,7 +36,9 @@ class OfFetch(Record):
     built_at: At = column("the response was built")
 
 
-class Sent(Record, name="fetch_session_outcomes", rule=NAME, shares=(WhatIf, OfFetch), eq=False):
+class Sent(
+    Record, name="fetch_session_outcomes", rule=NAME, shares=(WhatIf, FetchColumns), eq=False
+):
     """Every FETCH of topic partitions, recorded and as each variant has it.
 
     Null is what is not known, or not sent.

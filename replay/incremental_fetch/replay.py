@@ -25,7 +25,7 @@ from .draft import Draft, with_draft_uuid
 from .lists import Lists, Partitions
 from .outcomes import (
     ClientKind,
-    OfFetch,
+    FetchColumns,
     Replayed,
     Sent,
     SessionCacheEvent,
@@ -151,7 +151,7 @@ class IncrementalFetch:
             replayed = self._close_session(stream, row, lists)
         else:
             replayed = self._replay(stream, row, lists)
-        of_fetch = OfFetch(
+        of_fetch = FetchColumns(
             request_id=row.request_id,
             attempt=0,
             node_id=self._node_id,
@@ -165,7 +165,7 @@ class IncrementalFetch:
         )
         self._emit(of_fetch, replayed)
 
-    def _emit(self, of_fetch: OfFetch, replayed: Replayed) -> None:
+    def _emit(self, of_fetch: FetchColumns, replayed: Replayed) -> None:
         """Adds the rows of a FETCH, and those of the one that repeats it where it is refused."""
         sent = replayed.recorded, replayed.full, replayed.draft, *replayed.incremental
         self._rows.add_rows(sent, self._variants, of_fetch)

@@ -27,7 +27,7 @@ HELD = "held"
 LEARNED = "learned"
 
 #: error_code where the log has no response.
-NO_ANSWER = NO_RESPONSE
+WITHOUT_RESPONSE = NO_RESPONSE
 
 # --- How far apart lines may be ------------------------------------------------------------------
 # "Recorded" are seven clusters of Kafka 4.0 to 4.2, 768 heartbeats and 301 writes, some with paused
@@ -96,7 +96,7 @@ class ClusterEvent(NamedTuple):
     received_us: int = -1
     dequeued_us: int = -1
     handled_us: int = -1
-    error_code: int = NO_ANSWER
+    error_code: int = WITHOUT_RESPONSE
     connection: str | None = None
     broker_id: int = -1
     broker_epoch: int = -1

@@ -10,7 +10,14 @@ from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAckno
 from ..outcomes import Variant, Verdict
 from . import reasons
 from .applying import Broker, Estimate
-from .events import API_VERSIONS, HEARTBEAT, HORIZON_US, NO_ANSWER, SIMULATED_ON_US, ClusterEvent
+from .events import (
+    API_VERSIONS,
+    HEARTBEAT,
+    HORIZON_US,
+    SIMULATED_ON_US,
+    WITHOUT_RESPONSE,
+    ClusterEvent,
+)
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
 from .state import ClusterState
 from .tables import (
@@ -44,7 +51,7 @@ def heartbeat_outcome(
         response_bytes=size,
         replayed_response_bytes=size and size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
     )
-    if row.error_code == NO_ANSWER:
+    if row.error_code == WITHOUT_RESPONSE:
         outcome.make_unknown(reasons.RESPONSE_MISSING)
     elif row.error_code != 0:
         outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, reasons.NOT_ACTIVE

@@ -25,7 +25,7 @@ import msgspec
 from ..model import STAMP_US
 from ..model.raft import majority_offset
 from ..simulation import Rising
-from .events import HORIZON_US, JOIN_SLACK_US, NO_ANSWER, VOTER_SILENCE_US, ClusterEvent
+from .events import HORIZON_US, JOIN_SLACK_US, VOTER_SILENCE_US, WITHOUT_RESPONSE, ClusterEvent
 from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 
 
@@ -154,7 +154,7 @@ class CommittedOffsets(msgspec.Struct):
 
 def is_write(row: ClusterEvent) -> bool:
     """Says whether a request wrote, or may have: no ``validateOnly``, and not all refused."""
-    if row.validate_only or row.error_code not in (0, NO_ANSWER):
+    if row.validate_only or row.error_code not in (0, WITHOUT_RESPONSE):
         return False
     return row.error_code != 0 or row.written > 0
 
