@@ -9,14 +9,12 @@ consumer that reads committed records waits for the last stable offset in the sa
 from typing import NamedTuple
 
 from ..outcomes import Variant
+from .constants import NOTED_US, TRANSACTION_US
 from .events import ReplicaEvent
 from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS
-from .partition import NOTED_US, FollowerHistory, LearnedWatermark, ReadPartition
+from .partition import FollowerHistory, LearnedWatermark, ReadPartition
 
 READ_COMMITTED = 1
-#: A consumer that reads committed records, and waited this much longer than for the record, waited
-#: for the end of its transaction.
-TRANSACTION_US = 10_000
 
 
 class Given(NamedTuple):

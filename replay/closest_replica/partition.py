@@ -10,13 +10,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 import msgspec
 
-from ..model import PROGRESS_US_MAX, STAMP_US
-from ..model.partition import REPLICA_FETCH_WAIT_MAX_US
 from ..model.read_replica import ReplicaView
 from ..simulation import Rising, Timeline
-
-#: Clients that are remembered.
-_CLIENTS_MAX = 10_000
+from .constants import CLIENTS_MAX, MOVED_US_MAX, NOTED_US, STOPPED_US
 
 
 class Zones:
@@ -29,7 +25,7 @@ class Zones:
         self.by_broker, self._stated = by_broker, stated
         ranges = ((_range(name), zone) for name, zone in stated.items())
         self._ranges = [(network, zone) for network, zone in ranges if network is not None]
-        self._find = lru_cache(_CLIENTS_MAX)(self._find_stated)
+        self._find = lru_cache(CLIENTS_MAX)(self._find_stated)
 
     def zone(self, rack_id: str | None, client_id: str | None, host: str | None) -> str | None:
         """Returns the zone of a client: its rack id, else what is stated of its id or address."""
@@ -54,13 +50,6 @@ def _range(name: str) -> IPv4Network | IPv6Network | None:
         return None
 
 
-#: Responses to followers wait at most half of this. So a high watermark that none carries for
-#: longer did not move when followers had the records, but later.
-_MOVED_US_MAX = 2 * REPLICA_FETCH_WAIT_MAX_US
-#: A follower behind the high watermark that has not fetched for this long has stopped.
-STOPPED_US = 10_000_000
-#: What stamps, and the place within a handler, leave open of when a follower has records.
-NOTED_US = STAMP_US + PROGRESS_US_MAX
 #: Log end offset of a follower of which only the ISR is known.
 _ALL = 2**63 - 1
 
@@ -146,7 +135,7 @@ class ReadPartition(msgspec.Struct, array_like=True):
         until = min(by_us, returned[0]) if returned else by_us
         had = (follower.has.reached(high_watermark) for follower in self.followers.values())
         at = max((has[0] for has in had if has and has[0] <= until + NOTED_US), default=until)
-        return until if at > until or until - at > _MOVED_US_MAX else at
+        return until if at > until or until - at > MOVED_US_MAX else at
 
     def in_sync(self, at: int, zones: Zones) -> Iterator[ReplicaView]:
         """Yields the followers in the ISR at a time.

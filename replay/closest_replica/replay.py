@@ -11,6 +11,7 @@ from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_
 from ..outcomes import NOT_SWEPT, Variant
 from ..records import Records, events_of
 from ..rule import CLOCKS_DIFFER
+from .constants import DECIDED_AFTER_US, FORGET_US, LISTED_US
 from .events import LineKind, ReplicaEvent
 from .moments import Moments
 from .outcomes import (
@@ -21,12 +22,6 @@ from .outcomes import (
 )
 from .partition import LearnedWatermark, ReadPartition, Zones
 
-#: A read is decided this long after its response: by then followers got the responses it rests on.
-DECIDED_AFTER_US = 10_000_000
-#: What is this much older than the log's front is forgotten, in steps of half of it.
-FORGET_US = 60_000_000
-#: A partition that a session's FETCH listed longer ago is forgotten.
-LISTED_US = 24 * 3_600_000_000
 _TIMES = ("given_at_earliest", "given_at", "added_ms")
 
 

@@ -55,10 +55,9 @@ from ..model import PROGRESS_US_MAX
 from ..model.brokers import FENCED_AFTER_US
 from ..outcomes import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
-from .brokers import SCAN_SLACK_US
 from .closed_loop_replay import PREDICTED, ProducersReact
+from .constants import SCAN_SLACK_US, STALE_US
 from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, EventKind
-from .isr import STALE_US
 from .outcomes import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,

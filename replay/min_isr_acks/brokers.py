@@ -22,16 +22,8 @@ from typing import NamedTuple
 import msgspec
 
 from ..model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US, BrokerControlState, next_state
+from .constants import COMMIT_SLACK_US, FENCING_RECORDS_MIN, RESPONSES_KEPT_US, SCAN_SLACK_US
 from .events import SILENCE, LeaderEvent
-
-#: Between the scan that is due and the response with its records: timers, fsync, Raft.
-SCAN_SLACK_US = 600_000
-#: Two derived times of one moment differ by up to this: stamps and threads.
-COMMIT_SLACK_US = 5_000
-#: Records of the smallest append that fences: the broker's and one partition's.
-FENCING_RECORDS_MIN = 2
-#: How long responses are remembered: a node fetches a few times a second, a scan's window is 2 s.
-RESPONSES_KEPT_US = 30_000_000
 
 
 class Applied(NamedTuple):

@@ -15,15 +15,8 @@ what it has listed since is known.
 
 import msgspec
 
+from .constants import SESSIONS_KEPT
 from .events import TopicPartition
-
-#: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
-#: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.
-AFTER_RESPONSE_US = 500
-#: fetch.min.bytes that any record satisfies.
-ENOUGH_BYTES = 1
-#: Sessions remembered, the last used: ten times Kafka's max.incremental.fetch.session.cache.slots.
-SESSIONS_KEPT = 10_000
 
 
 class ConsumerSession(msgspec.Struct, array_like=True):

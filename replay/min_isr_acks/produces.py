@@ -8,15 +8,12 @@ from typing import NamedTuple
 import msgspec
 
 from ..model.partition import Acks, Copies, Isr, Partition, Requirement
+from .constants import REORDER_US_MAX
 from .events import LeaderEvent, TopicPartition
 from .isr import KnownPartition, Loss
 
 #: After all times.
 NEVER = 1 << 62
-#: How long after its timeout a batch may still be followed, for its exposure and last offset.
-FOLLOWED_US_MAX = 60_000_000
-#: Lines so far apart may be out of order.
-REORDER_US_MAX = 5_000_000
 
 
 class Append(Enum):

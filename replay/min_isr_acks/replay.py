@@ -22,7 +22,17 @@ from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Copies, Partition, 
 from ..outcomes import Variant
 from ..records import Records
 from .brokers import Applied, BrokerStates
-from .consumers import AFTER_RESPONSE_US, ENOUGH_BYTES, Consumers
+from .constants import (
+    AFTER_RESPONSE_US,
+    APPLY_US_MAX,
+    ENOUGH_BYTES,
+    FOLLOWED_US_MAX,
+    REORDER_US_MAX,
+    SILENT_US,
+    STOPPING_US,
+    TICK_US,
+)
+from .consumers import Consumers
 from .events import (
     DESCRIBE,
     PENDING,
@@ -34,29 +44,13 @@ from .events import (
     Uncertain,
     parts_of,
 )
-from .isr import APPLY_US_MAX, Change, KnownPartition, Loss, MinIsrConfig, Role
+from .isr import Change, KnownPartition, Loss, MinIsrConfig, Role
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
-from .produces import (
-    FOLLOWED_US_MAX,
-    NEVER,
-    REORDER_US_MAX,
-    Acknowledgement,
-    Append,
-    LedPartition,
-    OpenBatch,
-    Request,
-    UnderVariant,
-)
+from .produces import NEVER, Acknowledgement, Append, LedPartition, OpenBatch, Request, UnderVariant
 from .responses import LeaderEvidence
 
 #: acks of a PRODUCE that waits for the whole ISR (acks=all).
 ACKS_ALL = -1
-#: A partition that no line names for so long is forgotten; lines of METADATA name all that exist.
-SILENT_US = 24 * 3_600_000_000
-#: A broker that stops is taken out of ISRs at most this long before its last FETCH.
-STOPPING_US = 2_000_000
-#: While ISRs may have grown unseen: how often a FETCH of a follower outside of them counts.
-_TICK_US = 1_000_000
 #: Bits of a session's key that are its id; those above are its follower's.
 _SESSION_BITS = 32
 
@@ -257,13 +251,13 @@ class MinIsrAcks:
         if follower in state.absent:
             state.absent.remove(follower)
             self._sweep(at_us - 1, partial(KnownPartition.note_return, follower=follower))
-        is_next_tick = last.at_us // _TICK_US < at_us // _TICK_US
+        is_next_tick = last.at_us // TICK_US < at_us // TICK_US
         if is_next_tick and at_us <= max(state.uncertain_us, state.own_us):
             joinable = [led for led in state.led.values() if led.may_add(follower)]
             if at_us <= state.uncertain_us:
                 self._sweep(at_us - 1, KnownPartition.forget_isr, which=joinable)
             else:
-                self._sweep(at_us - _TICK_US, KnownPartition.forget_waiting, which=joinable)
+                self._sweep(at_us - TICK_US, KnownPartition.forget_waiting, which=joinable)
 
     def _acknowledge_by(self, event: LeaderEvent, led: LedPartition) -> None:
         """Completes what a follower's FETCH completes.

@@ -11,8 +11,9 @@ from ..log_gaps import LOG_GAP, LogGap
 from ..model import STAMP_US
 from ..model.partition import Errors, delayed_produce, has_enough_in_sync
 from .brokers import AmbiguousFencing
-from .isr import APPLY_US_MAX, Loss
-from .produces import REORDER_US_MAX, Acknowledgement, Append, OpenBatch, Request
+from .constants import APPLY_US_MAX, REORDER_US_MAX, WRITTEN_US_MAX
+from .isr import Loss
+from .produces import Acknowledgement, Append, OpenBatch, Request
 
 ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
 MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"
@@ -27,8 +28,6 @@ LOG_ENDED = "the log ended before the response"
 
 #: Recorded errors of refused batches that the rule decides anew; it takes all others as they are.
 DECIDED = (Errors.NONE, Errors.NOT_ENOUGH_REPLICAS, Errors.INVALID_REQUIRED_ACKS)
-#: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
-_WRITTEN_US_MAX = 1_000_000
 
 
 class Refusal(NamedTuple):
@@ -146,7 +145,7 @@ class LeaderEvidence(NamedTuple):
     def is_hidden(self, appended_us: int, at_us: int) -> bool:
         """Tells whether lines of the leader are missing that were written between two times."""
         return any(
-            appended_us < gap.before_us and at_us > gap.after_us - _WRITTEN_US_MAX
+            appended_us < gap.before_us and at_us > gap.after_us - WRITTEN_US_MAX
             for gap in self.gaps
         )
 
