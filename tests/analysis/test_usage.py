@@ -35,7 +35,8 @@ def listed(topic: str | None, *records: int, **more: Any) -> list[Row]:
 def used(tables: dict[Table, list[Row]], *zones: Row) -> tuple[list[Row], list[Row]]:
     """Rows of usage and of topic_usage."""
     engine = engine_on(tables, {"zones": pa.Table.from_pylist([*zones], ZONES)})
-    rows = engine.rows(Text.read(_USAGE, PARTS), ["r"]).sort_by("topic").to_pylist()
+    places = [("topic", "ascending"), ("api_name", "ascending")]
+    rows = engine.rows(Text.read(_USAGE, PARTS), ["r"]).sort_by(places).to_pylist()
     whole = [each for each in rows if each["topic"] is None]
     return whole, [each for each in rows if each["topic"] is not None]
 
