@@ -72,6 +72,5 @@ if __name__ == "__main__":
         if not file.startswith(tuple(section["but"])) and "/uplot/" not in file
         if not file.endswith(_OTHERS)
     ]
-    python = [f for f in files if f.endswith(".py") and f.startswith(tuple(section["names"]))]
-    wrong = [*_words(files), *_names(python)]
+    wrong = [*_words(files), *_names(file for file in files if file.endswith(".py"))]
     sys.exit("\n".join([*wrong, "tools/words.py has what to say instead"]) if wrong else 0)

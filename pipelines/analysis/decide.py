@@ -405,8 +405,9 @@ class _Checks:
         for (_, reason), outcomes in self.reasons.get((name, rule), {}).items():
             if reason is not None:
                 counts[reason] += outcomes
-        most_often = sorted(counts, key=lambda reason: (-counts[reason], reason))
-        return {"unknown_reason": most_often[0]} if counts else {}
+        if not counts:
+            return {}
+        return {"unknown_reason": min(counts, key=lambda reason: (-counts[reason], reason))}
 
 
 def _reasons(rules: Sequence[SummedRule]) -> str:

@@ -71,6 +71,7 @@ Epochs: TypeAlias = Mapping[tuple[str, str], int]
 
 #: Properties of tables beside those above.
 Properties: TypeAlias = Mapping[str, str]
+NO_PROPERTIES: Properties = MappingProxyType({})
 
 #: The number of an epoch in a file's name (``file_name``).
 _NAME = re.compile(r"part-(\d{6})(?:-|$)", re.ASCII)
@@ -83,7 +84,7 @@ def exists(uri: str) -> bool:
 def create(
     uri: str,
     table: Table,
-    properties: Properties = MappingProxyType({}),
+    properties: Properties = NO_PROPERTIES,
     added: Sequence[DataFile] = (),
     epochs: Epochs = MappingProxyType({}),
 ) -> bool:
@@ -113,7 +114,7 @@ def _stated(table: Table, properties: Properties) -> dict[str, str]:
     return {**_PROPERTIES, _STATS: ",".join(stats_columns(table)), **properties}
 
 
-def evolve(delta: DeltaTable, table: Table, properties: Properties = MappingProxyType({})) -> None:
+def evolve(delta: DeltaTable, table: Table, properties: Properties = NO_PROPERTIES) -> None:
     """Adds the columns and properties that an opened table lacks; a property that it has stays.
 
     Jobs that do so at once add the same. Raises CommitFailedError where another job writes.

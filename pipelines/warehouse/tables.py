@@ -16,7 +16,6 @@ from functools import partial, reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from warnings import catch_warnings
 
@@ -47,7 +46,6 @@ _PROBE_BYTES = 1 << 12
 _ENDS_WAIT_MAX = timedelta(minutes=5)
 #: Tables of what was logged or replayed, by arrival.
 _ARRIVALS = ("received_at", "recorded_received_at")
-NO_PROPERTIES: commits.Properties = MappingProxyType({})
 _NOTHING_ADDED = {"files_written": 0, "rows_written": 0, "bytes_written": 0}
 #: What a request led to is seen from so much later on than requests, or its own would be missing.
 EDGE = timedelta(seconds=10)
@@ -64,7 +62,9 @@ class Snapshot(NamedTuple):
 class Warehouse:
     """The Delta tables under ``path``, each made with its first rows: until then it has none."""
 
-    def __init__(self, path: str | Path, properties: commits.Properties = NO_PROPERTIES) -> None:
+    def __init__(
+        self, path: str | Path, properties: commits.Properties = commits.NO_PROPERTIES
+    ) -> None:
         self.path = str(place_of(path).absolute())
         #: Properties of Delta that its tables get where they have none.
         self.properties = {**properties}
