@@ -97,8 +97,8 @@ picture: ## take the picture in README.md of a recording in ./warehouse (needs C
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
 		--screenshot=docs/report.png "file://$$page" 2>/dev/null; rm "$$page"
 
-bench: setup ## measure runs of 21 to 336 MB, print docs/performance.md and docs/scaling.md (20 min)
-	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scale
+bench: setup ## measure runs of 21 to 336 MB, print docs/performance.md and docs/scaling.md (15 min), beside the revision BEFORE
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scale $(if $(BEFORE),--before $(BEFORE))
 
 wheel: setup ## build dist/*.whl
 	@rm -rf build dist

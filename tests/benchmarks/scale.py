@@ -1,11 +1,11 @@
-"""Measure whole runs on logs of 21 MB and 4 and 16 times as much, and of other shapes.
+"""Measures whole runs on logs of 21 to 336 MB, and beside an older version and DuckDB.
 
-    PYTHONPATH=tests python -m benchmarks.scale
+    PYTHONPATH=tests python -m benchmarks.scale --before REVISION
 
-Prints docs/performance.md and docs/scaling.md: ``texts/*.md`` have names where figures stand, and
-what was not measured is shown as ``-``. Figures go to ``scaling.json`` beside the pages, run by
-run; ``--render`` prints the pages of it. Logs lie under ``--logs`` and are made once. CPU seconds
-are of all processes together, a stage's are those used while it ran.
+Prints docs/performance.md and docs/scaling.md from ``texts/*.md``; what was not measured is ``-``.
+Figures go to ``scaling.json`` beside the pages, run by run, and ``--render`` prints the pages from
+it. Logs lie under ``--logs`` and are made once. CPU seconds and memory are of all processes of a
+run together.
 """
 
 import argparse
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import threading
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -42,10 +41,10 @@ LOGS = {
     "sessions of 100,000": (10 * ONCE_MB, Load(partitions=100_000, leaders=1, busy=20)),
     "500 brokers": (5 * ONCE_MB, Load(brokers=500, partitions=1, producers=0)),
 }
-#: Rules run beside each other where there are processes; in one it shows what each takes.
+#: ``--profile`` replays in one process, and prints what each rule takes.
 ENGINES = {
     "local": ("--engine", "local"),
-    "one process": ("--engine", "local", "--set", "local.processes=1"),
+    "one process": ("--engine", "local", "--profile"),
     "spark": ("--engine", "spark"),
 }
 #: Without sweeps a rule's replay is its widest task.
@@ -60,14 +59,26 @@ RUNS: list[tuple[str, str, tuple[str, ...]]] = [
     *((name, "local", ()) for name in ("one partition", "sessions of 100,000")),
 ]
 #: A quiet cluster, so that 4 MB are a minute of its clock: an hour is a step of one minute.
-HOURS, HOUR_MB, HOURLY = 24, 4, Load(produce_ms=1500)
+HOURS, HOUR_MB, HOURLY = 12, 4, Load(produce_ms=1500)
+#: What runs in turns with the older version: the shipped sample, which takes seconds, and 84 MB.
+SAMPLE, TURNS = REPOSITORY / "data" / "samples" / "metadata-4.0", 3
 #: The machine's cores for all that is measured, and how often processes are looked at.
 _CORES, _EVERY_S = 2, 0.25
-_PHASE = re.compile(r"(\w[\w ]*?) (\d+\.\d+)(?:, |$)")
-_RULE = re.compile(r"replay (\w+): ")
+#: A line of what ``--profile`` prints: the part, seconds on the clock and of CPU, rows.
+_PART = re.compile(r"([a-z].*?)  +[\d.]+  +([\d.]+)  +[\d,]+")
 #: Linux tells each process's share of a page (PSS); the shares add up to what is really taken.
 _PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
-
+#: What DuckDB alone takes to read the fields of the same lines that any report would need.
+_PLAIN = """
+SELECT api, client_id, count(*), quantile_cont(total_ms, 0.99)
+FROM (SELECT fields ->> '$.requestHeader.requestApiKeyName' AS api,
+        fields ->> '$.requestHeader.clientId' AS client_id,
+        CAST(fields ->> '$.totalTimeMs' AS DOUBLE) AS total_ms
+    FROM (SELECT regexp_extract(line, 'request:(.*) \\(kafka', 1) AS fields
+        FROM read_csv('{logs}', columns = {{'line': 'VARCHAR'}}, sep = '\x01', quote = '',
+            escape = '', header = FALSE, max_line_size = 100_000_000, parallel = FALSE)))
+GROUP BY ALL
+"""
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "msgspec", "duckdb")
 _TEXTS = Path(__file__).with_name("texts")
 #: The fleet: 1,000 brokers log 10 TB a day; each FETCHes the metadata log four times a second and
@@ -81,107 +92,60 @@ _START_S = 4
 _CORE_HOUR, _GB_MONTH = 0.048, 0.023
 
 
-class Sample(NamedTuple):
-    """What a run's processes have used and hold, ``at_s`` after its begin."""
-
-    at_s: float
-    cpu_s: float
-    bytes: int = 0
-    largest_bytes: int = 0
-
-
 class Run(NamedTuple):
-    """One run: its status, what it printed and after how many seconds, and what it took."""
+    """What a process and its children took and printed; memory is their most at one moment."""
 
-    status: int
-    printed: list[tuple[float, str]]
     wall_s: float
     cpu_s: float
-    samples: list[Sample]
-
-    def cpu_until(self, at_s: float) -> float:
-        """CPU seconds used until then, between samples in proportion to time."""
-        after = bisect_left(self.samples, at_s, key=lambda sample: sample.at_s)
-        if after == len(self.samples):
-            return self.cpu_s
-        before, later = self.samples[max(after - 1, 0)], self.samples[after]
-        share = (at_s - before.at_s) / max(later.at_s - before.at_s, 1e-6)
-        return before.cpu_s + min(max(share, 0.0), 1.0) * (later.cpu_s - before.cpu_s)
-
-    def stages(self) -> dict[str, float]:
-        """CPU seconds of each stage, by when the job's last line says that its phases began.
-
-        A rule's replay is from the line that begins it to the next; ``rest`` is what comes before
-        the first phase (imports, the engine) and after the last.
-        """
-        at_s, line = self.printed[-1] if self.printed else (0.0, "")
-        if not line.startswith("seconds: "):
-            return {}
-        seconds = {name: float(text) for name, text in _PHASE.findall(line.partition(": ")[2])}
-        at_s -= seconds.pop("in all")
-        cpu = {"rest": self.cpu_until(at_s)}
-        rules = [(m[0].rstrip(": "), at) for at, text in self.printed if (m := _RULE.match(text))]
-        is_beside = any(re.match(r"processes: (?!1\b)", text) for _, text in self.printed)
-        for name, length_s in seconds.items():
-            parts = [(name, at_s)]
-            if name == "replay" and rules and not is_beside:
-                # What the phase does before its first rule counts as that rule's.
-                parts = [(rules[0][0], at_s), *rules[1:]]
-            ends = [*(at for _, at in parts[1:]), at_s + length_s]
-            for (part, begin_s), end_s in zip(parts, ends, strict=True):
-                cpu[part] = self.cpu_until(end_s) - self.cpu_until(begin_s)
-            at_s += length_s
-        cpu["rest"] += self.cpu_s - self.cpu_until(at_s)
-        return cpu
+    peak_mb: float
+    printed: str
 
 
-def run(options: Sequence[str], events: Path) -> Run:
-    """Runs ``kip-replay`` in a process of its own; Spark's event log goes into a folder."""
+def run(command: Sequence[str | Path], code: Path | None = None) -> Run:
+    """Runs a command on two cores; ``code``: the folder of the package, if it is not this one."""
     begin = time.perf_counter()
-    settings = "--conf spark.eventLog.enabled=true --conf spark.eventLog.compress=false"
-    settings += f" --conf spark.eventLog.dir=file://{events}"
     process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "kip_replay.jobs.main", *options],
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"},
+        [sys.executable, *map(str, command)],
+        env={**os.environ, **({"PYTHONPATH": str(code)} if code else {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        cwd=REPOSITORY,
+        cwd=code or REPOSITORY,
         preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES]),
         start_new_session=True,  # by which its children are known
     )
-    samples, is_over = [Sample(0.0, 0.0)], threading.Event()
+    cpu_s, peak, is_over = [0.0], [0], threading.Event()
 
     def watch() -> None:
         while not is_over.wait(_EVERY_S):
             used = [*_processes(process.pid)]
-            if used:
-                cpu_s, held = sum(cpu for cpu, _ in used), [pss for _, pss in used]
-                at_s = time.perf_counter() - begin
-                samples.append(Sample(at_s, max(cpu_s, samples[-1].cpu_s), sum(held), max(held)))
+            cpu_s.append(sum(cpu for cpu, _ in used))
+            peak.append(sum(pss for _, pss in used))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     assert process.stdout is not None
-    printed = [(time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout]
+    printed = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begin
     is_over.set()
     thread.join()
     process.returncode = os.waitstatus_to_exitcode(status)
-    cpu_s = max(used.ru_utime + used.ru_stime, samples[-1].cpu_s)
-    return Run(process.returncode, printed, seconds, cpu_s, samples)
+    if process.returncode not in (0, 3):  # 3: a check fell short, and took its time all the same
+        sys.exit(f"{command} ended with status {process.returncode}: {printed[-800:]}")
+    # Those of a JVM that outlives its parent are seen in the samples alone.
+    return Run(seconds, max(used.ru_utime + used.ru_stime, *cpu_s), max(peak) / MB, printed)
 
 
 def _processes(session: int) -> Iterator[tuple[float, int]]:
-    """CPU seconds of a session's processes, with their ended children, and bytes that they hold."""
+    """CPU seconds of a session's processes, with their ended children, and their bytes."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             if os.getsid(int(process.name)) == session:
                 times = (process / "stat").read_text().rpartition(")")[2].split()[11:15]
-                found = _PSS.search((process / "smaps_rollup").read_text())
+                share = _PSS.search((process / "smaps_rollup").read_text())
                 cpu_s = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
-                yield cpu_s, int(found[1]) * 1024 if found else 0
+                yield cpu_s, int(share[1]) * 1024 if share else 0
 
 
 class Benchmark:
@@ -189,8 +153,8 @@ class Benchmark:
 
     def __init__(self, logs: Path, out: Path) -> None:
         self.logs, self.out = logs, out
-        self.figures: dict[str, Any] = {"machine": machine(), "runs": [], "growing": []}
-        self.figures["tables"] = []
+        self.figures: dict[str, Any] = {"machine": machine(), "loop_s": [loop_s()], "runs": []}
+        self.figures |= {"growing": [], "tables": [], "before": [], "revision": "-", "plain": {}}
 
     def log(self, name: str) -> tuple[Path, dict[str, float]]:
         """The folder of a log, its MB, lines and seconds; written where it is not there."""
@@ -205,50 +169,97 @@ class Benchmark:
 
     def run(self, name: str, engine: str, settings: Sequence[str]) -> None:
         recording, size = self.log(name)
-        with TemporaryDirectory(dir=self.logs) as folder:
-            warehouse = Path(folder) / "warehouse"
-            options = [str(recording), "--warehouse", str(warehouse), *ENGINES[engine], *settings]
-            figures = self.job(f"{engine} {name}", options)
-            kept = sum(file.stat().st_size for file in warehouse.rglob("*.parquet"))
+        with TemporaryDirectory(dir=self.logs) as warehouse:
+            figures = self.job(
+                f"{engine} {name}", recording, warehouse, *ENGINES[engine], *settings
+            )
+            kept = sum(file.stat().st_size for file in Path(warehouse).rglob("*.parquet"))
         figures |= {"name": name, "engine": engine, "warehouse_mb": kept / MB}
-        self.figures["runs"].append(figures | size)
-        self.save()
+        self.add("runs", figures | size)
 
     def day(self) -> None:
-        """Runs after each hour of a day."""
+        """Runs after each hour of half a day."""
         hours = self.logs / "hours"
         if not (done := hours.with_suffix(".json")).exists():
             shutil.rmtree(hours, ignore_errors=True)
             done.write_text(json.dumps(write_hours(hours, HOURS, HOUR_MB * MB, HOURLY)))
         with TemporaryDirectory(dir=self.logs) as folder:
             recording, warehouse = Path(folder) / "growing", Path(folder) / "warehouse"
-            options = [str(recording), "--warehouse", str(warehouse), "--engine", "local"]
             # What is recent is as long as an hour here.
-            options += ["--growing", "--set", "replay.recent_minutes=1.2"]
+            options = ["--engine", "local", "--growing", "--set", "replay.recent_minutes=1.2"]
             for hour in range(1, HOURS + 1):
                 append(hours / f"hour-{hour:03d}", recording)
                 name = f"hour {hour}"
-                self.figures["growing"].append({"name": name, **self.job(name, options)})
-                self.save()
+                self.add(
+                    "growing", {"name": name, **self.job(name, recording, warehouse, *options)}
+                )
             self.figures["tables"] = tables(warehouse)
-        self.save()
 
-    def job(self, name: str, options: Sequence[str]) -> dict[str, Any]:
-        with TemporaryDirectory(dir=self.logs) as events:
-            done = run(["run", *options], Path(events))
-            shuffled = shuffled_bytes(Path(events))
-        # 3: a check fell short, and took its time all the same.
-        if done.status not in (0, 3):
-            sys.exit(f"{name} ended with status {done.status}: {done.printed[-8:]}")
-        peak, largest = (max(column) for column in list(zip(*done.samples, strict=True))[2:])
-        memory = f"{peak / MB:,.0f} MB"
-        print(f"{name}: {done.wall_s:.1f} s, {done.cpu_s:.1f} CPU s, {memory}", flush=True)
-        figures = {"wall_s": done.wall_s, "cpu_s": done.cpu_s, "stages": done.stages()}
-        figures |= {"peak_mb": peak / MB, "largest_mb": largest / MB}
-        return figures | {"shuffled_mb": shuffled / MB}
+    def beside(self, revision: str) -> None:
+        """Runs this version and an older one in turns, and keeps the least of each."""
+        self.figures["revision"] = revision
+        with TemporaryDirectory(dir=self.logs) as folder:
+            code = Path(folder)
+            (code / "kip_replay").mkdir()
+            archive = subprocess.run(
+                ["git", "archive", revision], cwd=REPOSITORY, stdout=subprocess.PIPE, check=True
+            )
+            subprocess.run(
+                ["tar", "x", "-C", code / "kip_replay"], input=archive.stdout, check=True
+            )
+            for name, turns in (("sample", TURNS), ("4x", 1)):
+                recording = SAMPLE if name == "sample" else self.log(name)[0]
+                took: dict[tuple[str, str], list[Run]] = {}
+                for _ in range(turns):
+                    for whose in ("before", "now"):
+                        warehouse = code / f"w-{whose}"
+                        shutil.rmtree(warehouse, ignore_errors=True)
+                        job = ["-m", "kip_replay.jobs.main", "run", recording, "--engine", "local"]
+                        job += ["--warehouse", warehouse]
+                        for case in ("first", "nothing new"):
+                            done = run(job, code if whose == "before" else None)
+                            took.setdefault((case, whose), []).append(done)
+                for case in ("first", "nothing new"):
+                    figures = {
+                        f"{figure}_{whose}": min(getattr(one, figure) for one in took[case, whose])
+                        for figure in ("cpu_s", "wall_s", "peak_mb")
+                        for whose in ("before", "now")
+                    }
+                    self.add("before", {"name": f"{name}, {case}", **figures})
 
-    def save(self) -> None:
+    def plain(self, name: str) -> None:
+        """DuckDB alone reads the lines of a log, on as many cores."""
+        query = _PLAIN.format(logs=self.log(name)[0] / "*.log")
+        done = run(["-c", f"import duckdb; duckdb.execute({query!r}).fetchall()"])
+        self.figures["plain"][name] = done.cpu_s
+
+    def job(self, name: str, recording: Path, warehouse: Path | str, *options: str) -> Figures:
+        command = ["-m", "kip_replay.jobs.main", "run", recording, "--warehouse", warehouse]
+        done = run([*command, *options])
+        print(
+            f"{name}: {done.wall_s:.1f} s, {done.cpu_s:.1f} CPU s, {done.peak_mb:,.0f} MB",
+            flush=True,
+        )
+        phases = done.printed.rpartition("seconds: ")[2].partition(", in all")[0].split(", ")
+        wall = {
+            phase: float(seconds) for phase, _, seconds in (it.rpartition(" ") for it in phases)
+        }
+        lines = map(_PART.fullmatch, done.printed.splitlines())
+        cpu = {line[1]: float(line[2]) for line in lines if line}
+        return {**done._asdict(), "printed": "", "phases": wall, "rules": cpu}
+
+    def add(self, kind: str, figures: Figures) -> None:
+        """Keeps what was measured, in the file too: a benchmark that is ended loses no run."""
+        self.figures[kind].append(figures)
         (self.out / "scaling.json").write_text(json.dumps(self.figures) + "\n")
+
+
+def loop_s() -> float:
+    """Seconds of ten million additions: what the machine gives a process at this moment."""
+    begin = time.perf_counter()
+    for number in range(10_000_000):
+        number + 1
+    return time.perf_counter() - begin
 
 
 def machine() -> str:
@@ -264,28 +275,15 @@ def machine() -> str:
     )
 
 
-def shuffled_bytes(events: Path) -> int:
-    """What Spark's tasks wrote for others to read, of its event log."""
-    written = 0
-    for file in events.rglob("*"):
-        if file.is_file():
-            for line in file.read_text(errors="replace").splitlines():
-                if '"SparkListenerTaskEnd"' in line:
-                    with suppress(KeyError, TypeError, ValueError):
-                        metrics = json.loads(line)["Task Metrics"]["Shuffle Write Metrics"]
-                        written += metrics["Shuffle Bytes Written"]
-    return written
-
-
 def tables(warehouse: Path) -> list[tuple[str, int, int, int]]:
     """Each table with its files, files on disk and commits."""
-    found = []
+    rows = []
     for log in sorted(warehouse.glob("*/_delta_log")):
         table = deltalake.DeltaTable(log.parent)
         on_disk = sum(1 for _ in log.parent.rglob("*.parquet"))
         commits = sum(entry.suffix == ".json" for entry in log.iterdir())
-        found.append((log.parent.name, len(table.file_uris()), on_disk, commits))
-    return found
+        rows.append((log.parent.name, len(table.file_uris()), on_disk, commits))
+    return rows
 
 
 def pages(figures: Figures) -> dict[str, str]:
@@ -293,8 +291,11 @@ def pages(figures: Figures) -> dict[str, str]:
     runs = figures["runs"]
     fields = {
         "machine": figures["machine"],
+        "loop": " and ".join(f"{seconds:.2f} s" for seconds in figures["loop_s"]),
+        "revision": figures["revision"],
+        "before": _before(figures["before"]),
+        "ratios": _ratios(runs, figures["plain"]),
         "runs": "\n\n".join(_runs(runs, engine) for engine in ENGINES),
-        "further": _further(runs),
         "growing": _growing(figures["growing"]),
         "tables": _tables(figures["tables"]),
         **_fleet(runs),
@@ -316,73 +317,83 @@ def _shown(value: Any) -> str:
     return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}"
 
 
-def _stages(runs: Sequence[Figures]) -> list[str]:
-    return list(dict.fromkeys(name for each in runs for name in each["stages"]))
+def _before(rows: Sequence[Figures]) -> str:
+    heads = ["run", "CPU s before", "now", "**ratio**", "s before", "now", "**ratio**"]
+    heads += ["MB before", "now", "**ratio**"]
+    lines = []
+    for row in rows:
+        line: list[Any] = [row["name"]]
+        for figure in ("cpu_s", "wall_s", "peak_mb"):
+            before, now = row[f"{figure}_before"], row[f"{figure}_now"]
+            line += [before, now, now / before]
+        lines.append(line)
+    return _table(heads, lines)
 
 
-def _measured(of: Sequence[Figures], heads: Mapping[str, str]) -> str:
-    """A table with a row for each run; ``heads``: of its figures, by their names in it."""
-    names = _stages(of)
-    rows = ([*(each[n] for n in heads), *(each["stages"].get(n) for n in names)] for each in of)
-    return _table([*heads.values(), *(name.replace("replay ", "") for name in names)], rows)
+def _ratios(runs: Sequence[Figures], plain: Mapping[str, float]) -> str:
+    """Spark by local, and local by DuckDB alone, for each log that both ran on."""
+    by = {(row["engine"], row["name"]): row for row in runs}
+    rows = []
+    for name, duckdb_cpu_s in plain.items():
+        spark, local = by["spark", name], by["local", name]
+        ratios = [spark[figure] / local[figure] for figure in ("wall_s", "cpu_s", "peak_mb")]
+        rows.append([name, *ratios, duckdb_cpu_s, local["cpu_s"] / duckdb_cpu_s])
+    heads = ["log", "Spark by local: s", "CPU s", "MB", "DuckDB alone: CPU s", "local by DuckDB"]
+    return _table(heads, rows)
+
+
+def _measured(rows: Sequence[Figures], heads: Mapping[str, str], details: str) -> str:
+    """A table with a row for each run: figures under ``heads``, and those of its parts."""
+    parts = list(dict.fromkeys(name for row in rows for name in row[details]))
+    lines = ([*(row[n] for n in heads), *(row[details].get(n) for n in parts)] for row in rows)
+    return _table([*heads.values(), *(part.replace("replay ", "") for part in parts)], lines)
 
 
 def _runs(runs: Sequence[Figures], engine: str) -> str:
     heads = {"name": "log", "mb": "MB", "lines": "lines", "wall_s": "s", "cpu_s": "CPU s"}
-    heads |= {"peak_mb": "all MB", "largest_mb": "largest"}
-    of = [each for each in runs if each["engine"] == engine]
-    return f"`{' '.join(ENGINES[engine])}`:\n\n{_measured(of, heads)}"
+    heads |= {"peak_mb": "MB of memory"}
+    rows = [row for row in runs if row["engine"] == engine]
+    details = "rules" if engine == "one process" else "phases"
+    return f"`{' '.join(ENGINES[engine])}`:\n\n{_measured(rows, heads, details)}"
 
 
 def _growing(growing: Sequence[Figures]) -> str:
-    heads = {"name": "after", "wall_s": "s", "cpu_s": "CPU s", "peak_mb": "all MB"}
-    shown = ("hour 1", "hour 2", "hour 8", "hour 24")
-    return _measured([each for each in growing if each["name"] in shown], heads)
+    heads = {"name": "after", "wall_s": "s", "cpu_s": "CPU s", "peak_mb": "MB of memory"}
+    shown = ("hour 1", "hour 2", "hour 6", "hour 12")
+    return _measured([row for row in growing if row["name"] in shown], heads, "phases")
 
 
 def _tables(tables: Sequence[Sequence[Any]]) -> str:
     every = ["all", *(sum(column) for column in [*zip(*tables, strict=True)][1:])]
-    most = sorted(tables, key=lambda row: -row[2])[:12]
+    most = sorted(tables, key=lambda row: -row[2])[:6]
     return _table(("table", "files", "files on disk", "commits kept"), [every, *most])
 
 
 def _slope(runs: Sequence[Figures], engine: str, name: str) -> float:
-    """What a further MB takes, from 4x to 16x: of a figure, else of the stage of that name."""
-    sizes = {each["name"]: each for each in runs if each["engine"] == engine}
+    """What a further MB takes, from 4x to 16x: of a figure, else of the rule of that name."""
+    sizes = {row["name"]: row for row in runs if row["engine"] == engine}
     if not {"4x", "16x"} <= sizes.keys():
         return math.nan
     small, large = sizes["4x"], sizes["16x"]
-    less, more = (each.get(name, each["stages"].get(name, 0.0)) for each in (small, large))
+    less, more = (row.get(name, row["rules"].get(name, 0.0)) for row in (small, large))
     return float((more - less) / (large["mb"] - small["mb"]))
-
-
-def _further(runs: Sequence[Figures]) -> str:
-    """CPU seconds of a further GB."""
-    stages = _stages(runs)
-    rows = (
-        [engine, *(1000 * _slope(runs, engine, name) for name in ("cpu_s", *stages))]
-        for engine in ENGINES
-    )
-    return _table(["engine", "all", *(name.replace("replay ", "") for name in stages)], rows)
 
 
 def _controller_minutes(runs: Sequence[Figures]) -> dict[str, float]:
     """An hour of the active controller, by rule: FETCHes are counted, heartbeats timed."""
-    of = next((each for each in runs if each["name"] == "500 brokers"), None)
-    if of is None:
+    row = next((row for row in runs if row["name"] == "500 brokers"), None)
+    if row is None:
         return {"hwm_parking": math.nan, "lowest_acked_offset": math.nan}
     hour_of = {
-        "hwm_parking": _CONTROLLER_LINES / of["lines"],
-        "lowest_acked_offset": _BROKERS / 500 * 3600 / (of["clock_s"] - _START_S),
+        "hwm_parking": _CONTROLLER_LINES / row["lines"],
+        "lowest_acked_offset": _BROKERS / 500 * 3600 / (row["clock_s"] - _START_S),
     }
-    return {rule: of["stages"][f"replay {rule}"] * times / 60 for rule, times in hour_of.items()}
+    return {rule: row["rules"][f"replay {rule}"] * times / 60 for rule, times in hour_of.items()}
 
 
 def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
     """What the fleet takes; the controller's tasks are those of the log of 500 brokers."""
-    cpu_s, shuffled, kept = (
-        _slope(runs, "spark", name) for name in ("cpu_s", "shuffled_mb", "warehouse_mb")
-    )
+    cpu_s, kept = (_slope(runs, "spark", name) for name in ("cpu_s", "warehouse_mb"))
     fetch_s, acks_s = (
         _slope(runs, "one process", f"replay {rule}") * _HOUR_MB / _BROKERS
         for rule in ("incremental_fetch", "min_isr_acks")
@@ -390,15 +401,12 @@ def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
     minutes = _controller_minutes(runs)
     widest, core_hours = max(minutes.values()), cpu_s * _DAY_MB / 3600
     kept_gb = kept * _DAY_MB / 1000
-    peaks = {each["engine"]: each["largest_mb"] / 1000 for each in runs if each["name"] == "16x"}
     values = {
         "cpu_s_per_mb": cpu_s,
         "core_hours": core_hours,
         "cores": core_hours / 24,
         "cores_busy": core_hours / 24 * 2,
         "hour_minutes_64": cpu_s * _HOUR_MB / 64 / 60,
-        "shuffle_gb": shuffled * _HOUR_MB / 1000,
-        "shuffled": shuffled,
         "kept": kept,
         "kept_gb": kept_gb,
         "compute_dollars": core_hours * _CORE_HOUR,
@@ -412,8 +420,6 @@ def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
         "acks_seconds": acks_s,
         "fetch_seconds_10": fetch_s * 10,
         "acks_seconds_10": acks_s * 10,
-        "largest_local_gb": peaks.get("local"),
-        "largest_spark_gb": peaks.get("spark"),
     }
     prices = {"core_hour": f"{_CORE_HOUR}", "gb_month": f"{_GB_MONTH}"}
     return prices | {name: _shown(value) for name, value in values.items()}
@@ -424,19 +430,28 @@ def main() -> None:
     parser = argparse.ArgumentParser("scale", description=__doc__, formatter_class=form)
     parser.add_argument("--out", type=Path, default=Path("docs"), help="where pages and figures go")
     parser.add_argument("--logs", type=Path, default=Path("/tmp/kafka-bench"))
+    parser.add_argument(
+        "--before", default="", help="a revision of this repository to run in turns"
+    )
     parser.add_argument("--only", default="", help="what is named so, such as 'local 4x|day'")
     parser.add_argument("--render", action="store_true", help="print the pages of figures only")
-    given = parser.parse_args()
-    logs, out = given.logs.resolve(), given.out.resolve()
+    arguments = parser.parse_args()
+    logs, out = arguments.logs.resolve(), arguments.out.resolve()
     for folder in (logs, out):
         folder.mkdir(parents=True, exist_ok=True)
-    if not given.render:
+    if not arguments.render:
         benchmark = Benchmark(logs, out)
+        if arguments.before and re.search(arguments.only, "before"):
+            benchmark.beside(arguments.before)
         for name, engine, settings in RUNS:
-            if re.search(given.only, f"{engine} {name}"):
+            if re.search(arguments.only, f"{engine} {name}"):
                 benchmark.run(name, engine, settings)
-        if re.search(given.only, "day"):
+        for name in ("1x", "4x", "16x"):
+            if re.search(arguments.only, f"plain {name}"):
+                benchmark.plain(name)
+        if re.search(arguments.only, "day"):
             benchmark.day()
+        benchmark.add("loop_s", loop_s())
     for page, text in pages(json.loads((out / "scaling.json").read_text())).items():
         (out / page).write_text(text, encoding="utf-8")
 
