@@ -2,15 +2,12 @@
 
     PYTHONPATH=tests python -m benchmarks.scale --before REVISION
 
-Prints docs/performance.md and docs/scaling.md from ``texts/*.md``; what was not measured is ``-``.
-Figures go to ``scaling.json`` beside the pages, run by run, and ``--render`` prints the pages from
-it. Logs lie under ``--logs`` and are made once. CPU seconds and memory are of all processes of a
+Prints docs/performance.md from ``performance.md`` beside this file; what was not measured is ``-``. Figures go to ``scaling.json`` beside the page, run by run, and ``--render`` prints it from them. Logs lie under ``--logs`` and are made once. CPU seconds and memory are of all processes of a
 run together.
 """
 
 import argparse
 import json
-import math
 import os
 import platform
 import re
@@ -80,16 +77,7 @@ FROM (SELECT fields ->> '$.requestHeader.requestApiKeyName' AS api,
 GROUP BY ALL
 """
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "msgspec", "duckdb")
-_TEXTS = Path(__file__).with_name("texts")
-#: The fleet: 1,000 brokers log 10 TB a day; each FETCHes the metadata log four times a second and
-#: sends a heartbeat every two seconds.
-_BROKERS, _DAY_MB = 1_000, 10_000_000
-_HOUR_MB = _DAY_MB / 24
-_CONTROLLER_LINES = 3600 * (4 * (_BROKERS + 2) + _BROKERS / 2)
-#: Until all brokers of a generated log run.
-_START_S = 4
-#: US dollars: a core for an hour, of a general-purpose machine; a GB in a bucket for a month.
-_CORE_HOUR, _GB_MONTH = 0.048, 0.023
+_TEXT = Path(__file__).with_name("performance.md")
 
 
 class Run(NamedTuple):
@@ -157,15 +145,15 @@ class Benchmark:
         self.figures |= {"growing": [], "tables": [], "before": [], "revision": "-", "plain": {}}
 
     def log(self, name: str) -> tuple[Path, dict[str, float]]:
-        """The folder of a log, its MB, lines and seconds; written where it is not there."""
+        """The folder of a log, its MB and lines; written where it is not there."""
         folder = self.logs / re.sub(r"\W+", "-", name)
         done = folder.with_suffix(".json")
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
             mb, load = LOGS[name]
             done.write_text(json.dumps(write_recording(folder, mb * MB, load)))
-        size, lines, seconds = json.loads(done.read_text())
-        return folder, {"mb": size / MB, "lines": lines, "clock_s": seconds}
+        size, lines, _ = json.loads(done.read_text())
+        return folder, {"mb": size / MB, "lines": lines}
 
     def run(self, name: str, engine: str, settings: Sequence[str]) -> None:
         recording, size = self.log(name)
@@ -173,9 +161,7 @@ class Benchmark:
             figures = self.job(
                 f"{engine} {name}", recording, warehouse, *ENGINES[engine], *settings
             )
-            kept = sum(file.stat().st_size for file in Path(warehouse).rglob("*.parquet"))
-        figures |= {"name": name, "engine": engine, "warehouse_mb": kept / MB}
-        self.add("runs", figures | size)
+        self.add("runs", {**figures, **size, "name": name, "engine": engine})
 
     def day(self) -> None:
         """Runs after each hour of half a day."""
@@ -286,8 +272,8 @@ def tables(warehouse: Path) -> list[tuple[str, int, int, int]]:
     return rows
 
 
-def pages(figures: Figures) -> dict[str, str]:
-    """The pages of figures, by name."""
+def page(figures: Figures) -> str:
+    """The page of the figures."""
     runs = figures["runs"]
     fields = {
         "machine": figures["machine"],
@@ -298,9 +284,8 @@ def pages(figures: Figures) -> dict[str, str]:
         "runs": "\n\n".join(_runs(runs, engine) for engine in ENGINES),
         "growing": _growing(figures["growing"]),
         "tables": _tables(figures["tables"]),
-        **_fleet(runs),
     }
-    return {text.name: text.read_text().format_map(fields) for text in _TEXTS.glob("*.md")}
+    return _TEXT.read_text().format_map(fields)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -369,72 +354,16 @@ def _tables(tables: Sequence[Sequence[Any]]) -> str:
     return _table(("table", "files", "files on disk", "commits kept"), [every, *most])
 
 
-def _slope(runs: Sequence[Figures], engine: str, name: str) -> float:
-    """What a further MB takes, from 4x to 16x: of a figure, else of the rule of that name."""
-    sizes = {row["name"]: row for row in runs if row["engine"] == engine}
-    if not {"4x", "16x"} <= sizes.keys():
-        return math.nan
-    small, large = sizes["4x"], sizes["16x"]
-    less, more = (row.get(name, row["rules"].get(name, 0.0)) for row in (small, large))
-    return float((more - less) / (large["mb"] - small["mb"]))
-
-
-def _controller_minutes(runs: Sequence[Figures]) -> dict[str, float]:
-    """An hour of the active controller, by rule: FETCHes are counted, heartbeats timed."""
-    row = next((row for row in runs if row["name"] == "500 brokers"), None)
-    if row is None:
-        return {"hwm_parking": math.nan, "lowest_acked_offset": math.nan}
-    hour_of = {
-        "hwm_parking": _CONTROLLER_LINES / row["lines"],
-        "lowest_acked_offset": _BROKERS / 500 * 3600 / (row["clock_s"] - _START_S),
-    }
-    return {rule: row["rules"][f"replay {rule}"] * times / 60 for rule, times in hour_of.items()}
-
-
-def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
-    """What the fleet takes; the controller's tasks are those of the log of 500 brokers."""
-    cpu_s, kept = (_slope(runs, "spark", name) for name in ("cpu_s", "warehouse_mb"))
-    fetch_s, acks_s = (
-        _slope(runs, "one process", f"replay {rule}") * _HOUR_MB / _BROKERS
-        for rule in ("incremental_fetch", "min_isr_acks")
-    )
-    minutes = _controller_minutes(runs)
-    widest, core_hours = max(minutes.values()), cpu_s * _DAY_MB / 3600
-    kept_gb = kept * _DAY_MB / 1000
-    values = {
-        "cpu_s_per_mb": cpu_s,
-        "core_hours": core_hours,
-        "cores": core_hours / 24,
-        "cores_busy": core_hours / 24 * 2,
-        "hour_minutes_64": cpu_s * _HOUR_MB / 64 / 60,
-        "kept": kept,
-        "kept_gb": kept_gb,
-        "compute_dollars": core_hours * _CORE_HOUR,
-        "storage_dollars": kept_gb * _GB_MONTH,
-        "controller_lines": _CONTROLLER_LINES / 1e6,
-        "hwm_minutes": minutes["hwm_parking"],
-        "lowest_minutes": minutes["lowest_acked_offset"],
-        "widest_minutes": widest,
-        "widest_hours_10": widest * 10 / 60,
-        "fetch_seconds": fetch_s,
-        "acks_seconds": acks_s,
-        "fetch_seconds_10": fetch_s * 10,
-        "acks_seconds_10": acks_s * 10,
-    }
-    prices = {"core_hour": f"{_CORE_HOUR}", "gb_month": f"{_GB_MONTH}"}
-    return prices | {name: _shown(value) for name, value in values.items()}
-
-
 def main() -> None:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("scale", description=__doc__, formatter_class=form)
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="where pages and figures go")
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="where page and figures go")
     parser.add_argument("--logs", type=Path, default=Path("/tmp/kafka-bench"))
     parser.add_argument(
         "--before", default="", help="a revision of this repository to run in turns"
     )
     parser.add_argument("--only", default="", help="what is named so, such as 'local 4x|day'")
-    parser.add_argument("--render", action="store_true", help="print the pages of figures only")
+    parser.add_argument("--render", action="store_true", help="print the page of figures only")
     arguments = parser.parse_args()
     logs, out = arguments.logs.resolve(), arguments.out.resolve()
     for folder in (logs, out):
@@ -452,8 +381,8 @@ def main() -> None:
         if re.search(arguments.only, "day"):
             benchmark.day()
         benchmark.add("loop_s", loop_s())
-    for page, text in pages(json.loads((out / "scaling.json").read_text())).items():
-        (out / page).write_text(text, encoding="utf-8")
+    measured = json.loads((out / "scaling.json").read_text())
+    (out / "performance.md").write_text(page(measured), encoding="utf-8")
 
 
 if __name__ == "__main__":
