@@ -2,8 +2,10 @@
 
     PYTHONPATH=tests python -m benchmarks.scale --before REVISION
 
-Prints docs/performance.md from ``performance.md`` beside this file; what was not measured is ``-``. Figures go to ``scaling.json`` beside the page, run by run, and ``--render`` prints it from them. Logs lie under ``--logs`` and are made once. CPU seconds and memory are of all processes of a
-run together.
+Prints docs/performance.md from ``performance.md`` beside this file; what was not measured is ``-``.
+Figures go to ``scaling.json`` beside the page, run by run, and ``--render`` prints it from them.
+Logs lie under ``--logs`` and are made once. CPU seconds and memory are of all processes of a run
+together.
 """
 
 import argparse
