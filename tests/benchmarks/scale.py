@@ -48,7 +48,7 @@ ENGINES = {
     "one process": ("--engine", "local", "--set", "local.processes=1"),
     "spark": ("--engine", "spark"),
 }
-#: Without sweeps a rule's replay is its widest task.
+#: Sweeps can be left out: what no setting shortens is the replay without one.
 NO_SWEEPS = (
     *("--set", "hwm_parking.max_wait_ms=[]"),
     *("--set", "lowest_acked_offset.broker_heartbeat_interval_ms=[]"),
