@@ -34,14 +34,12 @@ class ClusterSettings(NamedTuple):
 
     ``voters`` are the ids of all voters, ``intervals_ms`` the heartbeat intervals of the sweep
     (below the session timeout), ``recorded_interval_ms`` the one that the log was made with
-    (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
-    as the draft's "all unfenced brokers" can be read. ``gaps`` are those in the nodes' logs.
+    (measured if None). ``gaps`` are those in the nodes' logs.
     """
 
     voters: Collection[int]
     intervals_ms: Collection[int] = ()
     recorded_interval_ms: int | None = None
-    counts_stopping: bool = False
     gaps: Gaps = NO_GAPS
     step_rows: int = STEP_ROWS
     replica_apply_ms: int = REPLICA_APPLY_MS
@@ -79,17 +77,14 @@ class ClusterState(msgspec.Struct):
 
     @classmethod
     def new(cls, settings: ClusterSettings) -> "ClusterState":
-        def manager(*, counts_fetches: bool = False) -> BrokerHeartbeatManager:
-            return BrokerHeartbeatManager(counts_fetches, settings.counts_stopping)
-
         interval_ms = settings.recorded_interval_ms
         return cls(
             committed=CommittedOffsets(frozenset(settings.voters)),
-            recorded=manager(),
-            estimated=Informed(manager(counts_fetches=True)),
+            recorded=BrokerHeartbeatManager(),
+            estimated=Informed(BrokerHeartbeatManager(counts_fetches=True)),
             heartbeats=Recorded(None if interval_ms is None else interval_ms * 1000),
             simulations=[
-                Simulation(ms * 1000, {learned: manager() for learned in LEARNED_OF.values()})
+                Simulation(ms * 1000, {how: BrokerHeartbeatManager() for how in LEARNED_OF.values()})
                 for ms in dict.fromkeys(settings.intervals_ms)
             ],
         )

@@ -164,8 +164,6 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
     #: The draft's offset is the lowest ``applied``, not ``active``: FETCHes count too.
     counts_fetches: bool = False
-    #: Brokers in controlled shutdown are active, as in "all unfenced brokers".
-    counts_stopping: bool = False
     #: Until then (None: not known yet) a broker may be active in no line: nothing is certain.
     warm_from_us: int | None = None
     #: The offset may have been as high as this before the log.
@@ -229,11 +227,11 @@ class BrokerHeartbeatManager(msgspec.Struct):
         if is_fenced or stops or before is not BrokerControlState.UNFENCED:
             broker.state = next_state(want_shut_down=stops, is_fenced=is_fenced)
         is_changed = broker.state is not before
-        is_stopping = broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
-        is_active = self.counts_stopping if is_stopping else not broker.state.is_fenced
+        is_active = broker.state is BrokerControlState.UNFENCED
         # A broker that begins to stop is active until this response is computed: only the records
         # that follow set its controlledShutdownOffset.
-        if is_active or (is_stopping and is_changed):
+        begins_to_stop = is_changed and broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
+        if is_active or begins_to_stop:
             self.active.add(broker_id, offset)
             self.applied.add(broker_id, has_applied)
             self.acknowledged.add(broker_id, broker.acknowledged)

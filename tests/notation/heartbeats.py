@@ -45,10 +45,10 @@ _EVENT = re.compile(
 )
 
 
-def check(history: str, *, counts_stopping: bool = False) -> None:
+def check(history: str) -> None:
     """Play a history under both readings and compare every outcome."""
     for position, counts_fetches in enumerate((False, True)):
-        player = _Player(counts_fetches, counts_stopping)
+        player = _Player(counts_fetches)
         for number, line in enumerate(history.splitlines(), 1):
             text = line.partition("#")[0].strip()
             if text:
@@ -58,10 +58,10 @@ def check(history: str, *, counts_stopping: bool = False) -> None:
 class _Player:
     """One controller after the other, and the brokers as they last were."""
 
-    def __init__(self, counts_fetches: bool, counts_stopping: bool) -> None:
+    def __init__(self, counts_fetches: bool) -> None:
         self._reading = "FETCHes too" if counts_fetches else "heartbeats only"
         self._counts_fetches = counts_fetches
-        self._manager = BrokerHeartbeatManager(counts_fetches, counts_stopping, warm_from_us=0)
+        self._manager = BrokerHeartbeatManager(counts_fetches, warm_from_us=0)
         self._at = 0
         self._controller = 1
         self._epochs: dict[int, int] = {}

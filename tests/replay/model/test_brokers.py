@@ -89,21 +89,6 @@ def test_history(history: str) -> None:
     check(history)
 
 
-def test_broker_in_controlled_shutdown_counts_by_setting() -> None:
-    """The draft has "all unfenced brokers", and it is unfenced."""
-    check(
-        """
-        A, B run with 7
-        A heartbeats 9   -> lowest 7
-        B stops with 7   -> lowest 7
-        A heartbeats 10  -> lowest 7, raw -1 | lowest 7
-        B stops with 9   -> lowest 9
-        B is gone with 9 -> lowest 10
-        """,
-        counts_stopping=True,
-    )
-
-
 def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
     manager = BrokerHeartbeatManager(warm_from_us=0)
     for epoch, is_fenced, handled_ms, built_ms in (
