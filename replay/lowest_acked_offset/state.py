@@ -84,7 +84,9 @@ class ClusterState(msgspec.Struct):
             estimated=Informed(BrokerHeartbeatManager(counts_fetches=True)),
             heartbeats=Recorded(None if interval_ms is None else interval_ms * 1000),
             simulations=[
-                Simulation(ms * 1000, {how: BrokerHeartbeatManager() for how in LEARNED_OF.values()})
+                Simulation(
+                    ms * 1000, {how: BrokerHeartbeatManager() for how in LEARNED_OF.values()}
+                )
                 for ms in dict.fromkeys(settings.intervals_ms)
             ],
         )
