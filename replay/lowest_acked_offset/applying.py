@@ -35,7 +35,7 @@ from ..model.brokers import BrokerHeartbeatManager
 from ..simulation import forget
 from .events import HEARTBEAT, NOT_SENT, SLOW_US, ClusterEvent
 from .evidence import BrokerEvidence, Replicas
-from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
+from .tables import LOG_GAP, NO_NEXT_FETCH, NOT_CARRIED, SLOW, STARTING, UNKNOWN_WORK
 from .writes import Front
 
 
@@ -78,7 +78,7 @@ class Estimate(NamedTuple):
         if has_us is None or self.shown_us is None:
             return self
         if has_us < self.learned_us - STAMP_US:
-            return self.unknown(NO_RESPONSE)
+            return self.unknown(NOT_CARRIED)
         latest = max(has_us, self.learned_us)
         applied = None if self.applied_us is None else min(self.applied_us, latest)
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)

@@ -13,7 +13,7 @@ import msgspec
 from ..log_gaps import ALWAYS_SINCE_US, Gaps, LogGap
 from ..model.brokers import FENCED_AFTER_US
 from .events import API_VERSIONS, FETCH, HEARTBEAT, VOTER_SILENCE_US, ClusterEvent
-from .reasons import LOG_GAP, NOT_HEARD_YET
+from .tables import LOG_GAP, NOT_HEARD_YET
 
 LineKey = tuple[str, int, int]
 Offsets = tuple[int, int, int]

@@ -29,9 +29,8 @@ from .events import (
 )
 from .gaps import line_key, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
-from .reasons import LOG_GAP
 from .state import ClusterSettings, ClusterState
-from .tables import OUTCOMES
+from .tables import LOG_GAP, OUTCOMES
 from .writes import Front, Write, is_write
 
 

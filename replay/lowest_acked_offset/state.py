@@ -13,16 +13,18 @@ from .applying import Broker, Estimate
 from .events import HEARTBEAT, REPLICA_APPLY_MS, STEP_ROWS, VOTER_SILENCE_US, ClusterEvent
 from .evidence import Replicas, WrittenTopics
 from .gaps import ActiveController, Beginning
-from .reasons import (
+from .simulation import LEARNED_OF, Informed, Recorded, Simulation
+from .tables import (
+    ESTIMATED,
+    HEARTBEAT_INTERVAL,
     LOG_GAP,
+    LOWEST_ACKED,
     NO_HIGH_WATERMARK,
-    NO_RESPONSE,
+    NOT_CARRIED,
     NOT_LEARNED,
     RESPONSE_MISSING,
     UNKNOWN_WORK,
 )
-from .simulation import LEARNED_OF, Informed, Recorded, Simulation
-from .tables import ESTIMATED, HEARTBEAT_INTERVAL, LOWEST_ACKED
 from .writes import CommittedOffsets, Forwarding, Offsets, Write
 
 #: ``warm_from_us`` where the metadata log began empty: no broker can have been active before.
@@ -238,7 +240,7 @@ class ClusterState(msgspec.Struct):
         if reported is None or reported[0] > at:
             return None
         estimate = last.estimate_of(offset, reported[0])
-        return None if estimate is not None and estimate.shown_us is not None else NO_RESPONSE
+        return None if estimate is not None and estimate.shown_us is not None else NOT_CARRIED
 
     def hide_writes(self, gap_begins_us: int) -> None:
         """Hides offsets of writes just before a gap: FETCHes that bound them may be in it."""
