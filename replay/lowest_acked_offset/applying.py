@@ -24,7 +24,6 @@ largest topic would take is over, or a heartbeat has the deletion.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -84,15 +83,8 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
 
 
-class Backlog(StrEnum):
-    """How much a broker may still have to apply of lines that are missing from the log."""
-
-    #: Nothing: the log has all that it learned.
-    NONE = "none"
-    #: It learned something in a gap, and nothing since that shows up to which offset.
-    UNKNOWN = "unknown"
-    #: What it learned behind the gap is above all of that: once that is applied nothing is left.
-    BOUNDED = "bounded"
+#: ``Broker.backlog`` while nothing that it learned behind a gap shows up to which offset it reaches.
+ANY_OFFSET = 1 << 62
 
 
 class UnknownWork(NamedTuple):
@@ -107,9 +99,9 @@ class Broker(msgspec.Struct):
 
     evidence: BrokerEvidence = msgspec.field(default_factory=BrokerEvidence)
     is_running: bool = False
-    backlog: Backlog = Backlog.NONE
-    #: Where the backlog is ``BOUNDED``, the offset that bounds it.
-    backlog_offset: int = -1
+    #: The offset of a heartbeat by which it has applied all that it learned in a gap: the first
+    #: that it learned behind it is above all of that. -1: the log has all that it learned.
+    backlog: int = -1
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: ClusterEvent | None = None
     #: What it has learned and is not estimated yet; the last offset that is.
@@ -124,8 +116,8 @@ class Broker(msgspec.Struct):
     def heartbeat(self, row: ClusterEvent) -> None:
         """Learns by a heartbeat without error whether it runs, and has applied its backlog."""
         self.is_running = self.is_running or not row.is_fenced
-        if self.backlog is Backlog.BOUNDED and row.offset >= self.backlog_offset:
-            self.backlog = Backlog.NONE
+        if row.offset >= self.backlog:
+            self.backlog = -1
 
     def fetch(self, row: ClusterEvent) -> None:
         """Learns by a Raft FETCH, also an error's, that the response before it was handled."""
@@ -149,8 +141,8 @@ class Broker(msgspec.Struct):
 
     def _learn(self, high_watermark: int, at: int, handled_us: int | None) -> None:
         offset = high_watermark - 1
-        if self.backlog is Backlog.UNKNOWN:
-            self.backlog, self.backlog_offset = Backlog.BOUNDED, offset
+        if self.backlog == ANY_OFFSET:
+            self.backlog = offset
         if offset > self._learned_offset():
             aware = self.last is not None and self.last.high_watermark != NOT_SENT
             self.waiting.append(Learned(offset, at, handled_us, self._unsure(handled_us), aware))
@@ -159,7 +151,7 @@ class Broker(msgspec.Struct):
         """Returns why it is unknown when the broker shows what it learns now, if it is."""
         if handled_us is None:
             return NO_NEXT_FETCH
-        if self.backlog is not Backlog.NONE:
+        if self.backlog >= 0:
             return LOG_GAP
         return None if self.is_running else STARTING
 
@@ -239,9 +231,8 @@ class Broker(msgspec.Struct):
 
     def after_gap(self) -> "Broker":
         """Returns it as it begins behind a gap, in which it may have learned something."""
-        may_learn = self.backlog is not Backlog.NONE or self.evidence.is_seen
-        backlog = Backlog.UNKNOWN if may_learn else Backlog.NONE
-        return Broker(backlog=backlog, estimated=self._learned_offset())
+        may_learn = self.backlog >= 0 or self.evidence.is_seen
+        return Broker(backlog=ANY_OFFSET if may_learn else -1, estimated=self._learned_offset())
 
     def forget(self, before: int) -> None:
         forget(self.evidence, before)

@@ -66,8 +66,7 @@ WRONG = {
         for variant, size in (("incremental", 7), ("recorded", 8))
     ],
     "latency_summary": [
-        row("latency_summary", rule=rule, group_kind=group, count=count, unknown_count=0)
-        for rule in ("hwm_parking", "lowest_acked_offset")
+        row("latency_summary", group_kind=group, count=count, unknown_count=0)
         for group, count in (("all", 7), ("node", 8000))
     ],
     "bandwidth_summary": [
