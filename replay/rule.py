@@ -53,16 +53,21 @@ class Comparison(NamedTuple):
 
 
 class Replay(Protocol):
-    """The replay of one key: at every call a batch for each of the rule's outcome tables."""
+    """The replay of one key: at every call a batch for each of the rule's outcome tables.
+
+    A class that derives from it without more than ``feed`` decides each row by itself.
+    """
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """Replays the next rows; raises ValueError if they are not in the rule's order."""
 
     def finish(self) -> Sequence[pa.RecordBatch]:
-        """Emits what is left: the log is over."""
+        """Emits what is left, if anything is: the log is over."""
+        return ()
 
     def saved(self) -> bytes:
         """Returns all that it carries, to resume from with the next increment."""
+        return b""
 
 
 @dataclass(frozen=True)
@@ -160,5 +165,5 @@ class Through:
         return self.replay.saved()
 
     def _through(self, emitted: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        batches = zip(self.tables, emitted, strict=True)
+        batches = zip(self.tables, emitted, strict=False)
         return [self.emitted(table.name, rows) for table, rows in batches]

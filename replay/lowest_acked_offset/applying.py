@@ -83,7 +83,7 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
 
 
-#: ``Broker.backlog`` while nothing that it learned behind a gap shows up to which offset it reaches.
+#: ``Broker.backlog`` behind a gap, until it learns something: that is above all of the backlog.
 ANY_OFFSET = 1 << 62
 
 
