@@ -1,27 +1,23 @@
 """sooner_fetches: what if every response to a FETCH were sent 100 ms sooner?"""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from kip_replay.replay.outcomes import RECORDED, Variant
-from kip_replay.replay.records import REQUEST_ID, Outcome, Records, event_schema, events_of
+from kip_replay.replay.records import REQUEST_ID, Outcome, Records
 from kip_replay.replay.rule import Replay, Rule
 from kip_replay.replay.table import At, Bool, Ms, RequiredText, column
 
 NAME = "sooner_fetches"
 SOONER = "sooner"
-
-
-class Fetch(NamedTuple):
-    """A row of the text ``events``."""
-
-    request_id: str
-    client_id: str | None
-    dequeued_us: int
-    built_us: int
-    is_metadata: bool
+INPUT_SCHEMA = pa.schema(
+    {
+        **dict.fromkeys(("built_us", "dequeued_us"), pa.int64()),
+        **dict.fromkeys(("request_id", "client_id"), pa.string()),
+        "is_metadata": pa.bool_(),
+    }
+)
 
 
 class Sooner(Outcome, name="sooner_outcomes", rule=NAME):
@@ -42,20 +38,14 @@ class SoonerFetches(Replay):
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         outcomes = Records(Sooner)
-        for fetch in events_of(batch, Fetch):
-            wait_ms = (fetch.built_us - fetch.dequeued_us) / 1000
-            is_slow = fetch.client_id in self._slow_clients
-            sooner_ms = max(0.0, wait_ms - 100 * (not is_slow and not fetch.is_metadata))
+        for fetch in batch.to_pylist():
+            wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
+            is_slow = fetch["client_id"] in self._slow_clients
+            sooner_ms = max(0.0, wait_ms - 100 * (not is_slow and not fetch["is_metadata"]))
             for variant, wait in ((RECORDED, wait_ms), (SOONER, sooner_ms)):
-                outcome = Sooner(
-                    variant=Variant(variant),
-                    request_id=fetch.request_id,
-                    built_at=fetch.built_us,
-                    wait_ms=wait,
-                    is_slow=is_slow,
-                    is_metadata=fetch.is_metadata,
-                )
-                outcomes.add(outcome)
+                sent = {"request_id": fetch["request_id"], "built_at": fetch["built_us"]}
+                sent |= {"is_slow": is_slow, "is_metadata": fetch["is_metadata"]}
+                outcomes.add(Sooner(variant=Variant(variant), **sent, wait_ms=wait))
         return [outcomes.take()]
 
 
@@ -63,7 +53,7 @@ RULE = Rule(
     name=NAME,
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
-    input_schema=event_schema(Fetch),
+    input_schema=INPUT_SCHEMA,
     tables=(Sooner,),
     start=lambda settings, key, saved: SoonerFetches(
         **settings.facts_of(NAME, str(key["recording"]))
