@@ -165,11 +165,8 @@ class LowestAckedOffset:
                 state.broker(row.broker_id).evidence.api_versions(row)
         elif row.kind == LEARNED:
             state.learn(row)
-        elif row.kind == WRITE:
-            if is_write(row):
-                state.write(row, self._settings.replica_apply_ms * 1000)
-        else:
-            raise ValueError(f"no such kind of event: {row.kind}")
+        elif is_write(row):
+            state.write(row, self._settings.replica_apply_ms * 1000)
 
     def _heartbeat(self, row: ClusterEvent) -> None:
         state = self._state
