@@ -183,8 +183,6 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     thresholds: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]] = {}
     words: dict[str, str] = {}
     show: list[Shown] = []
-    #: Its figures compare times of several nodes.
-    compares_clocks: bool = False
 
     def __post_init__(self) -> None:
         if (self.released is None) == (self.proposal is None):
