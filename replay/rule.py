@@ -118,11 +118,11 @@ class Rule:
     """
 
     name: str
-    key: tuple[str, ...]
     order: tuple[str, ...]
     input_schema: pa.Schema
     tables: tuple[Table, ...]
     start: Callable[[Settings, Mapping[str, str | int], bytes | None], Replay]
+    key: tuple[str, ...] = ("recording", "node_id")
     facts: tuple[str, ...] = ()
     sweeps: Mapping[str, int] = field(default_factory=dict)
     switches: tuple[str, ...] = ()

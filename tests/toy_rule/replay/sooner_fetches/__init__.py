@@ -51,7 +51,6 @@ class SoonerFetches(Replay):
 
 RULE = Rule(
     name=NAME,
-    key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(Sooner,),
