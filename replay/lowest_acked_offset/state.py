@@ -83,7 +83,7 @@ class ClusterState(msgspec.Struct):
         return cls(
             committed=CommittedOffsets(frozenset(settings.voters)),
             recorded=BrokerHeartbeatManager(),
-            estimated=Informed(BrokerHeartbeatManager(counts_fetches=True)),
+            estimated=Informed(BrokerHeartbeatManager()),
             heartbeats=Recorded(None if interval_ms is None else interval_ms * 1000),
             simulations=[
                 Simulation(
