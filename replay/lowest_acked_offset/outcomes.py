@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from ..log_gaps import ALWAYS_UNTIL_US, Gaps
+from ..log_gaps import Gaps
 from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
 from ..outcomes import Variant, Verdict
 from . import tables
@@ -209,10 +209,9 @@ class FollowedWrite(NamedTuple):
             hidden = self.state.warm_up.uncertain
         elif self.front.is_gap and None in (latest, applied, outcome.known_at):
             hidden = tables.LOG_GAP
-        since_us = outcome.applied_at_earliest or 0
-        until_us = ALWAYS_UNTIL_US if latest is None else latest
-        if kind == API_VERSIONS and self.gaps.touch(outcome.broker_id, since_us, until_us):
-            hidden = tables.LOG_GAP
+        if kind == API_VERSIONS and latest is not None:
+            since_us = outcome.applied_at_earliest or 0
+            outcome.rest_on_lines(self.gaps, outcome.broker_id, since_us, latest, *VISIBLE)
         if hidden is not None and (
             outcome.verdict is not Verdict.UNKNOWN or outcome.shown_at is not None
         ):
