@@ -38,29 +38,17 @@ from .tables import LOG_GAP, NO_NEXT_FETCH, NOT_CARRIED, SLOW, STARTING, UNKNOWN
 from .writes import Front
 
 
-class Learned(NamedTuple):
-    """A broker learned, from a response built at ``learned_us``, what is committed up to an offset.
+class Estimate(NamedTuple):
+    """When a broker shows everything up to an offset, inclusive, and has applied it; or why not.
 
-    It handled that response before ``handled_us``, when its next FETCH arrived (None: the log ends
-    before it). ``reason``: why no estimate follows, if so. ``hwm_aware``: the FETCH had a high
-    watermark (KIP-1166).
+    It learned that this is committed from a response built at ``learned_us``, and handled that
+    before ``handled_us``, when its next FETCH arrived (None: the log ends before it).
+    ``hwm_aware``: the FETCH had a high watermark (KIP-1166).
     """
 
     offset: int
     learned_us: int
-    handled_us: int | None
-    reason: str | None = None
-    hwm_aware: bool = False
-
-    def unknown(self, reason: str) -> "Estimate":
-        return Estimate(self.offset, self.learned_us, reason=reason, hwm_aware=self.hwm_aware)
-
-
-class Estimate(NamedTuple):
-    """When a broker shows everything up to an offset, inclusive, and has applied it; or why not."""
-
-    offset: int
-    learned_us: int
+    handled_us: int | None = None
     shown_us: int | None = None
     applied_us: int | None = None
     reason: str | None = None
@@ -105,7 +93,7 @@ class Broker(msgspec.Struct):
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: ClusterEvent | None = None
     #: What it has learned and is not estimated yet; the last offset that is.
-    waiting: list[Learned] = []
+    waiting: list[Estimate] = []
     estimated: int = -1
     #: Its loader is free from then on, but for ``unknown_work``.
     free_us: int = 0
@@ -145,12 +133,11 @@ class Broker(msgspec.Struct):
             self.backlog = offset
         if offset > self._learned_offset():
             aware = self.last is not None and self.last.high_watermark != NOT_SENT
-            self.waiting.append(Learned(offset, at, handled_us, self._unsure(handled_us), aware))
+            learned = Estimate(offset, at, handled_us, reason=self._unsure(), hwm_aware=aware)
+            self.waiting.append(learned)
 
-    def _unsure(self, handled_us: int | None) -> str | None:
+    def _unsure(self) -> str | None:
         """Returns why it is unknown when the broker shows what it learns now, if it is."""
-        if handled_us is None:
-            return NO_NEXT_FETCH
         if self.backlog >= 0:
             return LOG_GAP
         return None if self.is_running else STARTING
@@ -179,7 +166,7 @@ class Broker(msgspec.Struct):
             self.estimates.append(estimate)
             yield estimate
 
-    def _estimate(self, learned: Learned, replicas: Replicas, has_us: int | None) -> Estimate:
+    def _estimate(self, learned: Estimate, replicas: Replicas, has_us: int | None) -> Estimate:
         handled_us = learned.handled_us
         if handled_us is None:
             return learned.unknown(NO_NEXT_FETCH)
@@ -203,8 +190,7 @@ class Broker(msgspec.Struct):
             if has_us is None:
                 return learned.unknown(SLOW)
             applied = not_applied_us
-        times = learned.learned_us, shows_us, applied
-        estimate = Estimate(learned.offset, *times, hwm_aware=learned.hwm_aware)
+        estimate = learned._replace(shown_us=shows_us, applied_us=applied)
         if unknown_offset is not None:
             # It shows the deletion before it works on it.
             self.unknown_work = UnknownWork(unknown_offset, max(applied, not_applied_us))
