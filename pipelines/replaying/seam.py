@@ -114,7 +114,7 @@ def replayed(
         order=(f"{_STATE} IS NULL", *rule.order),
         inputs={**sums},  # what can be pickled
         # Nodes have numbers one after the other: in turns, all tasks get as many.
-        spread=" + ".join(name for name in rule.key if name != "recording"),
+        spread="node_id" if "node_id" in rule.key else "",
     )
     return [*chain(*written)]
 
