@@ -165,8 +165,11 @@ class LowestAckedOffset:
                 state.broker(row.broker_id).evidence.api_versions(row)
         elif row.kind == LEARNED:
             state.learn(row)
-        elif is_write(row):
-            state.write(row, self._settings.replica_apply_ms * 1000)
+        elif row.kind == WRITE:
+            if is_write(row):
+                state.write(row, self._settings.replica_apply_ms * 1000)
+        else:
+            raise ValueError(f"no such kind of event: {row.kind}")
 
     def _heartbeat(self, row: ClusterEvent) -> None:
         state = self._state

@@ -15,6 +15,7 @@ applied what it knew half-way to the heartbeat that first shows it.
 """
 
 from bisect import bisect_left, bisect_right
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -39,6 +40,22 @@ LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_K
 #: Kinds of events, in this order at one time: of ``Informed``, and of ``Simulation``.
 APPLIED, REPORTED = 0, 1
 KEPT, DUE = 0, 1
+
+
+class Pace(StrEnum):
+    """When a simulated broker sends its next heartbeat.
+
+    A heartbeat as recorded makes it ``STEADY``, or ``RECORDED`` if the broker is fenced or stops
+    behind it. A steady one that is due behind all recorded ones so far makes it ``AWAY``, and the
+    next steady one that was recorded ``STEADY`` again.
+    """
+
+    #: When it was recorded: the broker starts, is fenced or shuts down.
+    RECORDED = "recorded"
+    #: An interval behind the response to the last one: the next is in the queue.
+    STEADY = "steady"
+    #: No line so far shows when it is back.
+    AWAY = "away"
 
 
 class ApplyDelay(msgspec.Struct):
@@ -241,16 +258,14 @@ class Informed(msgspec.Struct):
 
 
 class SimulatedBroker(msgspec.Struct):
-    """A broker's process (``epoch``), and the number of the next heartbeat that it sends by itself.
+    """A broker's pace; at a steady one its process, and the number of its next heartbeat.
 
-    One that is due under another number was queued before a recorded one came between. -1: it
-    starts, is fenced or shuts down, so that the next is a recorded one, or it ``is_away``: no line
-    so far shows when it is back.
+    One that is due under another number was queued before a recorded one came between.
     """
 
+    pace: Pace = Pace.RECORDED
     epoch: int = -1
     number: int = -1
-    is_away: bool = False
 
 
 class Simulation(msgspec.Struct):
@@ -273,7 +288,7 @@ class Simulation(msgspec.Struct):
         broker = self.brokers.setdefault(broker_id, SimulatedBroker())
         if not is_steady:
             self._push(received, broker_id, heartbeat)
-        elif broker.is_away:
+        elif broker.pace is Pace.AWAY:
             self._schedule(broker_id, received)
 
     def run(self, until: int, recorded: Recorded) -> None:
@@ -281,16 +296,16 @@ class Simulation(msgspec.Struct):
         for at, _, (number, broker_id, kept) in self.events.until(until):
             broker = self.brokers[broker_id]
             if kept is not None:
-                broker.epoch, broker.number, broker.is_away = kept.broker_epoch, -1, False
+                broker.pace, broker.epoch = Pace.RECORDED, kept.broker_epoch
                 self._send(at, kept, recorded)
                 if not kept.is_fenced and not kept.want_shut_down:
                     self._schedule_next(broker_id, kept.built_us, recorded)
-            elif broker.number == number:
+            elif broker.pace is Pace.STEADY and broker.number == number:
                 self._send_due(at, broker_id, recorded)
 
     def _schedule(self, broker_id: int, at: int) -> None:
         broker = self.brokers[broker_id]
-        broker.number, broker.is_away = self._push(at, broker_id, None), False
+        broker.pace, broker.number = Pace.STEADY, self._push(at, broker_id, None)
 
     def _push(self, at: int, broker_id: int, kept: Heartbeat | None) -> int:
         self.count += 1
@@ -316,7 +331,7 @@ class Simulation(msgspec.Struct):
                 self._schedule(broker_id, received[index])
                 return
         elif log_end_us is None or at > log_end_us or at - last_built > patience:
-            self.brokers[broker_id].number, self.brokers[broker_id].is_away = -1, True
+            self.brokers[broker_id].pace = Pace.AWAY
             return
         handled = record.heartbeats.nearest(at) or Handled(0, 0)
         times = at + handled.after_us, at + handled.built_after_us

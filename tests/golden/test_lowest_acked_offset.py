@@ -67,6 +67,13 @@ def test_no_broker_denies_what_it_is_estimated_to_show(name: str) -> None:
 
 
 @EVERY
+def test_no_write_is_known_before_it_is_applied(name: str) -> None:
+    early = "least(known_at, known_everywhere_at) < applied_everywhere_at"
+    query = f"SELECT count(*) FROM metadata_write_outcomes WHERE {early}"
+    assert found(name, RULE, query) == [(0,)]
+
+
+@EVERY
 def test_every_write_is_joined_with_its_broker_and_its_offsets_are_few(name: str) -> None:
     """One or two more than the write needs are a NoOp that was committed with it."""
     of, total = f"variant = '{LOWEST_ACKED}'", sum(WRITES[name].values())

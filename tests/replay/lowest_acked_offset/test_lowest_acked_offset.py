@@ -392,6 +392,13 @@ def test_events_out_of_order_are_refused() -> None:
         replay.feed(batch_of(list(reversed(cluster(*REPORTS)))))
 
 
+def test_event_of_no_kind_is_refused() -> None:
+    replay = LowestAckedOffset(ClusterSettings(VOTERS))
+    replay.feed(batch_of([LONG[0]._replace(kind="vote")]))
+    with pytest.raises(ValueError, match="no such kind of event: vote"):
+        replay.finish()
+
+
 def test_what_a_kind_does_not_have_may_be_null() -> None:
     """As the text has it; the state that is saved has none of them."""
     events, none = cluster(*REPORTS, *news((5067, 22))), ClusterEvent._field_defaults
