@@ -24,6 +24,7 @@ largest topic would take is over, or a heartbeat has the deletion.
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -71,8 +72,15 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
 
 
-#: ``Broker.backlog`` behind a gap, until it learns something: that is above all of the backlog.
-ANY_OFFSET = 1 << 62
+class Backlog(StrEnum):
+    """How much a broker may still have to apply of lines that are missing from the log."""
+
+    #: Nothing: the log has all that it learned.
+    NONE = "none"
+    #: It learned something in a gap, and nothing since that shows up to which offset.
+    UNKNOWN = "unknown"
+    #: What it learned behind the gap is above all of that: once that is applied nothing is left.
+    BOUNDED = "bounded"
 
 
 class UnknownWork(NamedTuple):
@@ -87,9 +95,9 @@ class Broker(msgspec.Struct):
 
     evidence: BrokerEvidence = msgspec.field(default_factory=BrokerEvidence)
     is_running: bool = False
-    #: The offset of a heartbeat by which it has applied all that it learned in a gap: the first
-    #: that it learned behind it is above all of that. -1: the log has all that it learned.
-    backlog: int = -1
+    backlog: Backlog = Backlog.NONE
+    #: Where the backlog is ``BOUNDED``, the offset that bounds it.
+    backlog_offset: int = -1
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: ClusterEvent | None = None
     #: What it has learned and is not estimated yet; the last offset that is.
@@ -104,8 +112,8 @@ class Broker(msgspec.Struct):
     def heartbeat(self, row: ClusterEvent) -> None:
         """Learns by a heartbeat without error whether it runs, and has applied its backlog."""
         self.is_running = self.is_running or not row.is_fenced
-        if row.offset >= self.backlog:
-            self.backlog = -1
+        if self.backlog is Backlog.BOUNDED and row.offset >= self.backlog_offset:
+            self.backlog = Backlog.NONE
 
     def fetch(self, row: ClusterEvent) -> None:
         """Learns by a Raft FETCH, also an error's, that the response before it was handled."""
@@ -129,8 +137,8 @@ class Broker(msgspec.Struct):
 
     def _learn(self, high_watermark: int, at: int, handled_us: int | None) -> None:
         offset = high_watermark - 1
-        if self.backlog == ANY_OFFSET:
-            self.backlog = offset
+        if self.backlog is Backlog.UNKNOWN:
+            self.backlog, self.backlog_offset = Backlog.BOUNDED, offset
         if offset > self._learned_offset():
             aware = self.last is not None and self.last.high_watermark != NOT_SENT
             learned = Estimate(offset, at, handled_us, reason=self._unsure(), hwm_aware=aware)
@@ -138,7 +146,7 @@ class Broker(msgspec.Struct):
 
     def _unsure(self) -> str | None:
         """Returns why it is unknown when the broker shows what it learns now, if it is."""
-        if self.backlog >= 0:
+        if self.backlog is not Backlog.NONE:
             return LOG_GAP
         return None if self.is_running else STARTING
 
@@ -217,8 +225,9 @@ class Broker(msgspec.Struct):
 
     def after_gap(self) -> "Broker":
         """Returns it as it begins behind a gap, in which it may have learned something."""
-        may_learn = self.backlog >= 0 or self.evidence.is_seen
-        return Broker(backlog=ANY_OFFSET if may_learn else -1, estimated=self._learned_offset())
+        may_learn = self.backlog is not Backlog.NONE or self.evidence.is_seen
+        backlog = Backlog.UNKNOWN if may_learn else Backlog.NONE
+        return Broker(backlog=backlog, estimated=self._learned_offset())
 
     def forget(self, before: int) -> None:
         forget(self.evidence, before)

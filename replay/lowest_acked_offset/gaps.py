@@ -5,8 +5,10 @@ the end of the log does. Behind it another one begins, as where a log begins in 
 """
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from itertools import chain
 from operator import attrgetter
+from typing import ClassVar
 
 import msgspec
 
@@ -66,69 +68,117 @@ def _falls(before: Offsets, own: Offsets, after: Offsets) -> bool:
     return any(low <= high and not low <= at <= high for low, at, high in offsets)
 
 
-class Beginning(msgspec.Struct):
+class Contact(StrEnum):
+    """How far lines show the state of a broker, behind the place where the log begins."""
+
+    #: It may be active or fenced.
+    UNHEARD = "unheard"
+    #: METADATA has it in an ISR, or it has sent one heartbeat. That may have been the first in its
+    #: state, whose record resets the offset that the controller has of it.
+    HEARD = "heard"
+    #: Its last heartbeat shows whether it counts, and with which offset.
+    CERTAIN = "certain"
+
+
+#: What a heartbeat makes of its broker.
+BEHIND_HEARTBEAT = {
+    Contact.UNHEARD: Contact.HEARD,
+    Contact.HEARD: Contact.CERTAIN,
+    Contact.CERTAIN: Contact.CERTAIN,
+}
+
+
+class Beginning(msgspec.Struct, kw_only=True, tag=True):
     """How it becomes certain which brokers are active, where a log begins in the middle.
 
-    That is once no heartbeat is ``awaited`` of any broker that may be active, or when the session
-    of those that send nothing is over. At the log's beginning METADATA names the brokers that there
-    were, if a line has it. Behind a gap (which ``gap_ends_us``) those that were ``active`` before
-    it are awaited, and all that send.
+    That is once every broker that may be active is ``CERTAIN``, or when the session of those that
+    send nothing is over. ``uncertain``: the reason of outcomes until then.
     """
 
-    #: By broker: 2 where it may be active or fenced; 1 behind its first heartbeat, which may have
-    #: been the first in its state, whose record resets the offset that the controller has of it,
-    #: and where METADATA has it in an ISR; 0 where its last heartbeat shows whether it counts.
-    awaited: dict[int, int] = {}
-    gap_ends_us: int | None = None
-    active: list[int] = []
-    warm_from_us: int | None = None
-
-    @property
-    def uncertain(self) -> str:
-        """Returns the reason of outcomes until it is certain."""
-        return NOT_HEARD_YET if self.gap_ends_us is None else LOG_GAP
+    uncertain: ClassVar[str]
+    contacts: dict[int, Contact] = {}
 
     def add_broker(self, row: ClusterEvent) -> None:
         """Adds a broker of METADATA's; one that is in no ISR may have been fenced."""
-        self.awaited[row.broker_id] = 2 if row.is_fenced else 1
+        self.contacts[row.broker_id] = Contact.UNHEARD if row.is_fenced else Contact.HEARD
 
-    def fetch(self, broker_id: int) -> None:
-        """Adds a broker that sends FETCHes behind a gap, so that its heartbeats are awaited."""
-        if self.gap_ends_us is not None:
-            self.awaited.setdefault(broker_id, 2)
+    def _hear(self, broker_id: int) -> None:
+        before = self.contacts.get(broker_id, Contact.UNHEARD)
+        self.contacts[broker_id] = BEHIND_HEARTBEAT[before]
 
-    def heartbeat(self, at: int, broker_id: int) -> int | None:
+    @property
+    def _are_all_certain(self) -> bool:
+        return all(contact is Contact.CERTAIN for contact in self.contacts.values())
+
+
+class LogStart(Beginning):
+    """Warms up from the first line: METADATA names the brokers that there were, if a line has it.
+
+    Without such a line a broker may be active and silent until the first session timeout is over.
+    """
+
+    uncertain = NOT_HEARD_YET
+    warm_from_us: int | None = None
+
+    def heartbeat(self, at: int, broker_id: int) -> int:
         """Counts a heartbeat; returns from when on it is certain, as far as is known by now."""
-        was_certain = not any(self.awaited.values())
-        if self.awaited or self.gap_ends_us is not None:
-            self.awaited[broker_id] = max(0, self.awaited.get(broker_id, 2) - 1)
-        if self.gap_ends_us is not None:
-            # Each broker that is there sends a FETCH within ``VOTER_SILENCE_US``.
-            is_certain = was_certain and at > self.gap_ends_us + VOTER_SILENCE_US
-            return at if is_certain or at >= self.gap_ends_us + FENCED_AFTER_US else None
-        if self.warm_from_us is None:
-            self.warm_from_us = at + FENCED_AFTER_US
-        if self.awaited and not any(self.awaited.values()):
-            self.warm_from_us = min(self.warm_from_us, at)
-        if at >= self.warm_from_us:
-            self.awaited = {}
-        return self.warm_from_us
+        warm_us = at + FENCED_AFTER_US if self.warm_from_us is None else self.warm_from_us
+        if self.contacts:
+            self._hear(broker_id)
+            if self._are_all_certain:
+                warm_us = min(warm_us, at)
+        if at >= warm_us:
+            self.contacts = {}
+        self.warm_from_us = warm_us
+        return warm_us
 
     def active_brokers(self, active: Iterable[int]) -> int:
-        """Counts brokers that are active, and those that were before the log or the gap."""
-        if self.gap_ends_us is not None:
-            return max(len([*active]), len(self.active))
-        return len({*active, *(broker for broker, count in self.awaited.items() if count == 1)})
+        """Counts brokers that are active, and those that were when the log began."""
+        heard = (b for b, contact in self.contacts.items() if contact is Contact.HEARD)
+        return len({*active, *heard})
+
+
+class BehindGap(Beginning):
+    """Warms up behind a gap: awaits brokers that were ``active`` before it, and all that send."""
+
+    uncertain = LOG_GAP
+    ends_us: int
+    active: list[int]
+
+    def fetch(self, broker_id: int) -> None:
+        """Adds a broker that sends FETCHes, so that its heartbeats are awaited, too."""
+        self.contacts.setdefault(broker_id, Contact.UNHEARD)
+
+    def heartbeat(self, at: int, broker_id: int) -> int | None:
+        """Counts a heartbeat; returns its time if it was certain before it, else None.
+
+        Each broker that is there sends a FETCH within ``VOTER_SILENCE_US``.
+        """
+        is_certain = self._are_all_certain and at > self.ends_us + VOTER_SILENCE_US
+        self._hear(broker_id)
+        return at if is_certain or at >= self.ends_us + FENCED_AFTER_US else None
+
+    def active_brokers(self, active: Iterable[int]) -> int:
+        """Counts brokers that are active, or as many as were before the gap."""
+        return max(len([*active]), len(self.active))
+
+
+class Leadership(StrEnum):
+    """How sure it is which controller is active (changes: ``ActiveController.follow``)."""
+
+    #: No controller has responded yet.
+    UNSEEN = "unseen"
+    #: It has responded, and no other one can have become active unseen.
+    ACTIVE = "active"
+    #: Since its last response another one may have become active in a gap of that one's log.
+    SILENT = "silent"
 
 
 class ActiveController(msgspec.Struct):
-    """The active controller (-1: none has responded yet), and when it last did without error.
+    """The active controller: since when, and when it last responded without error."""
 
-    ``is_silent``: since then another one may have become active in a gap of that one's log.
-    """
-
+    leadership: Leadership = Leadership.UNSEEN
     node_id: int = -1
-    is_silent: bool = False
     since_us: int = ALWAYS_SINCE_US
     last_us: int = ALWAYS_SINCE_US
 
@@ -147,20 +197,21 @@ class ActiveController(msgspec.Struct):
             self.since_us = own_gap.before_us
         elif responds and row.node_id != self.node_id:
             # Nobody was active before, if a replica begins with nothing.
-            is_first = self.node_id < 0 and row.kind == FETCH and row.offset == 0
+            is_unseen = self.leadership is Leadership.UNSEEN
+            is_first = is_unseen and row.kind == FETCH and row.offset == 0
             maybe_active = [row.node_id] if is_first else voters
             hiding = _gaps_between(gaps, maybe_active, self.last_us, at)
             ends_us = (gap.before_us for gap in hiding if gap.node_id == row.node_id)
             self.node_id, self.since_us = row.node_id, max((at, *ends_us))
             gap = LogGap(row.node_id, self.last_us, self.since_us) if hiding else None
-        elif self.node_id >= 0 and not self.is_silent:
+        elif self.leadership is Leadership.ACTIVE:
             heard_us = max(self.last_us, self.since_us)
-            is_late = at > heard_us + VOTER_SILENCE_US
-            if is_late and _gaps_between(gaps, voters, heard_us, at):
-                self.is_silent = True
+            is_silent = at > heard_us + VOTER_SILENCE_US
+            if is_silent and _gaps_between(gaps, voters, heard_us, at):
+                self.leadership = Leadership.SILENT
                 gap = LogGap(self.node_id, self.last_us, at)
         if responds:
-            self.is_silent, self.last_us = False, max(self.last_us, at)
+            self.leadership, self.last_us = Leadership.ACTIVE, max(self.last_us, at)
         return gap
 
 

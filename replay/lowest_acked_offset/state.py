@@ -12,7 +12,7 @@ from ..outcomes import NOT_SWEPT, Variant
 from .applying import Broker, Estimate
 from .events import HEARTBEAT, REPLICA_APPLY_MS, STEP_ROWS, VOTER_SILENCE_US, ClusterEvent
 from .evidence import Replicas, WrittenTopics
-from .gaps import ActiveController, Beginning
+from .gaps import ActiveController, BehindGap, Contact, LogStart
 from .simulation import LEARNED_OF, Informed, Recorded, Simulation
 from .tables import (
     ESTIMATED,
@@ -68,7 +68,7 @@ class ClusterState(msgspec.Struct):
     #: The last offset that all brokers that count show, and when the first learned of it.
     shown_everywhere: Estimate = Estimate(-1, 0)
     writes: list[Write] = []
-    warm_up: Beginning = msgspec.field(default_factory=Beginning)
+    warm_up: LogStart | BehindGap = msgspec.field(default_factory=LogStart)
     active: ActiveController = msgspec.field(default_factory=ActiveController)
     #: By controller (handled, built) of the heartbeat that it had last.
     last_handled: dict[int, tuple[int, int]] = {}
@@ -97,8 +97,10 @@ class ClusterState(msgspec.Struct):
         """Begins anew behind a gap in the log of the active controller."""
         new = ClusterState.new(settings)
         new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
-        active = sorted({*self.recorded.active.offsets, *self.warm_up.active})
-        new.warm_up = Beginning(dict.fromkeys(active, 2), ends_us, active)
+        before = self.warm_up.active if isinstance(self.warm_up, BehindGap) else ()
+        active = sorted({*self.recorded.active.offsets, *before})
+        contacts = dict.fromkeys(active, Contact.UNHEARD)
+        new.warm_up = BehindGap(contacts=contacts, ends_us=ends_us, active=active)
         new.brokers = {node_id: broker.after_gap() for node_id, broker in self.brokers.items()}
         new.heartbeats = Recorded(self.heartbeats.interval_us, delay=self.heartbeats.delay)
         # This does not rest on that log.
@@ -157,7 +159,7 @@ class ClusterState(msgspec.Struct):
 
     @property
     def is_behind_gap(self) -> bool:
-        return self.warm_up.gap_ends_us is not None
+        return isinstance(self.warm_up, BehindGap)
 
     def fetch(self, row: ClusterEvent) -> None:
         """Moves the metadata log and its replicas on by a Raft FETCH, in order of dequeue."""
@@ -170,7 +172,7 @@ class ClusterState(msgspec.Struct):
             self.broker(row.node_id).commit(row.dequeued_us, committed[-1])
         if not is_error and not row.is_diverging:
             self.broker(row.broker_id).evidence.fetch(row)
-            if is_broker:
+            if is_broker and isinstance(self.warm_up, BehindGap):
                 self.warm_up.fetch(row.broker_id)
 
     def learn(self, row: ClusterEvent) -> None:
