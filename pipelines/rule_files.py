@@ -113,16 +113,19 @@ class RuleFile(Suite, forbid_unknown_fields=True):
 
 
 class Headline(msgspec.Struct, forbid_unknown_fields=True):
-    """A figure that a decision rests on: a row of ``headlines``, and how the page names it."""
+    """A figure that a decision rests on: a row of ``headlines``, and how the page names it.
 
-    name: str
+    ``name`` is that of the metric and the figure unless stated.
+    """
+
     role: Literal["gain", "price"]
     says: str
     metric: str
     figure: str
-    group_kind: str
     #: The setting or fact that is the least gain or the highest price.
     limit_name: str
+    name: str | None = None
+    group_kind: str = "all"
     #: Variants that are compared.
     before: str | None = None
     after: str | None = None
@@ -174,14 +177,12 @@ class Page(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     #: A variant's name in words, long and short.
     variants: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]]
     metrics: dict[str, str]
-    method: list[str]
-    accuracy: str
+    method: list[str] = []
+    accuracy: str = ""
     #: Figures that ``--fail-on`` may name: metric and variant.
     thresholds: dict[str, Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]] = {}
-    words: dict[str, str]
+    words: dict[str, str] = {}
     show: list[Shown] = []
-    #: Its figures compare times of several nodes.
-    compares_clocks: bool = False
 
     def __post_init__(self) -> None:
         if (self.released is None) == (self.proposal is None):
@@ -209,8 +210,9 @@ def read_toml(file: Path, schema: type[_Schema]) -> _Schema:
 
 def read_page(file: Path) -> Mapping[str, Any]:
     """Reads ``page.toml`` as it is, once it is checked. Raises UserError likewise."""
-    read_toml(file, Page)
-    return tomllib.loads(file.read_text("utf-8"))
+    page = read_toml(file, Page)
+    texts = {"method": page.method, "accuracy": page.accuracy, "words": page.words}
+    return {**texts, **tomllib.loads(file.read_text("utf-8"))}
 
 
 #: The folder of the packages: the clone, or kip_replay where it is installed.
@@ -244,8 +246,9 @@ def rule_pages() -> Mapping[str, Mapping[str, Any]]:
 def rule_headlines(rule: str) -> list[Mapping[str, Any]]:
     """The figures that a rule's ``page.toml`` states, each with its ``place``; behind it, with a
     higher ``choice``, those that stand in for it where it is not known, or of few values."""
-    return [
-        {**headline, **other, "place": place, "choice": choice}
+    rows = [
+        {"group_kind": "all", **headline, **other, "place": place, "choice": choice}
         for place, headline in enumerate(rule_pages()[rule]["headlines"])
         for choice, other in enumerate(({}, *headline.get("else", ())))
     ]
+    return [{"name": f"{row['metric']}_{row['figure']}", **row} for row in rows]

@@ -57,10 +57,6 @@ class SteadyPhase(NamedTuple):
     from_us: int
     until_us: int
 
-    @property
-    def span_s(self) -> float:
-        return (self.until_us - self.from_us) / 1e6
-
     def phase_of(self, at_us: int) -> str:
         if at_us < self.from_us:
             return STARTING

@@ -66,11 +66,6 @@ class Samples(msgspec.Struct, Generic[T], array_like=True):
 class Timeline(Samples[T], Generic[T], array_like=True):
     """Values that each hold from their time on, to the next."""
 
-    def add(self, at: int, value: T) -> None:
-        """Appends the log's next value, whose time may be a little before that of the last."""
-        self.at.append(at)
-        self.values.append(value)
-
     def value(self, at: int) -> T | None:
         index = bisect_right(self.at, at)
         return self.values[index - 1] if index else None

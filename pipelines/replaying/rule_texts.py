@@ -27,6 +27,8 @@ HELD = tuple(
     for name in ("held_partitions", "held_sessions", "uncertainties")
 )
 _SEAM = "kip_replay.pipelines.replaying.seam"
+#: Of a rule whose outcomes follow from the log up to them alone.
+_NO_DEPENDENCIES = "SELECT 1 AS nothing WHERE FALSE"
 
 
 @cache
@@ -41,11 +43,11 @@ class RuleTexts:
     """A rule over an engine.
 
     Its folder has a text for each set operation, which may read the others by name. ``events``: the
-    rule's input, made of the typed tables for an increment of the log. ``dependencies``: what
-    outcomes up to a time follow from besides the log up to it. ``latencies`` (values for
-    latency_summary) and ``bandwidth`` (FETCHes for bandwidth_summary) read the outcome tables; a
-    rule may do without. Its ``rule.toml`` has which of them add up (``sums``), and the rules that
-    it ``follows``.
+    rule's input, made of the typed tables for an increment of the log. A rule may do without
+    ``dependencies``, what outcomes up to a time follow from besides the log up to it, and without
+    ``latencies`` (values for latency_summary) and ``bandwidth`` (FETCHes for bandwidth_summary),
+    which read the outcome tables. Its ``rule.toml`` has which of them add up (``sums``), and the
+    rules that it ``follows``.
     """
 
     rule: Rule
@@ -70,7 +72,8 @@ class RuleTexts:
     def texts(self) -> Mapping[str, Path | str]:
         """Its texts by name, and those of others that they may read."""
         followed = {f"{rule}_events": texts_of(rule)["events"] for rule in self.file.follows}
-        return {**SHARED, **followed, **texts_of(self.name)}
+        texts = {"dependencies": _NO_DEPENDENCIES, **followed, **texts_of(self.name)}
+        return {**SHARED, **texts}
 
     def text(self, name: str, beside: Collection[str] = (), **values: object) -> Text:
         """Reads a text; parts of it that are ``beside`` it are inputs."""

@@ -28,6 +28,7 @@ from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.messages.protocol import NEWEST
 from kip_replay.replay.outcomes import Advice
+from kip_replay.replay.rules import RULES
 from kip_replay.replay.tables import TABLES, PredictionAccuracy
 
 #: Kinds of predictions: a title, and one and many of them.
@@ -375,7 +376,7 @@ def _drawn(
         made = (marks.block(database, spec, recording=name, **values) for spec in specs)
         return [block for block in made if block]
 
-    across = [rule for rule, own in rule_pages().items() if own.get("compares_clocks")]
+    across = [rule.name for rule in RULES.values() if "clocks_apart" in rule.facts]
     common = [
         {**section, "blocks": blocks(section["show"], across=across)}
         for section in stated()["section"]

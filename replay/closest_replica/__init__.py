@@ -54,7 +54,6 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
 
 RULE = Rule(
     name=NAME,
-    key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id", "topic", "partition"),
     input_schema=INPUT_SCHEMA,
     tables=(ClosestReplicaOutcome,),

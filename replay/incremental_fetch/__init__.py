@@ -74,7 +74,6 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
 
 RULE = Rule(
     name=NAME,
-    key=("recording", "node_id"),
     order=("dequeued_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(Sent, SessionCacheEvent),

@@ -78,7 +78,6 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
         settings.voters[recording],
         settings.option(tables.NAME, tables.HEARTBEAT_INTERVAL),
         settings.facts_of(tables.NAME, recording).get(tables.HEARTBEAT_INTERVAL),
-        settings.option(tables.NAME, "counts_stopping_brokers", False),
         settings.gaps_of(recording),
         replica_apply_ms=settings.option(tables.NAME, "replica_apply_ms", REPLICA_APPLY_MS),
     )
@@ -94,8 +93,6 @@ RULE = Rule(
     start=_start,
     facts=("voters", "clocks_apart"),
     sweeps={tables.HEARTBEAT_INTERVAL: 1},
-    splits_sweeps=True,
-    switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
     comparison=Comparison(

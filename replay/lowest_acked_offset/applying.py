@@ -35,33 +35,21 @@ from ..model.brokers import BrokerHeartbeatManager
 from ..simulation import forget
 from .events import HEARTBEAT, NOT_SENT, SLOW_US, ClusterEvent
 from .evidence import BrokerEvidence, Replicas
-from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
+from .tables import LOG_GAP, NO_NEXT_FETCH, NOT_CARRIED, SLOW, STARTING, UNKNOWN_WORK
 from .writes import Front
 
 
-class Learned(NamedTuple):
-    """A broker learned, from a response built at ``learned_us``, what is committed up to an offset.
+class Estimate(NamedTuple):
+    """When a broker shows everything up to an offset, inclusive, and has applied it; or why not.
 
-    It handled that response before ``handled_us``, when its next FETCH arrived (None: the log ends
-    before it). ``reason``: why no estimate follows, if so. ``hwm_aware``: the FETCH had a high
-    watermark (KIP-1166).
+    It learned that this is committed from a response built at ``learned_us``, and handled that
+    before ``handled_us``, when its next FETCH arrived (None: the log ends before it).
+    ``hwm_aware``: the FETCH had a high watermark (KIP-1166).
     """
 
     offset: int
     learned_us: int
-    handled_us: int | None
-    reason: str | None = None
-    hwm_aware: bool = False
-
-    def unknown(self, reason: str) -> "Estimate":
-        return Estimate(self.offset, self.learned_us, reason=reason, hwm_aware=self.hwm_aware)
-
-
-class Estimate(NamedTuple):
-    """When a broker shows everything up to an offset, inclusive, and has applied it; or why not."""
-
-    offset: int
-    learned_us: int
+    handled_us: int | None = None
     shown_us: int | None = None
     applied_us: int | None = None
     reason: str | None = None
@@ -78,7 +66,7 @@ class Estimate(NamedTuple):
         if has_us is None or self.shown_us is None:
             return self
         if has_us < self.learned_us - STAMP_US:
-            return self.unknown(NO_RESPONSE)
+            return self.unknown(NOT_CARRIED)
         latest = max(has_us, self.learned_us)
         applied = None if self.applied_us is None else min(self.applied_us, latest)
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
@@ -113,7 +101,7 @@ class Broker(msgspec.Struct):
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: ClusterEvent | None = None
     #: What it has learned and is not estimated yet; the last offset that is.
-    waiting: list[Learned] = []
+    waiting: list[Estimate] = []
     estimated: int = -1
     #: Its loader is free from then on, but for ``unknown_work``.
     free_us: int = 0
@@ -153,12 +141,11 @@ class Broker(msgspec.Struct):
             self.backlog, self.backlog_offset = Backlog.BOUNDED, offset
         if offset > self._learned_offset():
             aware = self.last is not None and self.last.high_watermark != NOT_SENT
-            self.waiting.append(Learned(offset, at, handled_us, self._unsure(handled_us), aware))
+            learned = Estimate(offset, at, handled_us, reason=self._unsure(), hwm_aware=aware)
+            self.waiting.append(learned)
 
-    def _unsure(self, handled_us: int | None) -> str | None:
+    def _unsure(self) -> str | None:
         """Returns why it is unknown when the broker shows what it learns now, if it is."""
-        if handled_us is None:
-            return NO_NEXT_FETCH
         if self.backlog is not Backlog.NONE:
             return LOG_GAP
         return None if self.is_running else STARTING
@@ -187,7 +174,7 @@ class Broker(msgspec.Struct):
             self.estimates.append(estimate)
             yield estimate
 
-    def _estimate(self, learned: Learned, replicas: Replicas, has_us: int | None) -> Estimate:
+    def _estimate(self, learned: Estimate, replicas: Replicas, has_us: int | None) -> Estimate:
         handled_us = learned.handled_us
         if handled_us is None:
             return learned.unknown(NO_NEXT_FETCH)
@@ -211,8 +198,7 @@ class Broker(msgspec.Struct):
             if has_us is None:
                 return learned.unknown(SLOW)
             applied = not_applied_us
-        times = learned.learned_us, shows_us, applied
-        estimate = Estimate(learned.offset, *times, hwm_aware=learned.hwm_aware)
+        estimate = learned._replace(shown_us=shows_us, applied_us=applied)
         if unknown_offset is not None:
             # It shows the deletion before it works on it.
             self.unknown_work = UnknownWork(unknown_offset, max(applied, not_applied_us))

@@ -7,7 +7,7 @@ times are when things happened before that. Times are microseconds since the epo
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..hwm_parking.metadata_log import NO_RESPONSE
+from ..hwm_parking.metadata_log import NO_RESPONSE as NO_RESPONSE
 from ..model.raft import NOT_SENT as NOT_SENT
 from ..records import event_schema
 
@@ -25,9 +25,6 @@ METADATA = "metadata"
 HELD = "held"
 #: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
 LEARNED = "learned"
-
-#: error_code where the log has no response.
-WITHOUT_RESPONSE = NO_RESPONSE
 
 # --- How far apart lines may be ------------------------------------------------------------------
 # "Recorded" are seven clusters of Kafka 4.0 to 4.2, 768 heartbeats and 301 writes, some with paused
@@ -96,7 +93,7 @@ class ClusterEvent(NamedTuple):
     received_us: int = -1
     dequeued_us: int = -1
     handled_us: int = -1
-    error_code: int = WITHOUT_RESPONSE
+    error_code: int = NO_RESPONSE
     connection: str | None = None
     broker_id: int = -1
     broker_epoch: int = -1

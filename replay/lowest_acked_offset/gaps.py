@@ -6,6 +6,7 @@ the end of the log does. Behind it another one begins, as where a log begins in 
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from itertools import chain
 from operator import attrgetter
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ import msgspec
 from ..log_gaps import ALWAYS_SINCE_US, Gaps, LogGap
 from ..model.brokers import FENCED_AFTER_US
 from .events import API_VERSIONS, FETCH, HEARTBEAT, VOTER_SILENCE_US, ClusterEvent
-from .reasons import LOG_GAP, NOT_HEARD_YET
+from .tables import LOG_GAP, NOT_HEARD_YET
 
 LineKey = tuple[str, int, int]
 Offsets = tuple[int, int, int]
@@ -33,25 +34,18 @@ def wrong_lines(
 
     ``last``: the last line of each sender before these; ``later``: the lines behind these.
     """
-    #: By sender a line and the one before it, until the one behind them comes.
-    waiting: dict[LineKey, tuple[ClusterEvent, ClusterEvent]] = {}
+    by_sender: dict[LineKey, list[ClusterEvent]] = {}
+    for row in filter(_is_judged, chain(lines, later)):
+        by_sender.setdefault(line_key(row), []).append(row)
     wrong: set[str] = set()
-    for row in filter(_is_judged, lines):
-        sender = line_key(row)
+    for sender, rows in by_sender.items():
         before = last.get(sender)
-        if sender in waiting:
-            pair = waiting[sender]
-            before = pair[1]
-            wrong |= _contradicted(*pair, row)
-        elif before is None or not _is_judged(before):
+        if before is None or not _is_judged(before):
             # What a sender has first cannot be too low.
-            before = row._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
-        waiting[sender] = before, row
-    for row in filter(_is_judged, later):
-        if not waiting:
-            break
-        if (sender := line_key(row)) in waiting:
-            wrong |= _contradicted(*waiting.pop(sender), row)
+            before = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
+        for place, after in enumerate(rows[1:]):
+            wrong |= _contradicted(before, rows[place], after)
+            before = rows[place]
     return wrong
 
 

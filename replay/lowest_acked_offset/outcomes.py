@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from ..log_gaps import ALWAYS_UNTIL_US, Gaps
+from ..log_gaps import Gaps
 from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
 from ..outcomes import Variant, Verdict
-from . import reasons
+from . import tables
 from .applying import Broker, Estimate
 from .events import (
     API_VERSIONS,
     HEARTBEAT,
     HORIZON_US,
+    NO_RESPONSE,
     SIMULATED_ON_US,
-    WITHOUT_RESPONSE,
     ClusterEvent,
 )
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
@@ -35,7 +35,7 @@ from .writes import Arrival, Front, Offsets, Write
 
 
 def heartbeat_outcome(
-    row: ClusterEvent, response: LowestAcknowledged | None, uncertain: str = reasons.LOG_GAP
+    row: ClusterEvent, response: LowestAcknowledged | None, uncertain: str = tables.LOG_GAP
 ) -> HeartbeatOutcome:
     """Makes the outcome of a heartbeat; without ``response`` it is an error, or ``uncertain``."""
     size = row.response_bytes
@@ -51,20 +51,20 @@ def heartbeat_outcome(
         response_bytes=size,
         replayed_response_bytes=size and size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
     )
-    if row.error_code == WITHOUT_RESPONSE:
-        outcome.make_unknown(reasons.RESPONSE_MISSING)
+    if row.error_code == NO_RESPONSE:
+        outcome.make_unknown(tables.RESPONSE_MISSING)
     elif row.error_code != 0:
-        outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, reasons.NOT_ACTIVE
+        outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, tables.NOT_ACTIVE
     elif response is None:
         outcome.make_unknown(uncertain)
     elif not response.is_certain:
-        outcome.make_unknown(reasons.SILENT)
+        outcome.make_unknown(tables.SILENT)
     else:
         outcome.unfenced_brokers = response.active_brokers
         outcome.lowest_acknowledged_offset = response.offset
         outcome.lowest_acknowledged_offset_raw = response.raw
         if response.raw is None:
-            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS
+            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, tables.NOBODY_COUNTS
     return outcome
 
 
@@ -97,7 +97,7 @@ class FollowedWrite(NamedTuple):
                 self._follow(outcome, arrival, manager)
             else:
                 outcome.make_unknown(offsets)
-                if offsets == reasons.NOTHING_WRITTEN:
+                if offsets == tables.NOTHING_WRITTEN:
                     outcome.verdict = Verdict.NOT_APPLICABLE
             yield outcome
 
@@ -126,7 +126,7 @@ class FollowedWrite(NamedTuple):
             outcome.make_unknown(self.state.warm_up.uncertain)
             return
         if self.front.hides(followed, rests_us):
-            outcome.make_unknown(reasons.LOG_GAP)
+            outcome.make_unknown(tables.LOG_GAP)
             return
         outcome.applied_everywhere_at, outcome.last_broker_id = applied, last_broker
         outcome.known_at, outcome.known_everywhere_at = known, known_everywhere
@@ -134,11 +134,11 @@ class FollowedWrite(NamedTuple):
         outcome.read_after_write_ms = _elapsed_ms(arrival.received_us, readable)
         if applied is not None and readable is not None:
             if arrival.received_us is None:
-                outcome.make_unknown(reasons.NO_ARRIVAL)
+                outcome.make_unknown(tables.NO_ARRIVAL)
         elif unlearned is not None:
             outcome.make_unknown(unlearned)
         elif applied is not None and known_everywhere is not None:
-            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, reasons.LEFT
+            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, tables.LEFT
         else:
             outcome.make_unknown(self.front.too_late(self.write))
 
@@ -183,9 +183,9 @@ class FollowedWrite(NamedTuple):
         latest = outcome.applied_at_latest
         estimate = broker.estimate_of(offsets.high, latest)
         if estimate is None:
-            estimate = Estimate(offsets.high, offsets.committed_us, reason=reasons.NO_RESPONSE)
+            estimate = Estimate(offsets.high, offsets.committed_us, reason=tables.NOT_CARRIED)
         elif estimate.applied_us is not None and estimate.applied_us > self.write.until_us:
-            estimate = estimate.unknown(reasons.HORIZON)
+            estimate = estimate.unknown(tables.HORIZON)
         outcome.applied_at_earliest = min(estimate.learned_us, latest or estimate.learned_us)
         outcome.shown_at, outcome.applied_at = estimate.shown_us, estimate.applied_us
         if estimate.reason is not None:
@@ -208,11 +208,10 @@ class FollowedWrite(NamedTuple):
         if not self.state.recorded.is_warm(self.write.row.at_us):
             hidden = self.state.warm_up.uncertain
         elif self.front.is_gap and None in (latest, applied, outcome.known_at):
-            hidden = reasons.LOG_GAP
-        since_us = outcome.applied_at_earliest or 0
-        until_us = ALWAYS_UNTIL_US if latest is None else latest
-        if kind == API_VERSIONS and self.gaps.touch(outcome.broker_id, since_us, until_us):
-            hidden = reasons.LOG_GAP
+            hidden = tables.LOG_GAP
+        if kind == API_VERSIONS and latest is not None:
+            since_us = outcome.applied_at_earliest or 0
+            outcome.rest_on_lines(self.gaps, outcome.broker_id, since_us, latest, *VISIBLE)
         if hidden is not None and (
             outcome.verdict is not Verdict.UNKNOWN or outcome.shown_at is not None
         ):

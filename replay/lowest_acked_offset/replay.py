@@ -1,6 +1,5 @@
 """The whole replay of lowest_acked_offset: one cluster's events in, outcomes out."""
 
-import zlib
 from bisect import bisect_right
 from collections.abc import Iterable
 from operator import itemgetter
@@ -29,9 +28,8 @@ from .events import (
 )
 from .gaps import line_key, wrong_lines
 from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
-from .reasons import LOG_GAP
 from .state import ClusterSettings, ClusterState
-from .tables import OUTCOMES
+from .tables import LOG_GAP, OUTCOMES
 from .writes import Front, Write, is_write
 
 
@@ -46,11 +44,11 @@ class LowestAckedOffset:
         self._settings = settings
         self._state = ClusterState.new(settings)
         if saved is not None:
-            self._state = msgspec.msgpack.decode(zlib.decompress(saved), type=ClusterState)
+            self._state = msgspec.msgpack.decode(saved, type=ClusterState)
         self._records = {table: Records(table) for table in OUTCOMES}
 
     def saved(self) -> bytes:
-        return zlib.compress(msgspec.msgpack.encode(self._state), 1)
+        return msgspec.msgpack.encode(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Replays the next rows; returns the outcomes that nothing still to come can change."""

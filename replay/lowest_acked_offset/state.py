@@ -13,16 +13,18 @@ from .applying import Broker, Estimate
 from .events import HEARTBEAT, REPLICA_APPLY_MS, STEP_ROWS, VOTER_SILENCE_US, ClusterEvent
 from .evidence import Replicas, WrittenTopics
 from .gaps import ActiveController, BehindGap, Contact, LogStart
-from .reasons import (
+from .simulation import LEARNED_OF, Informed, Recorded, Simulation
+from .tables import (
+    ESTIMATED,
+    HEARTBEAT_INTERVAL,
     LOG_GAP,
+    LOWEST_ACKED,
     NO_HIGH_WATERMARK,
-    NO_RESPONSE,
+    NOT_CARRIED,
     NOT_LEARNED,
     RESPONSE_MISSING,
     UNKNOWN_WORK,
 )
-from .simulation import LEARNED_OF, Informed, Recorded, Simulation
-from .tables import ESTIMATED, HEARTBEAT_INTERVAL, LOWEST_ACKED
 from .writes import CommittedOffsets, Forwarding, Offsets, Write
 
 #: ``warm_from_us`` where the metadata log began empty: no broker can have been active before.
@@ -34,14 +36,12 @@ class ClusterSettings(NamedTuple):
 
     ``voters`` are the ids of all voters, ``intervals_ms`` the heartbeat intervals of the sweep
     (below the session timeout), ``recorded_interval_ms`` the one that the log was made with
-    (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
-    as the draft's "all unfenced brokers" can be read. ``gaps`` are those in the nodes' logs.
+    (measured if None). ``gaps`` are those in the nodes' logs.
     """
 
     voters: Collection[int]
     intervals_ms: Collection[int] = ()
     recorded_interval_ms: int | None = None
-    counts_stopping: bool = False
     gaps: Gaps = NO_GAPS
     step_rows: int = STEP_ROWS
     replica_apply_ms: int = REPLICA_APPLY_MS
@@ -79,17 +79,16 @@ class ClusterState(msgspec.Struct):
 
     @classmethod
     def new(cls, settings: ClusterSettings) -> "ClusterState":
-        def manager(*, counts_fetches: bool = False) -> BrokerHeartbeatManager:
-            return BrokerHeartbeatManager(counts_fetches, settings.counts_stopping)
-
         interval_ms = settings.recorded_interval_ms
         return cls(
             committed=CommittedOffsets(frozenset(settings.voters)),
-            recorded=manager(),
-            estimated=Informed(manager(counts_fetches=True)),
+            recorded=BrokerHeartbeatManager(),
+            estimated=Informed(BrokerHeartbeatManager()),
             heartbeats=Recorded(None if interval_ms is None else interval_ms * 1000),
             simulations=[
-                Simulation(ms * 1000, {learned: manager() for learned in LEARNED_OF.values()})
+                Simulation(
+                    ms * 1000, {how: BrokerHeartbeatManager() for how in LEARNED_OF.values()}
+                )
                 for ms in dict.fromkeys(settings.intervals_ms)
             ],
         )
@@ -243,7 +242,7 @@ class ClusterState(msgspec.Struct):
         if reported is None or reported[0] > at:
             return None
         estimate = last.estimate_of(offset, reported[0])
-        return None if estimate is not None and estimate.shown_us is not None else NO_RESPONSE
+        return None if estimate is not None and estimate.shown_us is not None else NOT_CARRIED
 
     def hide_writes(self, gap_begins_us: int) -> None:
         """Hides offsets of writes just before a gap: FETCHes that bound them may be in it."""

@@ -8,8 +8,8 @@ of the metadata log close it in:
   be shorter than a replica's), and it has at least ``least_records`` of them;
 * its last record is below the high watermark at the moment when the response was built.
 
-The high watermark is recomputed from the voters' fetch offsets (``LeaderState
-.maybeUpdateHighWatermark``), never read from a response. A voter that has a record of the leader's
+The high watermark is recomputed from the voters' fetch offsets (``model.raft.Leader``), never read
+from a response. A voter that has a record of the leader's
 epoch shows it by ``lastFetchedEpoch``; only such offsets commit, which is Kafka's condition that
 the high watermark passes the epoch's first record. The recomputed one is at or above the leader's,
 as a FETCH counts when its handler takes it, so the upper end is never too low.
@@ -23,10 +23,10 @@ from typing import NamedTuple
 import msgspec
 
 from ..model import STAMP_US
-from ..model.raft import majority_offset
+from ..model.raft import UNKNOWN_OFFSET, Leader
 from ..simulation import Rising
-from .events import HORIZON_US, JOIN_SLACK_US, VOTER_SILENCE_US, WITHOUT_RESPONSE, ClusterEvent
-from .reasons import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
+from .events import HORIZON_US, JOIN_SLACK_US, NO_RESPONSE, VOTER_SILENCE_US, ClusterEvent
+from .tables import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 
 
 class Offsets(NamedTuple):
@@ -87,10 +87,9 @@ class CommittedOffsets(msgspec.Struct):
     led: dict[int, int] = {}
     log_ends: dict[int, Rising] = {}
     first_offsets: dict[int, int] = {}
-    #: Of the last epoch, the offsets of voters that have a record of it.
-    epoch: int = -1
-    voter_offsets: dict[int, int] = {}
-    #: From then on no voter can be further than ``voter_offsets`` show; None: none has fetched yet.
+    #: The leader of the last epoch, as far as voters show that they have a record of it.
+    leader: Leader | None = None
+    #: From then on no voter can be further than its FETCHes show; None: none has fetched yet.
     known_from_us: int | None = None
 
     def fetch(self, row: ClusterEvent) -> None:
@@ -109,17 +108,14 @@ class CommittedOffsets(msgspec.Struct):
         if self.known_from_us is None:
             # Who has not fetched yet may be ahead: it was parked when the log began, or is away.
             self.known_from_us = at if self.began_empty else at + VOTER_SILENCE_US
-        if epoch > self.epoch:
-            self.epoch, self.voter_offsets = epoch, {}
-        if epoch < self.epoch or row.last_fetched_epoch != epoch:
-            return
-        self.voter_offsets[replica] = row.offset
-        offsets = self.voter_offsets.values()
-        # A leader that votes has what any voter has.
-        own_offset = max(offsets) if leader in self.voters else None
-        committed = majority_offset(offsets, len(self.voters), own_offset)
-        if committed is not None:
-            self.high_watermark.add(at, committed)
+        if self.leader is None or epoch > self.leader.leader_epoch:
+            self.leader = Leader(False, epoch, self.voters - {leader}, len(self.voters))
+        if epoch == self.leader.leader_epoch == row.last_fetched_epoch:
+            # A leader has what any voter has.
+            self.leader.append(row.offset)
+            self.leader.update_voter(replica, row.offset)
+            if self.leader.high_watermark != UNKNOWN_OFFSET:
+                self.high_watermark.add(at, self.leader.high_watermark)
 
     @property
     def began_empty(self) -> bool:
@@ -154,7 +150,7 @@ class CommittedOffsets(msgspec.Struct):
 
 def is_write(row: ClusterEvent) -> bool:
     """Says whether a request wrote, or may have: no ``validateOnly``, and not all refused."""
-    if row.validate_only or row.error_code not in (0, WITHOUT_RESPONSE):
+    if row.validate_only or row.error_code not in (0, NO_RESPONSE):
         return False
     return row.error_code != 0 or row.written > 0
 

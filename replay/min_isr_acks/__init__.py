@@ -90,7 +90,6 @@ _REPLAYED = (
 )
 RULE = Rule(
     name=NAME,
-    key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(ProduceAckOutcome, ProduceClosedLoopOutcome),

@@ -162,10 +162,6 @@ class BrokerHeartbeatManager(msgspec.Struct):
     ``acknowledged``: what it has received (``acknowledged_by`` broker, when).
     """
 
-    #: The draft's offset is the lowest ``applied``, not ``active``: FETCHes count too.
-    counts_fetches: bool = False
-    #: Brokers in controlled shutdown are active, as in "all unfenced brokers".
-    counts_stopping: bool = False
     #: Until then (None: not known yet) a broker may be active in no line: nothing is certain.
     warm_from_us: int | None = None
     #: The offset may have been as high as this before the log.
@@ -229,11 +225,11 @@ class BrokerHeartbeatManager(msgspec.Struct):
         if is_fenced or stops or before is not BrokerControlState.UNFENCED:
             broker.state = next_state(want_shut_down=stops, is_fenced=is_fenced)
         is_changed = broker.state is not before
-        is_stopping = broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
-        is_active = self.counts_stopping if is_stopping else not broker.state.is_fenced
+        is_active = broker.state is BrokerControlState.UNFENCED
         # A broker that begins to stop is active until this response is computed: only the records
         # that follow set its controlledShutdownOffset.
-        if is_active or (is_stopping and is_changed):
+        begins_to_stop = is_changed and broker.state is BrokerControlState.CONTROLLED_SHUTDOWN
+        if is_active or begins_to_stop:
             self.active.add(broker_id, offset)
             self.applied.add(broker_id, has_applied)
             self.acknowledged.add(broker_id, broker.acknowledged)
@@ -288,8 +284,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
 
     def _lowest_acknowledged_offset(self, at: int) -> LowestAcknowledged | None:
         """ "The lowest metadata offset which has been acknowledged by all unfenced brokers"."""
-        brokers = self.applied if self.counts_fetches else self.active
-        raw = brokers.lowest
+        raw = self.active.lowest
         if not self.is_warm(at) or (raw is not None and self.lowest is None and raw < self.floor):
             return None
         if raw is None:
@@ -299,7 +294,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
         is_certain, highest = not self.returned, raw
         if silent := self._may_be_fenced(at):
             # If these are fenced already, the offset is the lowest of the others.
-            heard = {offset for b, offset in brokers.offsets.items() if b not in silent}
+            heard = {offset for b, offset in self.active.offsets.items() if b not in silent}
             is_certain &= raw in heard
             highest = max(raw, min(heard, default=RESET_OFFSET))
         # No response carries less than one before: all are uncertain behind one that may have
@@ -309,7 +304,7 @@ class BrokerHeartbeatManager(msgspec.Struct):
                 self.at_most = max(self.at_most, highest)
         elif is_certain := raw >= self.at_most:
             self.at_most = RESET_OFFSET
-        return LowestAcknowledged(raw, self.lowest, len(brokers.offsets), is_certain)
+        return LowestAcknowledged(raw, self.lowest, len(self.active.offsets), is_certain)
 
     def is_warm(self, at: int) -> bool:
         return self.warm_from_us is not None and at >= self.warm_from_us

@@ -94,7 +94,7 @@ def test_rates_are_of_the_time_without_gaps_and_of_requests_outside_of_them() ->
     found = bandwidth(STEPS[rule], name, [LogGap(node, span.from_us - 5_000_000, half_us)])
     assert {row["node_id"] for row in found} > {node}
     for row in found:
-        span_s = span.span_s / (2 if row["node_id"] == node else 1)
+        span_s = (span.until_us - span.from_us) / 1e6 / (2 if row["node_id"] == node else 1)
         assert row["span_s"] == pytest.approx(span_s)
         assert row["requests_per_second"] == pytest.approx(row["requests"] / span_s)
     outcomes = [

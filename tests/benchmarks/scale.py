@@ -46,7 +46,7 @@ ENGINES = {
     "one process": ("--engine", "local", "--profile"),
     "spark": ("--engine", "spark"),
 }
-#: Without sweeps a rule's replay is its widest task.
+#: Sweeps can be left out: what no setting shortens is the replay without one.
 NO_SWEEPS = (
     *("--set", "hwm_parking.max_wait_ms=[]"),
     *("--set", "lowest_acked_offset.broker_heartbeat_interval_ms=[]"),

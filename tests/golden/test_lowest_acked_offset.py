@@ -8,7 +8,7 @@ import operator
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.lowest_acked_offset import reasons
+from kip_replay.replay.lowest_acked_offset import tables as reasons
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED, HeartbeatOutcome
 from kip_replay.replay.model import STAMP_US
 

@@ -1,11 +1,10 @@
 """Histories of heartbeats by hand: as text that reads like the draft KIP, and as events.
 
-A history is a line an event, ``event -> outcome``; outcomes that differ by what the controller
-counts stand beside each other, ``heartbeats only | FETCHes too``::
+A history is a line an event, ``event -> outcome``::
 
     A unfences with 7     -> lowest 7
     B fetches 8
-    A heartbeats 10       -> lowest 7 | lowest 8
+    A heartbeats 10       -> lowest 7
     12 s pass
     controller 2 takes over
     A heartbeats 11       -> lowest 10, raw -1
@@ -45,36 +44,31 @@ _EVENT = re.compile(
 )
 
 
-def check(history: str, *, counts_stopping: bool = False) -> None:
-    """Play a history under both readings and compare every outcome."""
-    for position, counts_fetches in enumerate((False, True)):
-        player = _Player(counts_fetches, counts_stopping)
-        for number, line in enumerate(history.splitlines(), 1):
-            text = line.partition("#")[0].strip()
-            if text:
-                player.play(number, text, position)
+def check(history: str) -> None:
+    """Play a history and compare every outcome."""
+    player = _Player()
+    for number, line in enumerate(history.splitlines(), 1):
+        if text := line.partition("#")[0].strip():
+            player.play(number, text)
 
 
 class _Player:
     """One controller after the other, and the brokers as they last were."""
 
-    def __init__(self, counts_fetches: bool, counts_stopping: bool) -> None:
-        self._reading = "FETCHes too" if counts_fetches else "heartbeats only"
-        self._counts_fetches = counts_fetches
-        self._manager = BrokerHeartbeatManager(counts_fetches, counts_stopping, warm_from_us=0)
+    def __init__(self) -> None:
+        self._manager = BrokerHeartbeatManager(warm_from_us=0)
         self._at = 0
         self._controller = 1
         self._epochs: dict[int, int] = {}
 
-    def play(self, number: int, text: str, position: int) -> None:
-        cause, _, outcomes = (part.strip() for part in text.partition("->"))
+    def play(self, number: int, text: str) -> None:
+        cause, _, expected = (part.strip() for part in text.partition("->"))
         event = _EVENT.fullmatch(cause)
         assert event, f"line {number}: {cause!r} is no event"
         carried = self._cause(event)
-        if outcomes:
-            expected, found = [part.strip() for part in outcomes.split("|")], _outcome(carried)
-            wanted = expected[min(position, len(expected) - 1)]
-            assert found == wanted, f"line {number}, {self._reading}: {text}\n  found: {found}"
+        if expected:
+            found = _outcome(carried)
+            assert found == expected, f"line {number}: {text}\n  found: {found}"
 
     def _cause(self, event: re.Match[str]) -> LowestAcknowledged | None:
         self._at += 10 * MS
@@ -89,8 +83,7 @@ class _Player:
                     self._at += 10 * MS
                     self._heartbeat(ord(broker), what, int(event["at"]))
         elif event["what"] == "fetches":
-            if self._counts_fetches:
-                self._manager.apply(self._at, ord(event["broker"]), int(event["offset"]))
+            self._manager.apply(self._at, ord(event["broker"]), int(event["offset"]))
         else:
             return self._heartbeat(ord(event["broker"]), event["what"], int(event["offset"] or -1))
         return None

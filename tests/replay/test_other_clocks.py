@@ -7,7 +7,7 @@ import pytest
 
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.records import Outcome
-from kip_replay.replay.rule import CLOCKS_DIFFER, Comparison, Rule, Settings
+from kip_replay.replay.rule import CLOCKS_DIFFER, Comparison, Replay, Rule, Settings
 from kip_replay.replay.rules import RULES
 from kip_replay.replay.table import Int, Ms, column
 
@@ -22,7 +22,7 @@ class Echoed(Outcome, name="echo"):
 EVENTS = [(None, "fetch"), (12, "fetch"), (12, "metadata"), (13, "metadata")]
 
 
-class Echo:
+class Echo(Replay):
     """Emits a row for each event."""
 
     def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -36,14 +36,11 @@ class Echo:
         unknown = {"verdict": Verdict.UNKNOWN.value, "reason": "the log ended"}
         return [pa.RecordBatch.from_pylist([unknown], Echoed.without("recording"))]
 
-    def saved(self) -> bytes:
-        return b""
-
 
 def rule(**more: Any) -> Rule:
     schema = pa.schema([("source_id", pa.int32()), ("kind", pa.string())])
     start = lambda *_: Echo()  # noqa: E731
-    return Rule("echo", ("recording", "node_id"), (), schema, (Echoed,), start, **more)
+    return Rule("echo", (), schema, (Echoed,), start, **more)
 
 
 def outcomes(of: Rule, apart: tuple[int, ...]) -> list[tuple[Any, ...]]:

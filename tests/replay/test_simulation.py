@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kip_replay.replay.simulation import EventQueue, Rising, Samples
+from kip_replay.replay.simulation import EventQueue, Rising, Timeline
 
 pytestmark = pytest.mark.property
 
@@ -35,10 +35,12 @@ def test_rising_is_as_a_scan_finds_it_also_after_forgetting(
 
 @given(st.lists(TIMES, max_size=20), TIMES)
 def test_nearest_sample_is_the_earlier_of_two_as_near(times: list[int], at: int) -> None:
-    samples: Samples[int] = Samples()
+    """Times may go back, of a timeline too."""
+    samples: Timeline[int] = Timeline()
     for time in times:
         samples.add(time, time)
     assert samples.nearest(at) == min(times, key=lambda time: (abs(time - at), time), default=None)
+    assert samples.value(at) == max((time for time in times if time <= at), default=None)
 
 
 @given(st.lists(st.tuples(TIMES, st.integers(0, 3), TIMES), max_size=20), TIMES)

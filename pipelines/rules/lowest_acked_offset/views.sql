@@ -24,8 +24,6 @@
 -- shown_source_file: its file of the log
 -- shown_line_number: its line in it
 -- waiting_ms: from the request until the writer knows from the lowest acknowledged offset; null: not known
--- interval_ms: the least heartbeat interval that was replayed; null: none
--- interval_waiting_ms: likewise with that interval; null: not known
 -- request_id: key of requests
 -- source_file: file of the log
 -- line_number: line in it
@@ -37,23 +35,10 @@ WITH ranked AS (
   WHERE variant = 'estimated' AND parameter = 'none' AND stale_window_ms IS NOT NULL
 ),
 late AS (SELECT * FROM ranked WHERE rank <= 100),
-intervals AS (
-  SELECT recording, min(parameter_value) AS interval_ms
-  FROM metadata_write_outcomes
-  WHERE variant = 'lowest_acked_offset' AND parameter = 'broker_heartbeat_interval_ms'
-  GROUP BY recording
-),
 waits AS (
-  SELECT recording, request_id,
-    max(o.read_after_write_ms) FILTER (WHERE o.parameter = 'none') AS waiting_ms,
-    max(interval_ms) AS interval_ms,
-    max(o.read_after_write_ms) FILTER (
-      WHERE o.parameter = 'broker_heartbeat_interval_ms' AND o.parameter_value = interval_ms
-    ) AS interval_waiting_ms
-  FROM metadata_write_outcomes AS o
-  JOIN late USING (recording, request_id)
-  LEFT JOIN intervals USING (recording)
-  WHERE o.variant = 'lowest_acked_offset' GROUP BY recording, request_id
+  SELECT recording, request_id, o.read_after_write_ms AS waiting_ms
+  FROM metadata_write_outcomes AS o JOIN late USING (recording, request_id)
+  WHERE o.variant = 'lowest_acked_offset' AND o.parameter = 'none'
 ),
 learned AS (
   SELECT recording, request_id, min(applied_at_earliest) AS learned_at,
@@ -101,7 +86,7 @@ SELECT l.recording, rank, stale_window_ms AS stale_ms, controller_id, l.api_name
   learned_request_id, f.source_file AS learned_source_file, f.line_number AS learned_line_number,
   shown_offset, shown_to, shown_at, shown_request_id, h.source_file AS shown_source_file,
   h.line_number AS shown_line_number, waiting_ms,
-  interval_ms, interval_waiting_ms, l.request_id, r.source_file, r.line_number
+  l.request_id, r.source_file, r.line_number
 FROM late AS l
 JOIN requests AS r USING (recording, request_id)
 LEFT JOIN waits USING (recording, request_id)

@@ -19,7 +19,7 @@ from notation.heartbeats import (
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import reasons
+from kip_replay.replay.lowest_acked_offset import tables as reasons
 from kip_replay.replay.lowest_acked_offset.events import HELD, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED
 
@@ -91,9 +91,9 @@ CASES: dict[str, tuple[list[ClusterEvent], tuple[Any, ...]]] = {
     # 12 reported it at 5.106 s.
     "no FETCH response that carried it in time": (
         cluster(*REPORTS, *fetches(12, ((5400, 5700, 22, 22), (5703, 5900, 22, 22)))),
-        (5106, None, None, 5106, reasons.NO_RESPONSE),
+        (5106, None, None, 5106, reasons.NOT_CARRIED),
     ),
-    "no FETCH at all": (cluster(*REPORTS), (5040, None, None, 5106, reasons.NO_RESPONSE)),
+    "no FETCH at all": (cluster(*REPORTS), (5040, None, None, 5106, reasons.NOT_CARRIED)),
     "the log ends first": (
         cluster(*REPORTS, *fetches(12, OF_12[:1])),
         (5060, None, None, 5106, reasons.NO_NEXT_FETCH),
@@ -229,7 +229,7 @@ def estimated(*events: ClusterEvent, **write: Any) -> tuple[Any, ...]:
 
 def test_it_is_unknown_where_only_a_heartbeat_has_it() -> None:
     of_11 = fetches(11, OF_11)
-    assert estimated(*REPORTS, *of_11) == (None, 12, None, None, reasons.NO_RESPONSE)
+    assert estimated(*REPORTS, *of_11) == (None, 12, None, None, reasons.NOT_CARRIED)
     # Where the other broker's estimate is later than the heartbeat, that one is the last.
     late = [*fetches(11, ((4990, 5045, 20, 22), (5200, 5500, 22, 22))), *beats(11, 5306, 2)]
     assert estimated(*late, *beats(12, 5106, 2)) == (5200, 11, 150, 200, None)

@@ -23,7 +23,8 @@ from notation.heartbeats import (
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import reasons, simulation
+from kip_replay.replay.lowest_acked_offset import simulation
+from kip_replay.replay.lowest_acked_offset import tables as reasons
 from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset

@@ -18,7 +18,7 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
-from kip_replay.replay.lowest_acked_offset import reasons
+from kip_replay.replay.lowest_acked_offset import tables as reasons
 from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, ClusterEvent
 from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
 

@@ -215,7 +215,6 @@ GAPS = st.lists(
     st.lists(st.floats(0, 1), max_size=4),
     st.booleans(),
     st.sampled_from([20, 100, 32_768]),
-    st.booleans(),
     GAPS,
 )
 def test_rows_depend_neither_on_cuts_nor_on_resuming(
@@ -223,11 +222,10 @@ def test_rows_depend_neither_on_cuts_nor_on_resuming(
     cuts: list[float],
     resumed: bool,
     step_rows: int,
-    counts_stopping: bool,
     gaps: list[LogGap],
 ) -> None:
     places = tuple(round(cut * len(cluster.events)) for cut in cuts)
-    how = HOW | {"step_rows": step_rows, "counts_stopping": counts_stopping, "gaps": Gaps(gaps)}
+    how = HOW | {"step_rows": step_rows, "gaps": Gaps(gaps)}
     rows = replayed(cluster.events, **how)
     assert replayed(cluster.events, places, resumed=resumed, **how) == rows
     check_heartbeats(rows.heartbeats)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from kip_replay.replay.outcomes import RECORDED, Variant
 from kip_replay.replay.records import REQUEST_ID, Outcome, Records
-from kip_replay.replay.rule import Rule
+from kip_replay.replay.rule import Replay, Rule
 from kip_replay.replay.table import At, Bool, Ms, RequiredText, column
 
 NAME = "sooner_fetches"
@@ -30,7 +30,7 @@ class Sooner(Outcome, name="sooner_outcomes", rule=NAME):
     is_metadata: Bool = column("it is of the metadata log")
 
 
-class SoonerFetches:
+class SoonerFetches(Replay):
     """The replay of one node's FETCHes; ``slow_clients`` is what its ``rule.toml`` declares."""
 
     def __init__(self, slow_clients: Collection[str] = ()) -> None:
@@ -48,16 +48,9 @@ class SoonerFetches:
                 outcomes.add(Sooner(variant=Variant(variant), **sent, wait_ms=wait))
         return [outcomes.take()]
 
-    def finish(self) -> Sequence[pa.RecordBatch]:
-        return self.feed(pa.RecordBatch.from_pylist([], INPUT_SCHEMA))
-
-    def saved(self) -> bytes:
-        return b""
-
 
 RULE = Rule(
     name=NAME,
-    key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(Sooner,),

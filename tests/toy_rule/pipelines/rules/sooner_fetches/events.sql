@@ -5,6 +5,3 @@ SELECT f.recording, f.node_id, f.request_id, unix_micros(f.built_at) AS built_us
     coalesce(f.is_cluster_metadata, FALSE) AS is_metadata
 FROM fetches AS f JOIN requests AS r ON r.recording = f.recording AND r.request_id = f.request_id
 WHERE f.completed_at > $since_at AND f.received_at <= $until_at
--- name: dependencies
--- Nothing.
-SELECT 1 AS one WHERE FALSE
