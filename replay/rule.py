@@ -1,7 +1,7 @@
 """Declares how a rule is run: by which key, in which order, on what, into which tables."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .log_gaps import Gaps, LogGap
-from .outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
+from .outcomes import SteadyPhase, Verdict
 from .table import Table
 
 #: Reason of outcomes that compare times by clocks that differ.
@@ -52,10 +52,6 @@ class Comparison(NamedTuple):
         return pa.RecordBatch.from_arrays([*columns.values()], schema=rows.schema)
 
 
-#: The part of a rule that is its replay without a sweep (``Rule.parts``).
-_ITSELF = "none"
-
-
 class Replay(Protocol):
     """The replay of one key: at every call a batch for each of the rule's outcome tables."""
 
@@ -77,8 +73,7 @@ class Settings:
     the rule's folder declares; they only fill what logs leave open), ``steady_phases`` (a log alone
     does not state its phases), ``log_gaps`` (a replay knows of a gap before it comes to it), and
     ``clocks_apart`` (ids of nodes whose clock certainly differs from the active controller's).
-    By rule: ``options``, its section of the configuration. ``parts``: which parts of a rule are
-    replayed, as ``Rule.parts`` names them; empty: all.
+    By rule: ``options``, its section of the configuration.
     """
 
     voters: Mapping[str, Sequence[int]]
@@ -87,7 +82,6 @@ class Settings:
     log_gaps: Mapping[str, Sequence[LogGap]] = field(default_factory=dict)
     clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    parts: Collection[str] = ()
 
     def option(self, rule: str, name: str, default: Any = ()) -> Any:
         """Returns an option of a rule; ``default`` where it is not configured."""
@@ -98,12 +92,6 @@ class Settings:
 
     def gaps_of(self, recording: str) -> Gaps:
         return Gaps(self.log_gaps.get(recording, ()))
-
-    def has(self, variant: Variant) -> bool:
-        """Tells whether a variant belongs to the parts that are replayed."""
-        is_itself = variant.parameter_value == NOT_SWEPT
-        name = _ITSELF if is_itself else str(variant.parameter_value)
-        return not self.parts or name in self.parts
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
         """Returns what a rule's rows follow from besides code and log, for a fingerprint."""
@@ -120,7 +108,6 @@ class Rule:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
     sense. ``comparison``: how it compares times of several nodes; None: it does not.
-    ``splits_sweeps``: where logs are large, each value of a sweep is replayed apart (``parts``).
     ``needs``: the table without whose rows there are no events. ``behind_us``: how far behind a
     growing log its rows may be emitted. ``constants``: values of ``$names`` in its texts of SQL.
     """
@@ -136,37 +123,14 @@ class Rule:
     switches: tuple[str, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     comparison: Comparison | None = None
-    splits_sweeps: bool = False
     needs: Table | None = None
     behind_us: int = 0
     constants: Mapping[str, object] = field(default_factory=dict)
 
-    def parts(self, settings: Settings) -> tuple[str, ...]:
-        """Names the parts that can be replayed apart: the rule itself, and each swept value."""
-        values = [v for name in self.sweeps for v in settings.option(self.name, name)]
-        return (_ITSELF, *map(str, values)) if self.splits_sweeps else ()
-
     def started(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
-        """Starts the replay of a key; where its own clocks are apart all is ``unknown``."""
-        parts = settings.parts
-        if parts:
-            options = {**settings.options.get(self.name, {})}
-            for name in self.sweeps:
-                values = settings.option(self.name, name)
-                options[name] = tuple(v for v in values if str(v) in parts)
-            settings = replace(settings, options={**settings.options, self.name: options})
-        replay = self._compared(settings, key, saved)
-        if not parts or _ITSELF in parts:
-            return replay
-        # Every replay has the rule itself; here its rows are dropped.
-        return Through(replay, self.tables, lambda _, rows: rows.filter(_is_swept(rows)))
-
-    def _compared(
-        self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
-    ) -> Replay:
-        """Starts the replay and, where clocks are apart, puts the ``comparison`` around it."""
+        """Starts the replay of a key, with the ``comparison`` around it where clocks are apart."""
         replay, recording = self.start(settings, key, saved), str(key["recording"])
         apart = settings.clocks_apart.get(recording, ())
         if self.comparison and apart:
@@ -175,10 +139,6 @@ class Rule:
                 return Through(replay, self.tables, fed=fed)
             return Through(replay, self.tables, self.comparison.unknown)
         return replay
-
-
-def _is_swept(rows: pa.RecordBatch) -> pa.Array:
-    return pc.not_equal(rows.column("parameter_value"), NOT_SWEPT)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Reads from what outcomes of recordings follow: their logs, the rules' code and settings."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,6 @@ from kip_replay.pipelines.warehouse.steps import Covered, contents_of, readings_
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.tables import ClockBounds
 
-#: A cluster whose voters have logged this many lines has its sweeps replayed apart.
-_APART_REQUESTS_MIN = 60_000
 Say = Callable[[str], object]
 Options = Mapping[str, Mapping[str, Any]]
 
@@ -70,18 +68,6 @@ class Basis:
             for rule in (steps, *self.followed(steps))
         ]
         return fingerprint(*parts)
-
-    def parts(self, steps: RuleTexts, recordings: Iterable[str]) -> tuple[str, ...]:
-        """Returns the parts of a rule's variants that are replayed apart, as logs are large.
-
-        What all replays of a cluster's metadata log read is what voters have logged.
-        """
-        logged = max(
-            sum(row["requests"] for row in self.readings[name] if row["node_id"] in voters)
-            for name in recordings
-            for voters in [self.settings.voters[name]]
-        )
-        return steps.rule.parts(self.settings) if logged >= _APART_REQUESTS_MIN else ()
 
     def covered(self, steps: RuleTexts, recording: str) -> Covered:
         """States what the outcomes of the whole log follow from."""

@@ -113,8 +113,7 @@ class GrowingReplay:
             if before is not None and saved.covered.until_us == until_us:
                 return None
         sums = saved.sums if saved else self._sums()
-        parts = self.basis.parts(self.steps, [self.recording])
-        wanted = self._covered(until_us, sums, saved.covered.replayed_apart if saved else parts)
+        wanted = self._covered(until_us, sums)
         # Closed, and nothing is new; or nothing in the log is for this rule, so that there are no
         # states.
         if not saved and before in (self.basis.covered(self.steps, self.recording), wanted):
@@ -142,7 +141,7 @@ class GrowingReplay:
         if kept.covered.is_late(self.basis.readings[self.recording]):
             return None
         covered, sums = kept.covered, self._sums(kept)
-        now = self._covered(covered.until_us, sums, covered.replayed_apart, covered)
+        now = self._covered(covered.until_us, sums, covered)
         return _Saved(covered, epoch, sums) if now == covered else None
 
     def _sums(self, kept: Kept | None = None) -> Inputs:
@@ -152,9 +151,7 @@ class GrowingReplay:
             for name in self.steps.file.sums
         }
 
-    def _covered(
-        self, until_us: int, sums: Inputs, apart: tuple[str, ...], seen: Covered | None = None
-    ) -> Covered:
+    def _covered(self, until_us: int, sums: Inputs, seen: Covered | None = None) -> Covered:
         """States what rows up to a time follow from: the ingests seen, the rule, its dependencies.
 
         Of ``seen``, what the states have seen already; else all that is there now.
@@ -185,7 +182,6 @@ class GrowingReplay:
             until_us=until_us,
             epochs=epochs,
             is_growing=True,
-            replayed_apart=apart,
         )
 
     def _replay(self, saved: _Saved | None, wanted: Covered, sums: Inputs) -> Feeding[None]:
@@ -207,13 +203,7 @@ def write_outcomes(
     ``sums``: what the rule's texts are given, and what is kept beside the states.
     """
     growing = next((covered for covered in wanted.values() if covered.is_growing), None)
-    resumed = saved.covered if saved else growing
-    apart = resumed.replayed_apart if resumed else basis.parts(steps, wanted)
-    if apart and not resumed:
-        # Without states to go on from, those of a task have the leader that they follow in common.
-        tasks = min(engine.cores, len(apart))
-        apart = tuple(",".join(apart[first::tasks]) for first in range(tasks))
-    increment = Increment(saved.covered.until_us if saved else None, growing, apart or ("",))
+    increment = Increment(saved.covered.until_us if saved else None, growing)
     writing = engine.warehouse.writing(steps.name, wanted, steps.step.writes)
     how = writing.files(), increment, sums
     files = yield from replayed(engine.warehouse, steps, basis.of_replays, wanted, *how)

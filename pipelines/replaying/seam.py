@@ -12,7 +12,7 @@ afterwards is written to ``replay_state`` beside the outcomes.
 
 import gc
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import chain
@@ -34,8 +34,6 @@ from kip_replay.replay.rule import Replay, Rule, Settings
 _STATE = "replay_state"
 #: State key of a rule that is replayed for a whole cluster at once.
 _CLUSTER = "cluster"
-#: Column of what of a rule's variants a row is for, a number of a part: the last of the key.
-_PART = "part"
 _BEGINNING, _END = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
@@ -45,13 +43,11 @@ class Increment:
 
     None is from the beginning, and to the end with the log closed; a replay that does not begin
     with the log resumes from the states that were saved at ``since_us``. ``covered``: what the
-    states that are saved at ``until_us`` cover. ``parts`` of the rule's variants are replayed apart
-    (``Rule.parts``), each of one name or of several with commas between; "": of all.
+    states that are saved at ``until_us`` cover.
     """
 
     since_us: int | None = None
     covered: Covered | None = None
-    parts: Sequence[str] = ("",)
 
     @property
     def until_us(self) -> int | None:
@@ -79,18 +75,12 @@ class Increment:
         where = f" WHERE ({' AND '.join(within)}) OR {at} <= 0" if within else ""
         # A node is a column of the key, and may be one of the events too.
         key = ", ".join(rule.key)
-        numbers = f"SELECT explode({[*range(len(self.parts))]}) AS {_PART}"
-        query = (
-            f"SELECT {key}, {columns}, CAST(NULL AS BLOB) AS {_STATE}, {_PART}"
-            f" FROM events CROSS JOIN ({numbers}){where}"
-        )
+        query = f"SELECT {key}, {columns}, CAST(NULL AS BLOB) AS {_STATE} FROM events{where}"
         if self.since_us is not None:
-            node, part = (f"split_part(state_key, '/', {place})" for place in (1, 2))
-            of_state = {"recording": "recording", "node_id": f"CAST({node} AS INT)"}
-            number = "".join(f" WHEN {sql_text(p)} THEN {n}" for n, p in enumerate(self.parts))
+            of_state = {"recording": "recording", "node_id": "CAST(state_key AS INT)"}
             saved = [*(of_state[name] for name in rule.key), *("NULL" for _ in names), "state"]
             query += (
-                f" UNION ALL SELECT {', '.join(saved)}, CASE {part}{number} END FROM replay_state"
+                f" UNION ALL SELECT {', '.join(saved)} FROM replay_state"
                 f" WHERE rule = {sql_text(rule.name)}"
             )
             query += "".join(f" AND state_key <> {sql_text(name)}" for name in sums)
@@ -120,11 +110,11 @@ def replayed(
         work=_Fed(rule, settings, files, increment),
         text=text,
         recordings=recordings,
-        key=(*rule.key, _PART),
+        key=rule.key,
         order=(f"{_STATE} IS NULL", *rule.order),
         inputs={**sums},  # what can be pickled
         # Nodes have numbers one after the other: in turns, all tasks get as many.
-        spread=" + ".join((*(name for name in rule.key if name != "recording"), _PART)),
+        spread=" + ".join(name for name in rule.key if name != "recording"),
     )
     return [*chain(*written)]
 
@@ -153,13 +143,11 @@ class _Fed:
         schema = self.rule.input_schema
         key: Key | None = None
         replay: Replay | None = None
-        for its_key, rows in by_key(batches, (*self.rule.key, _PART)):
+        for its_key, rows in by_key(batches, self.rule.key):
             if replay is None or its_key != key:
                 self._end(key, replay)
                 key, saved = its_key, rows.column(_STATE)[0].as_py()
-                parts = [*filter(None, self._part(key).split(","))]
-                settings = replace(self.settings, parts=parts)
-                replay = self.rule.started(settings, self._named(key), saved)
+                replay = self.rule.started(self.settings, self._named(key), saved)
                 # Only the first row of a key can be its state.
                 rows = rows.slice(0 if saved is None else 1)
             self._write(key, replay.feed(rows.select(schema.names).cast(schema)))
@@ -167,21 +155,17 @@ class _Fed:
         return self.files.closed()
 
     def _named(self, key: Key) -> dict[str, Any]:
-        return dict(zip(self.rule.key, key[:-1], strict=True))
-
-    def _part(self, key: Key) -> str:
-        return self.increment.parts[key[-1]]
+        return dict(zip(self.rule.key, key, strict=True))
 
     def _end(self, key: Key | None, replay: Replay | None) -> None:
         if key is None or replay is None:
             return
-        covered, part = self.increment.covered, self._part(key)
+        covered = self.increment.covered
         if covered is None:
             self._write(key, replay.finish())
             return
         place = str(self._named(key).get("node_id", _CLUSTER))
-        states = {f"{place}/{part}" if part else place: replay.saved()}
-        write_states(self.files, str(key[0]), self.rule.name, covered, states)
+        write_states(self.files, str(key[0]), self.rule.name, covered, {place: replay.saved()})
 
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
         for table, rows in zip(self.rule.tables, emitted, strict=True):

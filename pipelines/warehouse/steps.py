@@ -48,7 +48,7 @@ class Covered(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ``identity``: fingerprint of code and settings. ``inputs``: of what was read whole. ``part``: of
     what else the part that is covered follows from; where that changed, it is not gone on from.
     ``until_us``: events until then are covered, UTC microseconds; ``epochs``: the last epoch of
-    each table that is. ``replayed_apart``: the parts of a rule's variants that are, if any.
+    each table that is.
     """
 
     identity: str
@@ -57,7 +57,6 @@ class Covered(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     until_us: int = 0
     epochs: dict[str, int] = {}
     is_growing: bool = False
-    replayed_apart: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return msgspec.json.encode(self).decode()

@@ -59,7 +59,7 @@ from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording, node_id = str(key["recording"]), int(key["node_id"])
-    rules = [v for v in variants(settings.option(NAME, "max_wait_ms")) if settings.has(v)]
+    rules = variants(settings.option(NAME, "max_wait_ms"))
     phase, gaps = settings.steady_phases.get(recording, ALWAYS_STEADY), settings.gaps_of(recording)
     return HwmParking(node_id, settings.voters[recording], rules, saved, gaps, phase)
 
@@ -73,7 +73,6 @@ RULE = Rule(
     start=_start,
     facts=("voters",),
     sweeps={"max_wait_ms": 1},
-    splits_sweeps=True,
     needs=Fetches,
     # How far behind the log: the look-ahead, its step, and another for the last row.
     behind_us=LOOKAHEAD_US + 2 * LOOKAHEAD_US // STEPS_PER_LOOKAHEAD,

@@ -94,7 +94,6 @@ RULE = Rule(
     start=_start,
     facts=("voters", "clocks_apart"),
     sweeps={tables.HEARTBEAT_INTERVAL: 1},
-    splits_sweeps=True,
     switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},

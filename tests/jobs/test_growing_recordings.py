@@ -16,7 +16,7 @@ from small_logs import folder_of
 from kip_replay.jobs import maintain, run
 from kip_replay.pipelines.engines import local
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.replaying import basis, clocks
+from kip_replay.pipelines.replaying import clocks
 from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -48,8 +48,7 @@ def piece_by_piece(logs: ArrivingLogs, warehouse: Warehouse) -> Recording:
 def test_a_growing_recording_ends_with_the_tables_of_one_go(
     cuts: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it grows, swept values are replayed apart, rules in processes beside each other."""
-    monkeypatch.setattr(basis, "_APART_REQUESTS_MIN", 0)
+    """Where it grows, rules are replayed in processes beside each other."""
     monkeypatch.setattr(local, "_REQUESTS_MIN", 0)
     logs = ArrivingLogs(RECORDING, tmp_path, cuts)
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -62,7 +61,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     states = warehouse.rows(ReplayState, [RECORDING])
     keys = [tuple(row.values()) for row in states.select(ReplayState.key).to_pylist()]
     assert len({*keys}) == len(keys) >= 5
-    assert {f"{node}/{part}" for node in (2, 3) for part in ("none", "250")} <= {k[2] for k in keys}
+    assert {"2", "3"} <= {k[2] for k in keys}
     assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
     close(warehouse, recording)

@@ -9,14 +9,13 @@ from same_rows import differing
 from small_logs import folder_of
 
 from kip_replay.jobs import run
-from kip_replay.pipelines.replaying import basis
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LogGaps
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_engines_write_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_write_the_same_rows(tmp_path: Path) -> None:
     """Every rule, acks of all kinds, consumers of other zones, a leader that changes, gaps.
 
     ``make docs`` compares the samples, of which Spark runs what is large.
@@ -30,8 +29,6 @@ def test_engines_write_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     folders = [folder_of("acks-not-enough"), folder_of("racks-aware"), cut]
     found = {}
     for engine in ("local", "spark"):
-        if engine == "spark":  # swept values apart
-            monkeypatch.setattr(basis, "_APART_REQUESTS_MIN", 0)
         found[engine] = Warehouse(tmp_path / engine)
         where = ["--warehouse", found[engine].path, "--engine", engine, "--quiet"]
         settings = ["--set", "spark.duckdb_bytes_max=0"]
