@@ -49,7 +49,7 @@ def job(name: str, *options: str) -> Any:
             conn_id=SPARK,
             application=f"{HOME}/jobs/main.py",
             application_args=arguments,
-            properties_file=f"{HOME}/conf/cluster/standalone.conf",
+            properties_file=f"{HOME}/conf/cluster.conf",
             env_vars={"SPARK_CONF_DIR": f"{HOME}/conf"},
         )
     return BashOperator(task_id=name, bash_command=f"{KIP_REPLAY} {shlex.join(arguments)}")

@@ -2,7 +2,6 @@
 
 import datetime as datetime_module
 import importlib
-import json
 import re
 import runpy
 import shlex
@@ -85,16 +84,6 @@ def test_airflow_dag(spark: str, monkeypatch: pytest.MonkeyPatch) -> None:
         require_taken(words[0], words[1:])
         assert "{{" not in " ".join(words)
         assert words[1].endswith("prod-2026-11") == ("--final" in words)
-
-
-def test_databricks_job() -> None:
-    described = json.loads((SCHEDULES / "databricks_job.json").read_text())
-    tasks = [task["python_wheel_task"] for task in described["tasks"] if "libraries" in task]
-    for task in tasks:
-        assert (task["package_name"], task["entry_point"]) == ("kip-replay", "kip-replay")
-        require_taken(task["parameters"][0], task["parameters"][1:])
-    assert len(tasks) == 3
-    assert described["parameters"][1]["default"].startswith("s3://"), "a Volume holds no table"
 
 
 if TYPE_CHECKING:
