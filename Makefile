@@ -97,7 +97,7 @@ picture: ## take the picture in README.md of a recording in ./warehouse (needs C
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
 		--screenshot=docs/report.png "file://$$page" 2>/dev/null; rm "$$page"
 
-bench: setup ## measure runs of 21 to 336 MB, print docs/performance.md and docs/scaling.md (20 min)
+bench: setup ## measure runs of 21 to 336 MB, print docs/performance.md (20 min)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scale
 
 wheel: setup ## build dist/*.whl

@@ -56,11 +56,12 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """Holds the command line of a job."""
+    """Holds the command line of a job; ``words`` as it was written."""
 
     name: str
     arguments: argparse.Namespace
     config: Config
+    words: Sequence[str] = ()
     #: What is wrong with each of several recordings that was passed over.
     passed_over: list[str] = field(default_factory=list)
 
@@ -173,7 +174,8 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         config = read_config(arguments.conf, arguments.set)
         is_quiet = getattr(arguments, "quiet", True)
         with nullcontext() if is_quiet else progress.displayed(sys.stderr):
-            job = Job(parser.name, arguments, config)
+            words = sys.argv[1:] if argv is None else argv
+            job = Job(parser.name, arguments, config, words)
             status = work(job.with_stdin() if "node" in arguments else job)
             return int(Exit.WRONG_USAGE if job.passed_over else status)
     except UserError as error:

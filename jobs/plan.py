@@ -264,18 +264,8 @@ def _ending(whole: Record, job: Job) -> Iterator[str]:
 
 def _again(job: Job, name: str) -> str:
     """The command with what was given to this one."""
-    arguments = job.arguments
-    words = ["kip-replay", name, *("-" if job.is_stdin(r) else r for r in arguments.recordings)]
-    for node in arguments.node:
-        words += ["--node", f"{node.partition('=')[0]}=-" if job.is_stdin(node) else node]
-    for option in ("name", "timezone", "kafka_version", "voters", "conf", "since", "until"):
-        if (value := getattr(arguments, option)) is not None:
-            flag = "from" if option == "since" else option.replace("_", "-")
-            words += [f"--{flag}", value]
-    words += ["--allow-outside"] if arguments.allow_outside else []
-    if job.warehouse_path != PARSER.get_default("warehouse"):
-        words += ["--warehouse", job.warehouse_path]
-    return shlex.join(words)
+    given = (word for word in job.words if word != "--write-manifest")
+    return shlex.join(["kip-replay", name, *given])
 
 
 def _at(us: int) -> str:

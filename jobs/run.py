@@ -32,7 +32,7 @@ from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files, log_b
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import LinesRead
 from kip_replay.pipelines.quality import check, summary
-from kip_replay.pipelines.replaying.basis import voters_of
+from kip_replay.pipelines.replaying.increments import voters_of
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import accuracy_sentence, read_pages
 from kip_replay.pipelines.rules import RULES

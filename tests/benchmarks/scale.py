@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m benchmarks.scale
 
-Prints docs/performance.md and docs/scaling.md: ``texts/*.md`` have names where figures stand, and
-what was not measured is shown as ``-``. Figures go to ``scaling.json`` beside the pages, run by
+Prints docs/performance.md: ``texts/*.md`` have names where figures are, and what was not measured
+is shown as ``-``. Figures go to ``scaling.json`` beside the pages, run by
 run; ``--render`` prints the pages of it. Logs lie under ``--logs`` and are made once. CPU seconds
 are of all processes together, a stage's are those used while it ran.
 """
@@ -70,15 +70,6 @@ _PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "msgspec", "duckdb")
 _TEXTS = Path(__file__).with_name("texts")
-#: The fleet: 1,000 brokers log 10 TB a day; each FETCHes the metadata log four times a second and
-#: sends a heartbeat every two seconds.
-_BROKERS, _DAY_MB = 1_000, 10_000_000
-_HOUR_MB = _DAY_MB / 24
-_CONTROLLER_LINES = 3600 * (4 * (_BROKERS + 2) + _BROKERS / 2)
-#: Until all brokers of a generated log run.
-_START_S = 4
-#: US dollars: a core for an hour, of a general-purpose machine; a GB in a bucket for a month.
-_CORE_HOUR, _GB_MONTH = 0.048, 0.023
 
 
 class Sample(NamedTuple):
@@ -135,14 +126,11 @@ class Run(NamedTuple):
         return cpu
 
 
-def run(options: Sequence[str], events: Path) -> Run:
-    """Runs ``kip-replay`` in a process of its own; Spark's event log goes into a folder."""
+def run(options: Sequence[str]) -> Run:
+    """Runs ``kip-replay`` in a process of its own."""
     begin = time.perf_counter()
-    settings = "--conf spark.eventLog.enabled=true --conf spark.eventLog.compress=false"
-    settings += f" --conf spark.eventLog.dir=file://{events}"
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "kip_replay.jobs.main", *options],
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -234,9 +222,7 @@ class Benchmark:
         self.save()
 
     def job(self, name: str, options: Sequence[str]) -> dict[str, Any]:
-        with TemporaryDirectory(dir=self.logs) as events:
-            done = run(["run", *options], Path(events))
-            shuffled = shuffled_bytes(Path(events))
+        done = run(["run", *options])
         # 3: a check fell short, and took its time all the same.
         if done.status not in (0, 3):
             sys.exit(f"{name} ended with status {done.status}: {done.printed[-8:]}")
@@ -244,8 +230,7 @@ class Benchmark:
         memory = f"{peak / MB:,.0f} MB"
         print(f"{name}: {done.wall_s:.1f} s, {done.cpu_s:.1f} CPU s, {memory}", flush=True)
         figures = {"wall_s": done.wall_s, "cpu_s": done.cpu_s, "stages": done.stages()}
-        figures |= {"peak_mb": peak / MB, "largest_mb": largest / MB}
-        return figures | {"shuffled_mb": shuffled / MB}
+        return figures | {"peak_mb": peak / MB, "largest_mb": largest / MB}
 
     def save(self) -> None:
         (self.out / "scaling.json").write_text(json.dumps(self.figures) + "\n")
@@ -262,19 +247,6 @@ def machine() -> str:
         f"memory, {platform.system()}; Python {platform.python_version()}, "
         f"Java {java[1] if java else '-'}; {versions}"
     )
-
-
-def shuffled_bytes(events: Path) -> int:
-    """What Spark's tasks wrote for others to read, of its event log."""
-    written = 0
-    for file in events.rglob("*"):
-        if file.is_file():
-            for line in file.read_text(errors="replace").splitlines():
-                if '"SparkListenerTaskEnd"' in line:
-                    with suppress(KeyError, TypeError, ValueError):
-                        metrics = json.loads(line)["Task Metrics"]["Shuffle Write Metrics"]
-                        written += metrics["Shuffle Bytes Written"]
-    return written
 
 
 def tables(warehouse: Path) -> list[tuple[str, int, int, int]]:
@@ -297,7 +269,6 @@ def pages(figures: Figures) -> dict[str, str]:
         "further": _further(runs),
         "growing": _growing(figures["growing"]),
         "tables": _tables(figures["tables"]),
-        **_fleet(runs),
     }
     return {text.name: text.read_text().format_map(fields) for text in _TEXTS.glob("*.md")}
 
@@ -364,59 +335,6 @@ def _further(runs: Sequence[Figures]) -> str:
         for engine in ENGINES
     )
     return _table(["engine", "all", *(name.replace("replay ", "") for name in stages)], rows)
-
-
-def _controller_minutes(runs: Sequence[Figures]) -> dict[str, float]:
-    """An hour of the active controller, by rule: FETCHes are counted, heartbeats timed."""
-    of = next((each for each in runs if each["name"] == "500 brokers"), None)
-    if of is None:
-        return {"hwm_parking": math.nan, "lowest_acked_offset": math.nan}
-    hour_of = {
-        "hwm_parking": _CONTROLLER_LINES / of["lines"],
-        "lowest_acked_offset": _BROKERS / 500 * 3600 / (of["clock_s"] - _START_S),
-    }
-    return {rule: of["stages"][f"replay {rule}"] * times / 60 for rule, times in hour_of.items()}
-
-
-def _fleet(runs: Sequence[Figures]) -> dict[str, str]:
-    """What the fleet takes; the controller's tasks are those of the log of 500 brokers."""
-    cpu_s, shuffled, kept = (
-        _slope(runs, "spark", name) for name in ("cpu_s", "shuffled_mb", "warehouse_mb")
-    )
-    fetch_s, acks_s = (
-        _slope(runs, "one process", f"replay {rule}") * _HOUR_MB / _BROKERS
-        for rule in ("incremental_fetch", "min_isr_acks")
-    )
-    minutes = _controller_minutes(runs)
-    widest, core_hours = max(minutes.values()), cpu_s * _DAY_MB / 3600
-    kept_gb = kept * _DAY_MB / 1000
-    peaks = {each["engine"]: each["largest_mb"] / 1000 for each in runs if each["name"] == "16x"}
-    values = {
-        "cpu_s_per_mb": cpu_s,
-        "core_hours": core_hours,
-        "cores": core_hours / 24,
-        "cores_busy": core_hours / 24 * 2,
-        "hour_minutes_64": cpu_s * _HOUR_MB / 64 / 60,
-        "shuffle_gb": shuffled * _HOUR_MB / 1000,
-        "shuffled": shuffled,
-        "kept": kept,
-        "kept_gb": kept_gb,
-        "compute_dollars": core_hours * _CORE_HOUR,
-        "storage_dollars": kept_gb * _GB_MONTH,
-        "controller_lines": _CONTROLLER_LINES / 1e6,
-        "hwm_minutes": minutes["hwm_parking"],
-        "lowest_minutes": minutes["lowest_acked_offset"],
-        "widest_minutes": widest,
-        "widest_hours_10": widest * 10 / 60,
-        "fetch_seconds": fetch_s,
-        "acks_seconds": acks_s,
-        "fetch_seconds_10": fetch_s * 10,
-        "acks_seconds_10": acks_s * 10,
-        "largest_local_gb": peaks.get("local"),
-        "largest_spark_gb": peaks.get("spark"),
-    }
-    prices = {"core_hour": f"{_CORE_HOUR}", "gb_month": f"{_GB_MONTH}"}
-    return prices | {name: _shown(value) for name, value in values.items()}
 
 
 def main() -> None:
