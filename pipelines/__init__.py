@@ -1,5 +1,6 @@
 """Engines, Delta tables, and the steps from a log to a report; never imports ``jobs``."""
 
+import atexit
 import gc
 import signal
 import sys
@@ -8,8 +9,10 @@ from importlib import import_module
 
 def ready_process() -> None:
     """Readies a process of a command; before the rest is imported, which is then half as long."""
-    # What is read stays: looking through it for garbage so often takes longer than it frees.
-    gc.set_threshold(100_000, 20, 100)
+    # What is read stays: looking through it for garbage so often takes longer than it frees, and
+    # once more at the end takes a tenth of a second.
+    gc.set_threshold(500_000, 20, 100)
+    atexit.register(gc.freeze)
     # pyarrow imports pandas with its first array, if there is one: nobody hands it a frame here.
     arrow, path = import_module("pyarrow"), sys.path
     sys.path = []

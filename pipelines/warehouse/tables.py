@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -499,6 +499,7 @@ def require_writable(warehouse_path: str) -> None:
             )
 
 
+@cache
 def _no(table: Table) -> pa.Table:
     return table.arrow_schema.empty_table()
 
