@@ -102,13 +102,10 @@ class Warehouse:
         return table.name in self._opened or commits.exists(self.uri_of(table))
 
     def open(self, table: Table) -> DeltaTable:
-        """The table's current version. Raises UserError if it is not there, or not this table."""
-        if table is Lineage:
-            self._commit_lineage({})
-        return self._current(table)
+        """The table's current version. Raises UserError if it is not there, or not this table.
 
-    def _current(self, table: Table) -> DeltaTable:
-        """As ``open``; of ``lineage``, without what waits. Only commits made since are read."""
+        Only commits made since are read. Of ``lineage`` it is without ends that wait.
+        """
         if opened := self._opened.get(table.name):
             if commits.may_be_behind(opened, self.uri_of(table)):
                 opened.update_incremental()
@@ -127,13 +124,11 @@ class Warehouse:
         self, table: Table, recordings: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
         """The files that hold the rows that are seen (``commits.files_of``)."""
-        return self._files(self.open(table), table, recordings) if self.exists(table) else []
-
-    def _files(
-        self, delta: DeltaTable, table: Table, recordings: Collection[str] | None
-    ) -> list[dict[str, Any]]:
+        if not self.exists(table):
+            return []
         seen_from, last = self.seen_from(table), f"max.{table.time}"
-        named = ((file, file["partition.recording"]) for file in self._snapshot(delta, table).files)
+        snapshot = self._snapshot(self.open(table), table)
+        named = ((file, file["partition.recording"]) for file in snapshot.files)
         mine = (
             (file, seen_from.get(n)) for file, n in named if recordings is None or n in recordings
         )
@@ -150,14 +145,11 @@ class Warehouse:
         """Returns a step's last epoch in a table, by recording; 0 where it has written nothing."""
         if not self.exists(table):
             return dict.fromkeys(recordings, 0)
-        delta = self._current(table)
+        delta = self.open(table)
         return {name: commits.epoch_in(delta, step, name) for name in recordings}
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
-        return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
-
-    def _rows(self, delta: DeltaTable, table: Table, recordings: Collection[str]) -> pa.Table:
-        return self.rows_of(table, self._files(delta, table, recordings))
+        return self.rows_of(table, self.files(table, recordings))
 
     def rows_of(self, table: Table, files: Sequence[Mapping[str, Any]]) -> pa.Table:
         """The rows that are seen of files of the version that was opened last."""
@@ -237,9 +229,8 @@ class Warehouse:
                 filesystem.delete_dir(path)
 
     def _target(self, table: Table) -> DeltaTable | commits.Absent:
-        is_there = self.exists(table)
-        if is_there:
-            return self._current(table)
+        if self.exists(table):
+            return self.open(table)
         return commits.Absent(self.uri_of(table), table)
 
     def writing(
@@ -252,7 +243,7 @@ class Warehouse:
         assert not self.recent, "rows that are not seen would be lost"
         for table in filter(self.exists, (*tables, Lineage)):
             try:
-                commits.evolve(self._current(table), table)
+                commits.evolve(self.open(table), table)
             except CommitFailedError as error:
                 raise commits.conflict(step, min(recordings)) from error
         last = [self.epochs(table, step, recordings) for table in (*tables, Lineage)]
@@ -278,13 +269,12 @@ class Warehouse:
         return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
 
     def lineage_table(self, recordings: Collection[str]) -> pa.Table:
-        """The rows of ``lineage`` with those that wait: to ``open`` it would commit them."""
+        """The rows of ``lineage`` with those that wait."""
         return pa.Table.from_pylist(self._lineage_rows(recordings), Lineage.arrow_schema)
 
     def _lineage_rows(self, recordings: Collection[str]) -> list[dict[str, Any]]:
-        rows = [row for row in self._ended.values() if row["recording"] in recordings]
-        if self.exists(Lineage):
-            rows = [*self._rows(self._current(Lineage), Lineage, recordings).to_pylist(), *rows]
+        waiting = [row for row in self._ended.values() if row["recording"] in recordings]
+        rows = [*self.rows(Lineage, recordings).to_pylist(), *waiting]
         return [*{(row["recording"], row["step"]): row for row in rows}.values()]
 
     @contextmanager
@@ -308,8 +298,7 @@ class Warehouse:
             self._ended = {}
         if not names:
             return
-        delta = self._target(Lineage)
-        there = self._files(delta, Lineage, names) if isinstance(delta, DeltaTable) else []
+        delta, there = self._target(Lineage), self.files(Lineage, names)
         rows = self.rows_of(Lineage, there).to_pylist()
         is_known = any((row["step"], row["recording"]) in begun for row in rows)
         late = datetime.now(UTC) - _ENDS_WAIT_MAX
@@ -427,7 +416,7 @@ class Writing:
         if not (added or removed):
             return
         mine = self._keyed(self.epochs)
-        commits.require_own(self.warehouse._current(Lineage), mine)
+        commits.require_own(self.warehouse.open(Lineage), mine)
         # The version that the change was made of.
         delta = self.warehouse._opened.get(table.name) or self.warehouse._target(table)
         change = commits.Change(added, removed)
