@@ -1,6 +1,5 @@
 """Engines, Delta tables, and the steps from a log to a report; never imports ``jobs``."""
 
-import atexit
 import gc
 import signal
 import sys
@@ -9,10 +8,8 @@ from importlib import import_module
 
 def ready_process() -> None:
     """Readies a process of a command; before the rest is imported, which is then half as long."""
-    # What is read stays: looking through it for garbage so often takes longer than it frees, and
-    # so does looking once more at the end.
+    # What is read stays: looking through it for garbage so often takes longer than it frees.
     gc.set_threshold(500_000, 20, 100)
-    atexit.register(gc.disable)
     # pyarrow imports pandas with its first array, if there is one: nobody hands it a frame here.
     arrow, path = import_module("pyarrow"), sys.path
     sys.path = []
