@@ -15,6 +15,10 @@ def ready_process() -> None:
     sys.path = []
     arrow.array([0])
     sys.path = path
+    # Nor is what all commands import ever garbage. Of DuckDB, which comes later, the interpreter's
+    # last look must free everything.
+    import_module("kip_replay.replay.tables")
+    gc.freeze()
 
 
 def ready_worker() -> None:
