@@ -246,8 +246,8 @@ def _ending(whole: Record, job: Job) -> Iterator[str]:
 
 def _again(job: Job, name: str) -> str:
     """The command with what was given to this one."""
-    given = (word for word in job.words if word != "--write-manifest")
-    return shlex.join(["kip-replay", name, *given])
+    words = (word for word in job.words if word != "--write-manifest")
+    return shlex.join(["kip-replay", name, *words])
 
 
 def _at(us: int) -> str:

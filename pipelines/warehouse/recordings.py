@@ -89,7 +89,7 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
 
 
 def ingested_logs(warehouse: Warehouse, names: Sequence[str]) -> dict[str, Ingested]:
-    """What was read of recordings' logs, by name."""
+    """Sums up by name what was read of recordings' logs."""
     with warehouse.database(names, [IngestedFiles]) as database:
         rows = fetched(database, _INGESTED)
     return {row.pop("recording"): Ingested(**row) for row in rows.to_pylist()}
