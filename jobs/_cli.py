@@ -56,11 +56,12 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """Holds the command line of a job."""
+    """Holds the command line of a job; ``words`` as it was written."""
 
     name: str
     arguments: argparse.Namespace
     config: Config
+    words: Sequence[str] = ()
     #: What is wrong with each of several recordings that was passed over.
     passed_over: list[str] = field(default_factory=list)
 
@@ -146,11 +147,7 @@ class Job:
                 f"No warehouse in {path if is_uri(path) or path.startswith('/') else './' + path}: "
                 "name one with --warehouse, or make it with `kip-replay run`"
             )
-        return Warehouse(path, self._table_properties())
-
-    def _table_properties(self) -> dict[str, str]:
-        has_feed = self.config["delta"]["enableChangeDataFeed"]
-        return {"delta.enableChangeDataFeed": "true"} if has_feed else {}
+        return Warehouse(path)
 
 
 def _stdin_file() -> Path:
@@ -177,7 +174,8 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         config = read_config(arguments.conf, arguments.set)
         is_quiet = getattr(arguments, "quiet", True)
         with nullcontext() if is_quiet else progress.displayed(sys.stderr):
-            job = Job(parser.name, arguments, config)
+            words = sys.argv[1:] if argv is None else argv
+            job = Job(parser.name, arguments, config, words)
             status = work(job.with_stdin() if "node" in arguments else job)
             return int(Exit.WRONG_USAGE if job.passed_over else status)
     except UserError as error:

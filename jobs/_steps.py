@@ -33,9 +33,9 @@ from kip_replay.pipelines.ingest.step import STEP as INGEST
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.quality.step import STEP as QUALITY
-from kip_replay.pipelines.replaying.basis import Options
 from kip_replay.pipelines.replaying.clocks import STEP as CLOCKS
 from kip_replay.pipelines.replaying.held import STEP as HELD
+from kip_replay.pipelines.replaying.increments import Options
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.report import words
@@ -303,13 +303,9 @@ def schema_of(job: Job) -> str:
     return name
 
 
-def metastore_of(job: Job, warehouse: Warehouse) -> Metastore:
-    return Metastore(_spark(job, warehouse).session, schema_of(job), warehouse)
-
-
 def registered(job: Job, warehouse: Warehouse) -> None:
     """Registers the tables and views in the catalog, and says so. Raises UserError."""
-    store = metastore_of(job, warehouse)
+    store = Metastore(_spark(job, warehouse).session, schema_of(job), warehouse)
     tables, views = store.register(read_views(job.config["findings"]))
     job.tell(f"catalog: {tables} tables and {views} views in {store.schema}")
 

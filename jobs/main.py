@@ -20,11 +20,8 @@ JOBS = {
     "sql": "ask the tables and views of the warehouse",
     "anonymize": "replace the names in logs, so that they can be sent with a bug report",
     "recordings": "list, show or delete the recordings of the warehouse",
-    "ingest": "one step of run: read logs into tables, every line once",
-    "replay": "one step of run: replay what is read under every rule",
-    "summarize": "one step of run: sum up, and judge predictions",
+    "ingest": "the first step of run: read logs into tables, every line once",
     "check": "one step of run: check the tables",
-    "catalog": "register the tables in a catalog of Spark, for other SQL engines",
     "maintain": "keep a warehouse small: compact, drop old recordings, vacuum",
 }
 _HELP = """usage: kip-replay COMMAND ...

@@ -16,7 +16,11 @@ from kip_replay.pipelines.warehouse.maintenance import (
     total,
     vacuum,
 )
-from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
+from kip_replay.pipelines.warehouse.recordings import (
+    delete_recording,
+    ingested_logs,
+    ingested_recordings,
+)
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES, Lineage
@@ -58,12 +62,12 @@ def work(job: Job) -> Exit:
     before = _size(warehouse)
     if arguments.keep_days is not None:
         until = datetime.now(UTC) - timedelta(days=arguments.keep_days)
-        for stored in stored_recordings(warehouse):
-            if stored.logs.last_at is not None and stored.logs.last_at < until:
+        for name, logs in ingested_logs(warehouse, ingested_recordings(warehouse)).items():
+            if logs.last_at is not None and logs.last_at < until:
                 if not is_dry:
-                    delete_recording(warehouse, stored.name, TABLES_OF_STEPS)
+                    delete_recording(warehouse, name, TABLES_OF_STEPS)
                 why = f"it ended more than {arguments.keep_days:g} days ago"
-                say(f"would drop {stored.name}" if is_dry else f"dropped {stored.name}: {why}")
+                say(f"would drop {name}" if is_dry else f"dropped {name}: {why}")
     if not is_dry:
         _optimize(warehouse)
     hours = arguments.retention_hours

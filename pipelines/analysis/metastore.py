@@ -42,7 +42,7 @@ class Metastore:
             tables = [*TABLES.values()]
             for table in tables:
                 if not self.warehouse.exists(table):  # a statement that names it would fail
-                    commits.create(self.warehouse.uri_of(table), table, self.warehouse.properties)
+                    commits.create(self.warehouse.uri_of(table), table)
                 commits.evolve(self.warehouse.open(table), table)
                 if table.name not in own:
                     uri = _text(self.warehouse.uri_of(table))
@@ -52,16 +52,6 @@ class Metastore:
             for view in views:
                 self._create(view, known)
             return len(tables), len(views)
-
-    def drop(self, views: Sequence[View]) -> int:
-        """Removes the tables of this warehouse, and its views from the catalog; counts these."""
-        with self._used():
-            own, _ = self._tables()
-            for view in views if own else ():
-                self.session.sql(f"DROP VIEW IF EXISTS {view.name}")
-            for name in own:
-                self.session.sql(f"DROP TABLE {name}")
-            return len(own)
 
     @contextmanager
     def _used(self) -> Iterator[None]:

@@ -279,7 +279,8 @@ def _summarize(
         "latencies": latency_summaries(latencies, phases, of_latencies, inputs),
         "bandwidth": bandwidth_summaries(bandwidth, phases, gaps, of_bandwidth, inputs, blocks),
     }
-    requests = requests_in(readings_of(warehouse, wanted), newest=bool(blocks))
+    # Of what their replays take, sums take a tenth.
+    requests = requests_in(readings_of(warehouse, wanted), newest=bool(blocks)) // 10
     written = [*chain(*engine.beside(Steps(sums, requests)).values())]
     writing.begin()
     for table in SUMMARY_TABLES:

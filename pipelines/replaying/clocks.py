@@ -15,16 +15,8 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import voters_table
-from kip_replay.pipelines.replaying.states import (
-    CLOCKS,
-    HEARTBEATS,
-    Kept,
-    added,
-    heartbeats_of,
-    kept_of_clocks,
-    packed,
-    write_states,
-)
+from kip_replay.pipelines.replaying.phases import HEARTBEATS
+from kip_replay.pipelines.replaying.states import Kept, added, packed, write_states
 from kip_replay.pipelines.replaying.words import Row, is_apart
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.lineage import fingerprint
@@ -43,7 +35,7 @@ from kip_replay.replay.tables import ClockBounds, ReplayState
 
 _PAIRS, _ORDERS = (Path(__file__).with_name(f"clock_{name}.sql") for name in ("pairs", "orders"))
 STEP = Step(
-    name=CLOCKS,
+    name="clocks",
     kind=StepKind.SUMS,
     writes=(ClockBounds, ReplayState),
     modules=(__name__,),
@@ -80,15 +72,16 @@ def find_clock_bounds(
         if complete is None:
             sums, later = _summed(engine, name, voters[name])
         else:
-            identity, kept = wanted[name].identity, kept_of_clocks(engine, name)
+            identity = wanted[name].identity
+            kept = Kept.read(engine, name, STEP.name, ("pairs",))
             if kept and (kept.covered.identity != identity or kept.covered.is_late(readings[name])):
                 kept = None
             until_us = max(complete[name] - 2 * _REACH_US, kept.covered.until_us if kept else 0)
             sums, later = _summed(engine, name, voters[name], until_us, kept)
             epochs = {IngestedFiles.name: last_ingest(readings[name])}
             covered = Covered(identity=identity, until_us=until_us, epochs=epochs, is_growing=True)
-            write_states(files, name, STEP.name, covered, packed(sums))
-        rows = [*_bounds(engine, name, readings[name], sums, later)]
+            write_states(files, name, STEP.name, covered, packed({"pairs": sums}))
+        rows = [*_bounds(engine, name, readings[name], pa.concat_tables([sums, later]))]
         schema = ClockBounds.arrow_schema
         files.write(ClockBounds, pa.RecordBatch.from_pylist(rows, schema))
     written = files.closed()
@@ -104,8 +97,8 @@ def _summed(
     voters: Sequence[int],
     until_us: int | None = None,
     kept: Kept | None = None,
-) -> tuple[dict[str, pa.Table], pa.Table]:
-    """Adds what lines until a time show to what was kept, by name; and the pairs after it.
+) -> tuple[pa.Table, pa.Table]:
+    """Adds the pairs of lines until a time to those that were kept; and the pairs after it.
 
     ``until_us``: None where the log is closed.
     """
@@ -123,21 +116,13 @@ def _summed(
     sums = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
     is_kept = pc.field("is_kept")
     pairs, later = (sums.filter(which).drop_columns("is_kept") for which in (is_kept, ~is_kept))
-    pairs = added([kept.sums["pairs"], pairs]) if kept else pairs
-    return {"pairs": pairs, "heartbeats": heartbeats_of(engine, recording, kept)}, later
+    return added([kept.sums["pairs"], pairs]) if kept else pairs, later
 
 
-def _bounds(
-    engine: Engine,
-    recording: str,
-    files: Iterable[Row],
-    sums: Mapping[str, pa.Table],
-    later: pa.Table,
-) -> Iterator[Row]:
-    inputs = {"clock_sums": pa.concat_tables([sums["pairs"], later])}
-    rows = engine.rows(Text.read(_ORDERS), [recording], inputs).drop_columns("recording")
-    orders = [Order(**row) for row in rows.to_pylist()]
-    nodes = _nodes(files, sums["heartbeats"].to_pylist())
+def _bounds(engine: Engine, recording: str, files: Iterable[Row], pairs: pa.Table) -> Iterator[Row]:
+    rows = engine.rows(Text.read(_ORDERS), [recording], {"clock_sums": pairs})
+    orders = [Order(**row) for row in rows.drop_columns("recording").to_pylist()]
+    nodes = _nodes(files, engine.rows(Text.read(HEARTBEATS), [recording]).to_pylist())
     if not nodes:
         return
     reference = nodes[0]["node_id"]

@@ -1,5 +1,4 @@
--- What heartbeats show, by controller and broker: sums and least times (UTC microseconds), so that
--- those of some lines and of the lines after them add up.
+-- What heartbeats show, by controller and broker: how many, and least times (UTC microseconds).
 SELECT recording, node_id, broker_id, count_if(error_code = 0) AS responded,
     min(unix_micros(received_at)) AS first_us,
     min(unix_micros(built_at)) FILTER (WHERE error_code = 0 AND NOT is_fenced) AS unfenced_us,

@@ -6,29 +6,23 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
+from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.states import HEARTBEATS, heartbeats_of, kept_of_clocks
 from kip_replay.replay.outcomes import SteadyPhase
 from kip_replay.replay.table import LONG, TEXT
 
 #: By recording; one without requests has none.
 Phases: TypeAlias = Mapping[str, SteadyPhase]
 
-_STEADY_PHASES, _LOG_SPANS = (
-    Path(__file__).with_name(f"{name}.sql") for name in ("steady_phases", "log_spans")
+_STEADY_PHASES, _LOG_SPANS, HEARTBEATS = (
+    Path(__file__).with_name(f"{name}.sql")
+    for name in ("steady_phases", "log_spans", "heartbeat_sums")
 )
-#: Of all heartbeats.
 STEADY_PHASES = Text.read(_STEADY_PHASES, {"heartbeat_sums": HEARTBEATS})
 
 
 def steady_phases(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:
-    """The phases of recordings; of one that grows, heartbeats are read that no run has seen."""
-    kept = {name: kept_of_clocks(engine, name) for name in recordings}
-    if not any(kept.values()):
-        return _spans(engine, STEADY_PHASES, recordings)
-    sums = pa.concat_tables(heartbeats_of(engine, name, saved) for name, saved in kept.items())
-    return _spans(engine, Text.read(_STEADY_PHASES), recordings, {"heartbeat_sums": sums})
+    return _spans(engine, STEADY_PHASES, recordings)
 
 
 def log_spans(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:
@@ -36,10 +30,8 @@ def log_spans(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPh
     return _spans(engine, Text.read(_LOG_SPANS), recordings)
 
 
-def _spans(
-    engine: Engine, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS
-) -> dict[str, SteadyPhase]:
-    rows = engine.rows(text, recordings, inputs).sort_by("recording").to_pylist()
+def _spans(engine: Engine, text: Text, recordings: Collection[str]) -> dict[str, SteadyPhase]:
+    rows = engine.rows(text, recordings).sort_by("recording").to_pylist()
     return {row["recording"]: SteadyPhase(row["from_us"], row["until_us"]) for row in rows}
 
 

@@ -11,13 +11,16 @@ from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import Engine, Feeding, Out, Steps
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.replaying.basis import Basis, Options, Say, voters_of
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds
 from kip_replay.pipelines.replaying.held import find_what_held
 from kip_replay.pipelines.replaying.increments import (
+    Basis,
     Finalized,
     GrowingReplay,
+    Options,
+    Say,
     finalized,
+    voters_of,
     write_outcomes,
 )
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
@@ -165,5 +168,5 @@ def require_replayed(
         if any((name, rule.name) not in lineage for rule in rules):
             raise UserError(
                 f"the warehouse {warehouse.path} has no outcomes of a recording {name!r}: run "
-                "kip-replay run (or kip-replay replay) on it with this --warehouse first"
+                "kip-replay run on it with this --warehouse first"
             )

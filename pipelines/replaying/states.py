@@ -5,7 +5,6 @@ Arrow stream.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, Self
 
 import pyarrow as pa
@@ -19,15 +18,8 @@ from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import ReplayState
 
-#: The step that keeps what orders of events and heartbeats show.
-CLOCKS = "clocks"
-HEARTBEATS = Path(__file__).with_name("heartbeat_sums.sql")
 #: How columns of sums add up; all others are their key.
-_HOW = {
-    **dict.fromkeys(("pairs", "responded"), "sum"),
-    **dict.fromkeys(("first_us", "unfenced_us", "shut_down_us"), "min"),
-    **dict.fromkeys(("created_us", "stated_us"), "min"),
-}
+_HOW = {"pairs": "sum", "created_us": "min", "stated_us": "min"}
 
 
 class Kept(NamedTuple):
@@ -47,10 +39,6 @@ class Kept(NamedTuple):
             return None
         sums = {row["state_key"]: row["state"] for row in rows if row["state_key"] in names}
         return cls(covered, {name: unpacked(state) for name, state in sums.items()})
-
-
-def kept_of_clocks(engine: Engine, recording: str) -> Kept | None:
-    return Kept.read(engine, recording, CLOCKS, ("pairs", "heartbeats"))
 
 
 def write_states(
@@ -88,11 +76,6 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     key = [name for name in rows.column_names if name not in how]
     sums = rows.group_by(key).aggregate([*how.items()])
     return sums.rename_columns([*key, *how]).select(rows.column_names).cast(rows.schema)
-
-
-def heartbeats_of(engine: Engine, recording: str, kept: Kept | None) -> pa.Table:
-    """Sums up all heartbeats of a recording, given what was kept of them."""
-    return summed(engine, Text.read(HEARTBEATS), recording, "heartbeats", kept)
 
 
 def summed(engine: Engine, text: Text, recording: str, name: str, kept: Kept | None) -> pa.Table:

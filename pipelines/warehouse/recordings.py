@@ -1,29 +1,32 @@
 """The recordings that a warehouse holds: what is known of them, and how one is deleted.
 
-What is known is read by delta-rs from the Delta log (names and sizes), from ``ingested_files``, and
-of ``requests`` from the last lines of each recording. So listing needs no Spark.
+What is known is read by delta-rs from the Delta log (names and sizes), and by DuckDB of
+``ingested_files`` and ``requests``. So listing needs no Spark.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
-import duckdb
-import pyarrow.compute as pc
-
-from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
-from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.pipelines.warehouse.tables import Warehouse, fetched
 from kip_replay.replay.log_tables import IngestedFiles, Requests
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES, Lineage, PredictionAccuracy, ReplayState
 
-#: Requests that only brokers and controllers send: their client's version is Kafka's.
-_OF_BROKERS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "ALTER_PARTITION", "FETCH_SNAPSHOT")
-#: Brokers say themselves every 2 s; controllers of a quiet log are looked for this far back.
-_LOOKED_BACK = timedelta(minutes=10)
-
-
+_INGESTED = """
+    SELECT recording, min(first_received_at) AS first_at, max(last_completed_at) AS last_at,
+        list_sort(list(DISTINCT node_id)) AS node_ids,
+        count(DISTINCT (node_id, source_file)) AS files, sum(bytes_read)::BIGINT AS bytes,
+        sum(lines_read)::BIGINT AS lines, sum(requests)::BIGINT AS requests,
+        sum(rejected)::BIGINT AS rejected
+    FROM ingested_files GROUP BY recording"""
+#: Of requests that only brokers and controllers send: their client's version is Kafka's.
+_VERSIONS = """
+    SELECT recording, list_sort(list(DISTINCT software_version)) FROM requests
+    WHERE software_version IS NOT NULL AND api_name IN
+        ('BROKER_HEARTBEAT', 'BROKER_REGISTRATION', 'ALTER_PARTITION', 'FETCH_SNAPSHOT')
+    GROUP BY recording"""
 #: Steps that judge predictions by a recording begin so.
 _JUDGED_BY = "accuracy/"
 
@@ -65,8 +68,8 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     """The recordings with rows in any table, by name; which of the rules they were replayed by."""
     by_table = {n: sizes(warehouse, t) for n, t in TABLES.items() if t is not Lineage}
     names = sorted({name for of_table in by_table.values() for name in of_table})
-    ingested = _ingested(warehouse, names)
-    versions = _kafka_versions(warehouse, ingested)
+    ingested = ingested_logs(warehouse, names)
+    versions = _kafka_versions(warehouse, names)
     lineage = warehouse.lineage(names)
     return [
         StoredRecording(
@@ -85,37 +88,17 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     ]
 
 
-def _ingested(warehouse: Warehouse, names: Sequence[str]) -> dict[str, Ingested]:
-    session = duckdb.connect()
-    session.register("ingested", warehouse.rows(IngestedFiles, names))
-    rows = session.sql("""
-        SELECT recording, min(first_received_at) AS first_at, max(last_completed_at) AS last_at,
-            list_sort(list(DISTINCT node_id)) AS node_ids,
-            count(DISTINCT (node_id, source_file)) AS files, sum(bytes_read)::BIGINT AS bytes,
-            sum(lines_read)::BIGINT AS lines, sum(requests)::BIGINT AS requests,
-            sum(rejected)::BIGINT AS rejected
-        FROM ingested GROUP BY recording""").to_arrow_table()
+def ingested_logs(warehouse: Warehouse, names: Sequence[str]) -> dict[str, Ingested]:
+    """Sums up by name what was read of recordings' logs."""
+    with warehouse.database(names, [IngestedFiles]) as database:
+        rows = fetched(database, _INGESTED)
     return {row.pop("recording"): Ingested(**row) for row in rows.to_pylist()}
 
 
-def _kafka_versions(
-    warehouse: Warehouse, ingested: Mapping[str, Ingested]
-) -> dict[str, tuple[str, ...]]:
-    """Reads the versions of brokers from the last minutes of each recording."""
-    if not warehouse.exists(Requests):
-        return {}
-    dataset = commits.dataset(warehouse.open(Requests), warehouse.uri_of(Requests), Requests)
-    of_brokers = pc.field("api_name").isin(_OF_BROKERS)
-    is_named = pc.field("software_version").is_valid()
-    versions = {}
-    for name, logs in ingested.items():
-        if logs.last_at is None:
-            continue
-        since = pc.field("completed_at") > logs.last_at - _LOOKED_BACK
-        recent = (pc.field("recording") == name) & since
-        rows = dataset.to_table(["software_version"], filter=recent & of_brokers & is_named)
-        versions[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
-    return versions
+def _kafka_versions(warehouse: Warehouse, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Reads the versions of brokers and controllers, which what they request names."""
+    with warehouse.database(names, [Requests]) as database:
+        return {name: tuple(versions) for name, versions in database.execute(_VERSIONS).fetchall()}
 
 
 def delete_recording(

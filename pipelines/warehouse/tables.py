@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -30,7 +30,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import filesystem_of, place_of
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, merged
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
 from kip_replay.replay.tables import TABLES, VERSION, Lineage, ReplayState
@@ -62,12 +62,8 @@ class Snapshot(NamedTuple):
 class Warehouse:
     """The Delta tables under ``path``, each made with its first rows: until then it has none."""
 
-    def __init__(
-        self, path: str | Path, properties: commits.Properties = commits.NO_PROPERTIES
-    ) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = str(place_of(path).absolute())
-        #: Properties of Delta that its tables get where they have none.
-        self.properties = {**properties}
         self._opened: dict[str, DeltaTable] = {}
         self._snapshots: dict[str, Snapshot] = {}
         #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
@@ -106,13 +102,10 @@ class Warehouse:
         return table.name in self._opened or commits.exists(self.uri_of(table))
 
     def open(self, table: Table) -> DeltaTable:
-        """The table's current version. Raises UserError if it is not there, or not this table."""
-        if table is Lineage:
-            self._commit_lineage({})
-        return self._current(table)
+        """The table's current version. Raises UserError if it is not there, or not this table.
 
-    def _current(self, table: Table) -> DeltaTable:
-        """As ``open``; of ``lineage``, without what waits. Only commits made since are read."""
+        Only commits made since are read. Of ``lineage`` it is without ends that wait.
+        """
         if opened := self._opened.get(table.name):
             if commits.may_be_behind(opened, self.uri_of(table)):
                 opened.update_incremental()
@@ -131,13 +124,11 @@ class Warehouse:
         self, table: Table, recordings: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
         """The files that hold the rows that are seen (``commits.files_of``)."""
-        return self._files(self.open(table), table, recordings) if self.exists(table) else []
-
-    def _files(
-        self, delta: DeltaTable, table: Table, recordings: Collection[str] | None
-    ) -> list[dict[str, Any]]:
+        if not self.exists(table):
+            return []
         seen_from, last = self.seen_from(table), f"max.{table.time}"
-        named = ((file, file["partition.recording"]) for file in self._snapshot(delta, table).files)
+        snapshot = self._snapshot(self.open(table), table)
+        named = ((file, file["partition.recording"]) for file in snapshot.files)
         mine = (
             (file, seen_from.get(n)) for file, n in named if recordings is None or n in recordings
         )
@@ -154,14 +145,11 @@ class Warehouse:
         """Returns a step's last epoch in a table, by recording; 0 where it has written nothing."""
         if not self.exists(table):
             return dict.fromkeys(recordings, 0)
-        delta = self._current(table)
+        delta = self.open(table)
         return {name: commits.epoch_in(delta, step, name) for name in recordings}
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
-        return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
-
-    def _rows(self, delta: DeltaTable, table: Table, recordings: Collection[str]) -> pa.Table:
-        return self.rows_of(table, self._files(delta, table, recordings))
+        return self.rows_of(table, self.files(table, recordings))
 
     def rows_of(self, table: Table, files: Sequence[Mapping[str, Any]]) -> pa.Table:
         """The rows that are seen of files of the version that was opened last."""
@@ -241,10 +229,9 @@ class Warehouse:
                 filesystem.delete_dir(path)
 
     def _target(self, table: Table) -> DeltaTable | commits.Absent:
-        is_there = self.exists(table)
-        if is_there:
-            return self._current(table)
-        return commits.Absent(self.uri_of(table), table, self.properties)
+        if self.exists(table):
+            return self.open(table)
+        return commits.Absent(self.uri_of(table), table)
 
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
@@ -256,7 +243,7 @@ class Warehouse:
         assert not self.recent, "rows that are not seen would be lost"
         for table in filter(self.exists, (*tables, Lineage)):
             try:
-                commits.evolve(self._current(table), table, self.properties)
+                commits.evolve(self.open(table), table)
             except CommitFailedError as error:
                 raise commits.conflict(step, min(recordings)) from error
         last = [self.epochs(table, step, recordings) for table in (*tables, Lineage)]
@@ -266,9 +253,7 @@ class Warehouse:
     def replace(
         self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
     ) -> None:
-        """Writes all rows of a step, unless its tables have them already."""
-        if self._stays(step, follows_from, rows):
-            return
+        """Writes all rows of a step."""
         writing = self.writing(step, follows_from, rows)
         written = _written(writing.files(), rows)
         writing.begin()
@@ -284,13 +269,12 @@ class Warehouse:
         return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
 
     def lineage_table(self, recordings: Collection[str]) -> pa.Table:
-        """The rows of ``lineage`` with those that wait: to ``open`` it would commit them."""
+        """The rows of ``lineage`` with those that wait."""
         return pa.Table.from_pylist(self._lineage_rows(recordings), Lineage.arrow_schema)
 
     def _lineage_rows(self, recordings: Collection[str]) -> list[dict[str, Any]]:
-        rows = [row for row in self._ended.values() if row["recording"] in recordings]
-        if self.exists(Lineage):
-            rows = [*self._rows(self._current(Lineage), Lineage, recordings).to_pylist(), *rows]
+        waiting = [row for row in self._ended.values() if row["recording"] in recordings]
+        rows = [*self.rows(Lineage, recordings).to_pylist(), *waiting]
         return [*{(row["recording"], row["step"]): row for row in rows}.values()]
 
     @contextmanager
@@ -306,22 +290,6 @@ class Warehouse:
             self._ends_wait = False
             self._commit_lineage({})
 
-    def _stays(
-        self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
-    ) -> bool:
-        """Ends a step if its tables have these rows; whether they do.
-
-        Lineage is read first: where it has the step, nobody has begun to write it.
-        """
-        epochs, there = self.epochs(Lineage, step, follows_from), self.lineage(follows_from)
-        stays = all((name, step) in there for name in follows_from) and all(
-            _ordered(table, self.rows(table, follows_from)).equals(_ordered(table, of_table))
-            for table, of_table in rows.items()
-        )
-        if stays:
-            Writing(self, step, epochs).end(follows_from)
-        return stays
-
     def _commit_lineage(self, begun: commits.Epochs) -> None:
         """Deletes the rows of steps that begin from lineage, and adds those of steps that ended."""
         ended = {key: row for key, row in self._ended.items() if key not in begun}
@@ -330,8 +298,7 @@ class Warehouse:
             self._ended = {}
         if not names:
             return
-        delta = self._target(Lineage)
-        there = self._files(delta, Lineage, names) if isinstance(delta, DeltaTable) else []
+        delta, there = self._target(Lineage), self.files(Lineage, names)
         rows = self.rows_of(Lineage, there).to_pylist()
         is_known = any((row["step"], row["recording"]) in begun for row in rows)
         late = datetime.now(UTC) - _ENDS_WAIT_MAX
@@ -445,17 +412,17 @@ class Writing:
         again: bool = False,
     ) -> None:
         """Where there is nothing to do, nothing is committed, and no table made."""
-        parts = [file for file in written if file.table == table.name]
-        if not (parts or removed):
+        added = [file for file in written if file.table == table.name]
+        if not (added or removed):
             return
         mine = self._keyed(self.epochs)
-        commits.require_own(self.warehouse._current(Lineage), mine)
-        change = commits.Change(merged(self.files(), table, parts), removed)
+        commits.require_own(self.warehouse.open(Lineage), mine)
         # The version that the change was made of.
         delta = self.warehouse._opened.get(table.name) or self.warehouse._target(table)
+        change = commits.Change(added, removed)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
-        progress.wrote(sum(file.rows for file in change.added))
-        for file in change.added:
+        progress.wrote(sum(file.rows for file in added))
+        for file in added:
             self.warehouse._added[self.step, file.recording].update(
                 files_written=1, rows_written=file.rows, bytes_written=file.size_bytes
             )
@@ -503,13 +470,9 @@ def require_writable(warehouse_path: str) -> None:
             )
 
 
+@cache
 def _no(table: Table) -> pa.Table:
     return table.arrow_schema.empty_table()
-
-
-def _ordered(table: Table, rows: pa.Table) -> pa.Table:
-    rows = rows.select(table.arrow_schema.names).cast(table.arrow_schema)
-    return rows.sort_by([(name, "ascending") for name in table.key])
 
 
 def _written(files: TableFiles, rows: Mapping[Table, pa.Table]) -> list[DataFile]:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.cluster import Load
-from benchmarks.long_recording import append, write_hours, write_recording
+from benchmarks.long_recording import write_recording
 from golden.recorded import ENGINE, quiet
 from parsed_lines import parsed
 
@@ -35,16 +35,3 @@ def test_a_generated_recording_has_each_line_once_and_no_gap(tmp_path: Path) -> 
 
     ingest([load_recording(recording)], ENGINE, say=quiet)
     assert not gaps_in(ENGINE, {"long": manifest["voters"]})
-
-
-def test_hours_in_turn_have_the_same_lines(tmp_path: Path) -> None:
-    write_hours(tmp_path / "hours", 3, 500_000, LOAD)
-    for hour in sorted((tmp_path / "hours").iterdir()):
-        append(hour, tmp_path / "grown")
-    size_bytes = sum(log.stat().st_size for log in (tmp_path / "grown").glob("*.log"))
-    write_recording(tmp_path / "whole", size_bytes, LOAD)
-
-    whole = sorted((tmp_path / "whole").glob("*.log"))
-    assert whole
-    for log in whole:
-        assert log.read_bytes() == (tmp_path / "grown" / log.name).read_bytes()

@@ -11,7 +11,7 @@ from small_logs import folder_of
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.basis import Options
+from kip_replay.pipelines.replaying.increments import Options
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import delete_derived

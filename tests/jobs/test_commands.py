@@ -20,7 +20,6 @@ from kip_replay.jobs import (
     main,
     maintain,
     plan,
-    replay,
     report,
     run,
 )
@@ -105,7 +104,7 @@ MISREAD = ("a%41", "a\\b", "a[1]", "{a}", "a*", "a?", "a\nb", "\udcff")
     [
         *(
             (job, name, None, "cannot be written to (Not a directory)")
-            for job in (run, ingest, replay, compare)
+            for job in (run, ingest, compare)
             for name in ("file", "file/below")
         ),
         # To root, rights are none.

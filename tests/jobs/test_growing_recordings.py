@@ -48,7 +48,7 @@ def piece_by_piece(logs: ArrivingLogs, warehouse: Warehouse) -> Recording:
 def test_a_growing_recording_ends_with_the_tables_of_one_go(
     cuts: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rules are replayed in processes beside each other."""
+    """Where it grows, rules are replayed in processes beside each other."""
     monkeypatch.setattr(local, "_REQUESTS_MIN", 0)
     logs = ArrivingLogs(RECORDING, tmp_path, cuts)
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -61,6 +61,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     states = warehouse.rows(ReplayState, [RECORDING])
     keys = [tuple(row.values()) for row in states.select(ReplayState.key).to_pylist()]
     assert len({*keys}) == len(keys) >= 5
+    assert {"2", "3"} <= {k[2] for k in keys}
     assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
     close(warehouse, recording)
