@@ -19,4 +19,4 @@ PARSER = JobParser(
     JobParser.with_engine,
     JobParser.with_progress,
 )
-main = command(PARSER, partial(work, is_ingest=True), __name__)
+main = command(PARSER, partial(work, stages=("ingest",)), __name__)

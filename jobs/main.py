@@ -20,7 +20,9 @@ JOBS = {
     "sql": "ask the tables and views of the warehouse",
     "anonymize": "replace the names in logs, so that they can be sent with a bug report",
     "recordings": "list, show or delete the recordings of the warehouse",
-    "ingest": "the first step of run: read logs into tables, every line once",
+    "ingest": "one step of run: read logs into tables, every line once",
+    "replay": "one step of run: replay what is read under every rule",
+    "summarize": "one step of run: sum up, and judge predictions",
     "check": "one step of run: check the tables",
     "maintain": "keep a warehouse small: compact, drop old recordings, vacuum",
 }

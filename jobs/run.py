@@ -71,52 +71,62 @@ PARSER.add_argument(
     "all is done by one process",
 )
 
+#: All stages of a run; the commands ``ingest``, ``replay`` and ``summarize`` run one.
+_STAGES = ("ingest", "replay", "summarize", "check", "decide", "report")
 
-def work(job: Job, is_ingest: bool = False) -> Exit:
-    """Runs all stages, or the first one alone (``is_ingest``)."""
+
+def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
+    is_run = stages is _STAGES
+    growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
     options, expected = replay_options(job.config), quality_settings(job.config)
     schema = schema_of(job)
-    looked_at = partial(_looked_at, not is_ingest)
+    looked_at = partial(_looked_at, "replay" in stages)
     looks = job.of_each(looked_at, job.recordings())
     recordings, files = [r for r, _ in looks], [file for _, logs in looks for file in logs]
     log_bytes = log_bytes_of(files)
     engine = engine_of(job, log_bytes)
-    warehouse = engine.warehouse
-    if not is_ingest and job.arguments.rebuild:
+    warehouse, read = engine.warehouse, list[LinesRead]()
+    if "replay" in stages and job.arguments.rebuild:
         warehouse.delete_of_other_versions()
     with warehouse.ends_waiting():
-        progress.phase("ingest", is_first=True)
-        read = read_logs(job, recordings, engine, files)
-        if is_ingest:
-            return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
-        logged = _logged(read, warehouse)
-        recordings = [recording for recording in recordings if recording.name in logged]
+        if "ingest" in stages:
+            progress.phase("ingest", is_first=True)
+            read = read_logs(job, recordings, engine, files)
+        if is_run:
+            logged = _logged(read, warehouse)
+            recordings = [recording for recording in recordings if recording.name in logged]
         names = [recording.name for recording in recordings]
         if not names:
             say("nothing was logged yet: the files are empty")
             return Exit.DONE
-        progress.phase("replay")
-        replay_as_configured(job, recordings, engine, options)
-        progress.phase("summarize")
-        recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
-        summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
-        progress.phase("incidents")
-        find_incidents(engine, names, job.config["incidents"], job.tell)
-        progress.phase("usage")
-        sum_usage(engine, names, RULES, job.config, job.tell)
+        if "replay" in stages:
+            progress.phase("replay")
+            replay_as_configured(job, recordings, engine, options)
+        if "summarize" in stages:
+            progress.phase("summarize")
+            recent = recent_of(warehouse, names, job.config["replay"]["recent_minutes"])
+            summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
         quality = None
-        if job.config["quality"]["in_run"]:
+        if is_run:
+            progress.phase("incidents")
+            find_incidents(engine, names, job.config["incidents"], job.tell)
+            progress.phase("usage")
+            sum_usage(engine, names, RULES, job.config, job.tell)
+        if is_run and job.config["quality"]["in_run"]:
             progress.phase("check")
             quality = check(engine, names, expected)
-        progress.phase("decide")
-        decide(engine, names, RULES, job.config, job.tell)
+        if is_run:
+            progress.phase("decide")
+            decide(engine, names, RULES, job.config, job.tell)
     too_many = too_many_rejected(read, job.config)
+    if not is_run:
+        return Exit.FELL_SHORT if too_many else Exit.DONE
     progress.phase("report")
     path = place_of(job.warehouse_path) / REPORT_NAME
     pages = _written(job, warehouse, recordings, path)
     judged = accuracy_rows(warehouse, names)
-    if job.arguments.growing and quality:  # or checks have not seen all files yet
+    if growing and quality:  # or checks have not seen all files yet
         progress.phase("maintain")
         keep_bounded(warehouse, TABLES_OF_STEPS)
     if schema:

@@ -168,5 +168,5 @@ def require_replayed(
         if any((name, rule.name) not in lineage for rule in rules):
             raise UserError(
                 f"the warehouse {warehouse.path} has no outcomes of a recording {name!r}: run "
-                "kip-replay run on it with this --warehouse first"
+                "kip-replay run (or kip-replay replay) on it with this --warehouse first"
             )
