@@ -303,9 +303,13 @@ def schema_of(job: Job) -> str:
     return name
 
 
+def metastore_of(job: Job, warehouse: Warehouse) -> Metastore:
+    return Metastore(_spark(job, warehouse).session, schema_of(job), warehouse)
+
+
 def registered(job: Job, warehouse: Warehouse) -> None:
     """Registers the tables and views in the catalog, and says so. Raises UserError."""
-    store = Metastore(_spark(job, warehouse).session, schema_of(job), warehouse)
+    store = metastore_of(job, warehouse)
     tables, views = store.register(read_views(job.config["findings"]))
     job.tell(f"catalog: {tables} tables and {views} views in {store.schema}")
 

@@ -24,6 +24,7 @@ JOBS = {
     "replay": "one step of run: replay what is read under every rule",
     "summarize": "one step of run: sum up, and judge predictions",
     "check": "one step of run: check the tables",
+    "catalog": "register the tables in a catalog of Spark, for other SQL engines",
     "maintain": "keep a warehouse small: compact, drop old recordings, vacuum",
 }
 _HELP = """usage: kip-replay COMMAND ...

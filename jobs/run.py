@@ -80,7 +80,6 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     growing = is_run and job.arguments.growing
     # Reports what is wrong or missing before Spark starts.
     options, expected = replay_options(job.config), quality_settings(job.config)
-    schema = schema_of(job)
     looked_at = partial(_looked_at, "replay" in stages)
     looks = job.of_each(looked_at, job.recordings())
     recordings, files = [r for r, _ in looks], [file for _, logs in looks for file in logs]
@@ -129,7 +128,7 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
     if growing and quality:  # or checks have not seen all files yet
         progress.phase("maintain")
         keep_bounded(warehouse, TABLES_OF_STEPS)
-    if schema:
+    if schema_of(job):
         progress.phase("catalog")
         registered(job, warehouse)
     say("", *render(pages, "text").splitlines(), f"predictions: {accuracy_sentence(judged)}")

@@ -15,6 +15,8 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
   steps it goes in with a later step's first write: one commit ends some and begins another.
   Killed in between, a job leaves steps whose tables are complete and that ``lineage`` does not
   know; the next one completes or repeats them. A job that fails, or is interrupted, still ends it.
+* A step whose rows come out as they are in its tables commits only its last write, in the epoch
+  that ``lineage`` has, which is refused where another attempt has begun meanwhile.
 * No later write of an attempt goes in once another has taken a later epoch, as no producer's does
   that was fenced.
 * An attempt that was killed has committed some of its tables and not the last one. Its files are

@@ -10,7 +10,8 @@ column of another type without a word.
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -115,6 +116,28 @@ class TableFiles:
         self._closed += [file.closed() for file in self._open.values()]
         self._open.clear()
         return self._closed
+
+
+def merged(files: TableFiles, table: Table, parts: Sequence[DataFile]) -> list[DataFile]:
+    """Puts files that no commit names together where those of a recording are small in all.
+
+    Tasks write a file each. No more than a row group is held.
+    """
+    of_recordings: dict[str, list[DataFile]] = defaultdict(list)
+    for part in parts:
+        of_recordings[part.recording].append(part)
+    stay: list[DataFile] = []
+    for recording, its in of_recordings.items():
+        if len(its) == 1 or sum(part.size_bytes for part in its) > SMALL_FILE_BYTES:
+            stay += its
+            continue
+        for part in its:
+            filesystem, path = filesystem_of(f"{files.root}/{table.name}/{part.path}")
+            with pq.ParquetFile(path, filesystem=filesystem, **CHECKED) as parquet:
+                for rows in parquet.iter_batches(use_threads=False):
+                    files.write(table, rows, recording)
+            filesystem.delete_file(path)
+    return [*stay, *files.closed()]
 
 
 def fitting(rows: pa.RecordBatch, table: str, schema: pa.Schema) -> pa.RecordBatch:

@@ -30,7 +30,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.storage import filesystem_of, place_of
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, merged
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
 from kip_replay.replay.tables import TABLES, VERSION, Lineage, ReplayState
@@ -253,7 +253,9 @@ class Warehouse:
     def replace(
         self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
     ) -> None:
-        """Writes all rows of a step."""
+        """Writes all rows of a step, unless its tables have them already."""
+        if self._stays(step, follows_from, rows):
+            return
         writing = self.writing(step, follows_from, rows)
         written = _written(writing.files(), rows)
         writing.begin()
@@ -289,6 +291,22 @@ class Warehouse:
         finally:
             self._ends_wait = False
             self._commit_lineage({})
+
+    def _stays(
+        self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
+    ) -> bool:
+        """Ends a step if its tables have these rows; whether they do.
+
+        Lineage is read first: where it has the step, nobody has begun to write it.
+        """
+        epochs, there = self.epochs(Lineage, step, follows_from), self.lineage(follows_from)
+        stays = all((name, step) in there for name in follows_from) and all(
+            _ordered(table, self.rows(table, follows_from)).equals(_ordered(table, of_table))
+            for table, of_table in rows.items()
+        )
+        if stays:
+            Writing(self, step, epochs).end(follows_from)
+        return stays
 
     def _commit_lineage(self, begun: commits.Epochs) -> None:
         """Deletes the rows of steps that begin from lineage, and adds those of steps that ended."""
@@ -412,17 +430,17 @@ class Writing:
         again: bool = False,
     ) -> None:
         """Where there is nothing to do, nothing is committed, and no table made."""
-        added = [file for file in written if file.table == table.name]
-        if not (added or removed):
+        parts = [file for file in written if file.table == table.name]
+        if not (parts or removed):
             return
         mine = self._keyed(self.epochs)
         commits.require_own(self.warehouse.open(Lineage), mine)
+        change = commits.Change(merged(self.files(), table, parts), removed)
         # The version that the change was made of.
         delta = self.warehouse._opened.get(table.name) or self.warehouse._target(table)
-        change = commits.Change(added, removed)
         commits.commit(delta, change, *(({}, mine) if again else (mine, {})))
-        progress.wrote(sum(file.rows for file in added))
-        for file in added:
+        progress.wrote(sum(file.rows for file in change.added))
+        for file in change.added:
             self.warehouse._added[self.step, file.recording].update(
                 files_written=1, rows_written=file.rows, bytes_written=file.size_bytes
             )
@@ -473,6 +491,11 @@ def require_writable(warehouse_path: str) -> None:
 @cache
 def _no(table: Table) -> pa.Table:
     return table.arrow_schema.empty_table()
+
+
+def _ordered(table: Table, rows: pa.Table) -> pa.Table:
+    rows = rows.select(table.arrow_schema.names).cast(table.arrow_schema)
+    return rows.sort_by([(name, "ascending") for name in table.key])
 
 
 def _written(files: TableFiles, rows: Mapping[Table, pa.Table]) -> list[DataFile]:

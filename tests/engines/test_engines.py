@@ -81,6 +81,7 @@ def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -
     folder = Path(warehouse.uri_of(IngestedFiles))
     on_disk = {str(file.relative_to(folder)) for file in folder.glob("recording=*/*.parquet")}
     assert committed < on_disk
+    assert len(committed) == len(NAMES)
     expected = sorted((NAMES[number % len(NAMES)], number) for number in range(13))
     for names in (NAMES, ["ü 水"], ["%41"]):
         mine = TableSlice(IngestedFiles, warehouse.files(IngestedFiles, names))

@@ -9,7 +9,7 @@ import pytest
 from ran import made_once, ran
 from small_logs import folder_of
 
-from kip_replay.jobs import run
+from kip_replay.jobs import catalog, run
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import in_order, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -55,23 +55,25 @@ def test_a_run_names_its_tables_in_the_catalog_of_a_session(
     assert comments["max_ms"] == "largest"
     assert spark.catalog.currentDatabase() == "default"
     # Again: nothing changes, and of what is another's nothing is touched.
-    assert run.main([str(FOLDER), *given, "--engine", "local"]) == 0
+    assert catalog.main(["register", *given]) == 0
     other = ["--warehouse", str(tmp_path / "other"), *given[2:]]
     assert run.main([str(FOLDER), *other, "--engine", "local"]) == 2
     assert "of another place than the warehouse" in capsys.readouterr().err
+    assert catalog.main(["drop", *other]) == 0
     assert spark.catalog.tableExists("kafka_replay.decisions")
-    spark.sql("DROP SCHEMA kafka_replay CASCADE")
+    assert catalog.main(["drop", *given]) == 0
+    assert there() == set()
     assert all(map(warehouse.exists, TABLES.values()))
 
 
 def test_names_stay_in_the_metastore_of_hive(path: str, tmp_path: Path) -> None:
     """Embedded Derby, in the folder where a command is entered; read by a session of its own."""
-    command = [sys.executable, "-m", "kip_replay.jobs.main", "run", str(FOLDER)]
-    given = ["--warehouse", path, "--engine", "local", "--catalog", "spark_catalog.kafka_replay"]
+    command = [sys.executable, "-m", "kip_replay.jobs.main", "catalog"]
+    given = ["--warehouse", path, "--catalog", "spark_catalog.kafka_replay"]
     for _ in range(2):
-        done = ran(*command, *given, cwd=tmp_path)
+        done = ran(*command, "register", *given, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
-        assert f"\ncatalog: {len(TABLES)} tables and " in done.stdout
+        assert done.stdout.startswith(f"catalog: {len(TABLES)} tables and ")
     program = (
         "from kip_replay.pipelines.engines.session import spark_session\n"
         "spark = spark_session('reader', has_metastore=True)\n"
@@ -80,8 +82,11 @@ def test_names_stay_in_the_metastore_of_hive(path: str, tmp_path: Path) -> None:
     decided = Catalog(path, []).query(DECISIONS.format("")).rows
     read = ran(sys.executable, "-c", program, cwd=tmp_path)
     assert (read.stdout, read.stderr) == (" ".join(advice for _, advice in decided) + "\n", "")
+    dropped = ran(*command, "drop", *given, cwd=tmp_path)
+    assert dropped.stdout.startswith(f"catalog: {len(TABLES)} tables are no longer in")
 
 
 def test_without_a_schema_nothing_starts(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main([str(FOLDER), "--warehouse", path, "--catalog", "a.b.c"]) == 2
-    assert "is no name" in capsys.readouterr().err
+    for wrong, said in ((["--catalog", "a.b.c"], "is no name"), ([], "name a schema")):
+        assert catalog.main(["register", "--warehouse", path, *wrong]) == 2
+        assert said in capsys.readouterr().err
