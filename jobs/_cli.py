@@ -147,7 +147,11 @@ class Job:
                 f"No warehouse in {path if is_uri(path) or path.startswith('/') else './' + path}: "
                 "name one with --warehouse, or make it with `kip-replay run`"
             )
-        return Warehouse(path)
+        return Warehouse(path, self._table_properties())
+
+    def _table_properties(self) -> dict[str, str]:
+        has_feed = self.config["delta"]["enableChangeDataFeed"]
+        return {"delta.enableChangeDataFeed": "true"} if has_feed else {}
 
 
 def _stdin_file() -> Path:

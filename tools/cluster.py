@@ -76,7 +76,7 @@ def connect_server(folder: Path, *options: str) -> Iterator[str]:
 
 def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:
     """The command that runs a job with its arguments on a cluster, with spark-submit's options."""
-    settings = conf_dir() / "cluster.conf"
+    settings = conf_dir() / "cluster" / "standalone.conf"
     java = java_options(read_settings(settings))
     executors = java_options(read_settings(settings), is_driver=False)
     submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]

@@ -42,7 +42,7 @@ class Metastore:
             tables = [*TABLES.values()]
             for table in tables:
                 if not self.warehouse.exists(table):  # a statement that names it would fail
-                    commits.create(self.warehouse.uri_of(table), table)
+                    commits.create(self.warehouse.uri_of(table), table, self.warehouse.properties)
                 commits.evolve(self.warehouse.open(table), table)
                 if table.name not in own:
                     uri = _text(self.warehouse.uri_of(table))

@@ -61,6 +61,8 @@ def spark_session(
     elif warehouse is not None and not is_uri(str(warehouse)):
         overrides["spark.sql.warehouse.dir"] = str(Path(warehouse).absolute())
     settings = _with_jvm(settings, overrides)
+    if not settings["spark.master"].startswith("local") and warehouse is not None:
+        settings = _event_log(str(warehouse)) | settings
     builder = SparkSession.Builder()
     for key, value in settings.items():
         builder.config(key, value)
@@ -86,6 +88,16 @@ def _connected() -> SparkSession:
     configure(session, settings)
     _send_code(session)
     return session
+
+
+def _event_log(warehouse: str) -> dict[str, str]:
+    """Settings of a log for Spark's history server, beside the tables if Spark can write there."""
+    folder = Path(warehouse, "_logs", "spark").absolute()
+    with suppress(OSError):
+        if not is_uri(warehouse):  # Spark has no client of stores
+            folder.mkdir(parents=True, exist_ok=True)
+            return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri()}
+    return {}
 
 
 def describe(session: SparkSession, text: str) -> None:

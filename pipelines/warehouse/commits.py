@@ -24,7 +24,7 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
 
 The first commit of a table makes it (``create``). Tables use no feature beyond protocol versions
 (reader 1, writer 2), so that every Delta reader can read them: no deletion vectors, no column
-mapping.
+mapping. A change data feed asks for writer 4, of which delta-rs is one, and for no other reader.
 
 A table that an older version has made gets columns that it lacks, and properties, before it is
 written (``evolve``); a newer version's columns are not read, and null in rows that are written.
@@ -55,7 +55,7 @@ from kip_replay.replay.tables import VERSION
 
 #: A reader reads the last checkpoint and as many commits as come between two. Of those before, none
 #: is needed any longer once files of their versions may be gone (``maintenance``). What a user has
-#: set stays.
+#: set, or has delta-rs keep (``delta`` in conf/defaults.toml), comes beside these.
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.checkpointInterval": "20",
@@ -69,6 +69,10 @@ MADE_BY = "kip-replay "
 #: Epochs by step and recording.
 Epochs: TypeAlias = Mapping[tuple[str, str], int]
 
+#: Properties of tables beside those above.
+Properties: TypeAlias = Mapping[str, str]
+NO_PROPERTIES: Properties = MappingProxyType({})
+
 #: The number of an epoch in a file's name (``file_name``).
 _NAME = re.compile(r"part-(\d{6})(?:-|$)", re.ASCII)
 
@@ -81,6 +85,7 @@ def exists(uri: str) -> bool:
 def create(
     uri: str,
     table: Table,
+    properties: Properties = NO_PROPERTIES,
     added: Sequence[DataFile] = (),
     epochs: Epochs = MappingProxyType({}),
 ) -> bool:
@@ -96,7 +101,7 @@ def create(
             partition_by=list(table.partitioned_by),
             name=f"{MADE_BY}{VERSION}",
             description=table.comment,
-            configuration=_stated(table),
+            configuration=_stated(table, properties),
             commit_properties=_carrying(epochs),
         )
     except DeltaError:
@@ -106,11 +111,11 @@ def create(
     return True
 
 
-def _stated(table: Table) -> dict[str, str]:
-    return {**_PROPERTIES, _STATS: ",".join(stats_columns(table))}
+def _stated(table: Table, properties: Properties) -> dict[str, str]:
+    return {**_PROPERTIES, _STATS: ",".join(stats_columns(table)), **properties}
 
 
-def evolve(delta: DeltaTable, table: Table) -> None:
+def evolve(delta: DeltaTable, table: Table, properties: Properties = NO_PROPERTIES) -> None:
     """Adds the columns and properties that an opened table lacks; a property that it has stays.
 
     Jobs that do so at once add the same. Raises CommitFailedError where another job writes.
@@ -119,7 +124,7 @@ def evolve(delta: DeltaTable, table: Table) -> None:
     lacking = [f for f in Schema.from_arrow(table.arrow_schema).fields if f.name not in there]
     if lacking:
         delta.alter.add_columns(lacking)
-    has, stated = delta.metadata().configuration, _stated(table)
+    has, stated = delta.metadata().configuration, _stated(table, properties)
     missing = {name: value for name, value in stated.items() if name not in has}
     if lacking:
         missing[_STATS] = stated[_STATS]
@@ -201,6 +206,7 @@ class Absent(NamedTuple):
 
     uri: str
     table: Table
+    properties: Properties
 
 
 def commit(

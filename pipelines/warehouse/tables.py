@@ -62,8 +62,12 @@ class Snapshot(NamedTuple):
 class Warehouse:
     """The Delta tables under ``path``, each made with its first rows: until then it has none."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self, path: str | Path, properties: commits.Properties = commits.NO_PROPERTIES
+    ) -> None:
         self.path = str(place_of(path).absolute())
+        #: Properties of Delta that its tables get where they have none.
+        self.properties = {**properties}
         self._opened: dict[str, DeltaTable] = {}
         self._snapshots: dict[str, Snapshot] = {}
         #: Epochs of steps that were written here, and rows of lineage that are not committed yet.
@@ -231,7 +235,7 @@ class Warehouse:
     def _target(self, table: Table) -> DeltaTable | commits.Absent:
         if self.exists(table):
             return self.open(table)
-        return commits.Absent(self.uri_of(table), table)
+        return commits.Absent(self.uri_of(table), table, self.properties)
 
     def writing(
         self, step: str, recordings: Collection[str], tables: Collection[Table]
@@ -243,7 +247,7 @@ class Warehouse:
         assert not self.recent, "rows that are not seen would be lost"
         for table in filter(self.exists, (*tables, Lineage)):
             try:
-                commits.evolve(self.open(table), table)
+                commits.evolve(self.open(table), table, self.properties)
             except CommitFailedError as error:
                 raise commits.conflict(step, min(recordings)) from error
         last = [self.epochs(table, step, recordings) for table in (*tables, Lineage)]

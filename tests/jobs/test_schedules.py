@@ -2,6 +2,7 @@
 
 import datetime as datetime_module
 import importlib
+import json
 import re
 import runpy
 import shlex
@@ -49,7 +50,8 @@ def test_crontab() -> None:
     assert len(entries) == 4
 
 
-def test_airflow_dag(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("spark", ["", "spark_default"])
+def test_airflow_dag(spark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With Airflow's classes as they are called, and Jinja's rendering."""
     made: list[dict[str, Any]] = []
 
@@ -62,16 +64,37 @@ def test_airflow_dag(monkeypatch: pytest.MonkeyPatch) -> None:
 
     modules = {"airflow": {"DAG": lambda *_, **__: nullcontext()}}
     modules["airflow.providers.standard.operators.bash"] = {"BashOperator": Operator}
+    submit = "airflow.providers.apache.spark.operators.spark_submit"
+    modules[submit] = {"SparkSubmitOperator": Operator}
     for name, of in modules.items():
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(**of))
+    monkeypatch.setenv("KIP_REPLAY_SPARK", spark)
     runpy.run_path(str(SCHEDULES / "airflow_dag.py"))
     assert len(made) == 4
     times = {"data_interval_end": datetime(2026, 12, 2, tzinfo=UTC), "macros": datetime_module}
     for task in made:
-        words = shlex.split(jinja2.Template(task["bash_command"]).render(times))[1:]
+        texts = task.get("application_args") or [task["bash_command"]]
+        words = [jinja2.Template(text).render(times) for text in texts]
+        assert ("application" in task) == (bool(spark) and task["task_id"] == "run")
+        if "application" in task:
+            assert task["conn_id"] == spark
+            home = task["application"].removesuffix("/jobs/main.py")
+            assert (REPOSITORY / task["properties_file"].removeprefix(f"{home}/")).is_file()
+        else:
+            words = shlex.split(words[0])[1:]
         require_taken(words[0], words[1:])
         assert "{{" not in " ".join(words)
         assert words[1].endswith("prod-2026-11") == ("--final" in words)
+
+
+def test_databricks_job() -> None:
+    described = json.loads((SCHEDULES / "databricks_job.json").read_text())
+    tasks = [task["python_wheel_task"] for task in described["tasks"] if "libraries" in task]
+    for task in tasks:
+        assert (task["package_name"], task["entry_point"]) == ("kip-replay", "kip-replay")
+        require_taken(task["parameters"][0], task["parameters"][1:])
+    assert len(tasks) == 3
+    assert described["parameters"][1]["default"].startswith("s3://"), "a Volume holds no table"
 
 
 if TYPE_CHECKING:

@@ -143,7 +143,7 @@ def test_tables_of_a_cluster_in_a_bucket_are_those_of_one_process_on_a_disk(
     assert_no_secret(folder)
 
 
-def test_a_cluster_has_texts_of_ours_and_names_its_jobs(tmp_path: Path) -> None:
+def test_a_cluster_has_texts_of_ours_and_leaves_a_log_to_look_at(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from kip_replay.pipelines import progress\n"
@@ -155,7 +155,6 @@ def test_a_cluster_has_texts_of_ours_and_names_its_jobs(tmp_path: Path) -> None:
         "path, master = sys.argv[1:]\n"
         "progress.stage('read texts')\n"
         "at = {'spark.master': master, 'spark.executor.memory': '512m'}\n"
-        "at |= {'spark.eventLog.enabled': 'true', 'spark.eventLog.dir': path}\n"
         "at['spark.eventLog.compress'] = 'false'\n"
         "session = spark_session('logged', warehouse=path, conf_overrides=at)\n"
         "names = [rule.name for rule in RULES]\n"
@@ -166,6 +165,6 @@ def test_a_cluster_has_texts_of_ours_and_names_its_jobs(tmp_path: Path) -> None:
         done = ran(sys.executable, "-c", program, tmp_path, url, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     # A folder of files that begin with events_, or one file.
-    logs = [log for log in tmp_path.rglob("*events*") if log.is_file()]
+    logs = [log for log in (tmp_path / "_logs" / "spark").rglob("*") if log.is_file()]
     events = b"".join(log.read_bytes() for log in logs)
     assert b'"spark.job.description":"read texts"' in events

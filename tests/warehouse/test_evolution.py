@@ -1,5 +1,6 @@
 """Tables whose columns another version has declared, and what a reader of changes sees of them."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 import pyarrow as pa
 import pytest
+from small_logs import folder_of
 
+from kip_replay.jobs import run
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
@@ -17,6 +20,7 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import stats_columns
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import IngestedFiles
+from kip_replay.replay.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,10 +102,40 @@ def test_properties_are_stated_where_a_table_has_none(tmp_path: Path) -> None:
     written(tmp_path, "old")
     uri = Warehouse(tmp_path).uri_of(IngestedFiles)
     deltalake.DeltaTable(uri).alter.set_table_properties({"delta.checkpointInterval": "7"})
-    Warehouse(tmp_path).writing("ingest", ["old"], [IngestedFiles])
+    feed = {"delta.enableChangeDataFeed": "true"}
+    Warehouse(tmp_path, feed).writing("ingest", ["old"], [IngestedFiles])
     table = deltalake.DeltaTable(uri)
-    stated = {**commits._PROPERTIES, "delta.checkpointInterval": "7"}
+    stated = {**commits._PROPERTIES, **feed, "delta.checkpointInterval": "7"}
     assert stated.items() <= table.metadata().configuration.items()
     protocol = table.protocol()
-    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 4)
     assert protocol.writer_features is protocol.reader_features is None
+
+
+@pytest.mark.slow
+def test_a_change_feed_has_the_recording_that_is_replayed_anew(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """A step replaces the rows of a recording by one commit: removed and added files."""
+    names = ["failover-4.0", "freeze-4.1"]
+    where = ["--warehouse", str(tmp_path), "--engine", "local", "--quiet"]
+    where += ["--set", "delta.enableChangeDataFeed=true", "--set", "quality.data_docs=false"]
+    assert run.main([*(str(folder_of(name)) for name in names), *where]) == 0
+    table = next(t for t in TABLES.values() if t.name == "fetch_parking_outcomes")
+    uri = Warehouse(tmp_path).uri_of(table)
+    before = deltalake.DeltaTable(uri).version()
+    rows_before = Warehouse(tmp_path).rows(table, names[:1]).num_rows
+    anew = ["--set", "hwm_parking.max_wait_ms=[200]"]
+    assert run.main([str(folder_of(names[0])), *where, *anew]) == 0
+    log = Path(uri, "_delta_log", f"{before + 1:020}.json").read_text().splitlines()
+    actions = [kind for line in log for kind in json.loads(line)]
+    assert deltalake.DeltaTable(uri).version() == before + 1
+    assert {"add", "remove"} <= {*actions}
+    feed = spark.read.format("delta").option("readChangeFeed", "true")
+    changes = feed.option("startingVersion", before + 1).load(uri)
+    counted = changes.groupBy("recording", "_change_type").count().collect()
+    rows_after = Warehouse(tmp_path).rows(table, names[:1]).num_rows
+    assert {tuple(row) for row in counted} == {
+        (names[0], "delete", rows_before),
+        (names[0], "insert", rows_after),
+    }
