@@ -19,10 +19,9 @@ from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
-from kip_replay.pipelines.analysis.find_incidents import STEP as HAPPENED
+from kip_replay.pipelines.analysis.health import STEP as HEALTH
 from kip_replay.pipelines.analysis.metastore import Metastore
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
-from kip_replay.pipelines.analysis.usage import STEP as USED
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
@@ -80,8 +79,7 @@ STEPS: tuple[Step, ...] = (
     *(rule.step for rule in RULES),
     SUMMED,
     JUDGED,
-    HAPPENED,
-    USED,
+    HEALTH,
     QUALITY,
     DECIDED,
     REPORT,
