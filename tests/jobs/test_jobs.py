@@ -114,9 +114,7 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) <= 13
     assert printed[0].startswith("freeze-4.1 predicted from failover-4.0: ")
-    assert any("lag of a change, median, brokers" in line for line in printed)
-    nothing = [line.split()[0] for line in printed if "nothing that both" in line]
-    assert nothing == ["KIP-392", "KIP-926", "Lowest"]
+    assert "outside of their tolerance" in printed[1]
     assert printed[-1] == "written: prediction_accuracy"
     again = ["--predictions", "failover-4.0", "freeze-4.1", "--warehouse", copy]
     assert compare.main([*again, "--all"]) == 0
