@@ -17,7 +17,6 @@ from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.page import markdown
 from kip_replay.pipelines.report.pages import accuracy_sentence
 from kip_replay.pipelines.rule_files import Kind, rule_pages
 from kip_replay.pipelines.rules import RULES
@@ -74,9 +73,9 @@ PARSER.add_argument("--predictions", action="store_true", help="predict AFTER fr
 PARSER.add_argument("--all", action="store_true", help="print every figure that was predicted")
 PARSER.add_argument(
     "--format",
-    choices=("text", "markdown", "json"),
+    choices=("text", "json"),
     default="text",
-    help="text: ten lines, what changed most (default); markdown, json: all figures",
+    help="text: ten lines, what changed most (default); json: all figures",
 )
 PARSER.add_argument(
     "--fail-on",
@@ -103,13 +102,10 @@ def work(job: Job) -> Exit:
     before, after = names[0], names[-1]
     statement = _CHANGES.format(sql_text(before), sql_text(after))
     rows = Catalog(job.warehouse(writes=False).path, read_views()).arrow(statement).to_pylist()
-    match job.arguments.format:
-        case "json":
-            print(json.dumps({"before": before, "after": after, "figures": rows}, indent=2))
-        case "markdown":
-            say(f"# {markdown(after)} against {markdown(before)}", "", *_page(rows))
-        case _:
-            say(f"{after} against {before}", *in_columns([*_lines(rows)]))
+    if job.arguments.format == "json":
+        print(json.dumps({"before": before, "after": after, "figures": rows}, indent=2))
+    else:
+        say(f"{after} against {before}", *in_columns([*_lines(rows)]))
     met = [text for condition in job.arguments.fail_on for text in _met(condition, rows)]
     print(*met, sep="\n", end="\n" * bool(met), file=sys.stderr)
     return Exit.UNWELCOME if met else Exit.DONE
@@ -169,14 +165,6 @@ def _most(rows: _Rows, kind: str, figure: str = "") -> str:
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(map(words.visible, names[:_NAMED])) + more or "none"
-
-
-def _page(rows: _Rows) -> Iterator[str]:
-    yield from ("| | name | figure | before | after | % |", "|---|---|---|--:|--:|--:|")
-    for row in rows:
-        ends = (row[f"advice_{end}"] or words.number(row[end], 2) for end in ("before", "after"))
-        names = (markdown(row[name]) for name in ("kind", "name", "figure"))
-        yield f"| {' | '.join((*names, *ends, words.number(row['percent'], 1)))} |"
 
 
 def _predicted(job: Job, wanted: Sequence[str]) -> Exit:

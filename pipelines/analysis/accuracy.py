@@ -86,9 +86,6 @@ class Judgement:
         )
 
 
-_OF_NONE = Judgement.read({}, (), {"samples_min": SAMPLES_MIN})
-
-
 def prediction_accuracy(
     engine: Engine,
     judgements: Mapping[str, Judgement],
@@ -102,7 +99,7 @@ def prediction_accuracy(
     with_self_checks = sorted({*pairs, *((name, name) for name in recordings)})
     judged = [schema.empty_table()]
     for rule, judgement in judgements.items():
-        texts = {**_OF_NONE.texts, **judgement.texts}
+        texts = judgement.texts
         known = {
             "phases": phases_table(phases),
             "pairs": _arrow_table(with_self_checks, _PAIRS),
