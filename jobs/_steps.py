@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -211,7 +212,7 @@ def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: War
     """Says which of ``--fail-on`` are met, if any; adds to the summary of a GitHub Actions step."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(render(pages, "markdown"))
+            file.write(indent(render(pages, "text"), " " * 4))  # as Markdown has it, no mark-up
     met = [(it, text) for it in conditions for text in _met(it, pages, warehouse)]
     for condition, text in met:
         print(f"--fail-on {condition}: {text}", file=sys.stderr)
