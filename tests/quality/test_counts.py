@@ -50,8 +50,7 @@ def fetch(request_id: str, **values: Any) -> Row:
 
 METADATA = {"is_cluster_metadata": True, "client_id": "raft-client-2"}
 #: What rows at random have the same, so that there is one before each.
-SAME = {"recording": "r", "node_id": 1, "client_id": "c", "connection": "c", "leader_id": 1}
-SAME |= {"leader_epoch": 1, "replica_id": 1}
+SAME = {"recording": "r", "node_id": 1, "client_id": "c", "connection": "c"}
 #: Wrong rows for what such rows do not fail.
 WRONG = {
     "requests": [row("requests", request_id="body", api_name="FETCH")],
