@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -19,10 +20,9 @@ from kip_replay.jobs._config import Config, checked
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
-from kip_replay.pipelines.analysis.find_incidents import STEP as HAPPENED
+from kip_replay.pipelines.analysis.health import STEP as HEALTH
 from kip_replay.pipelines.analysis.metastore import Metastore
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
-from kip_replay.pipelines.analysis.usage import STEP as USED
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
@@ -80,8 +80,7 @@ STEPS: tuple[Step, ...] = (
     *(rule.step for rule in RULES),
     SUMMED,
     JUDGED,
-    HAPPENED,
-    USED,
+    HEALTH,
     QUALITY,
     DECIDED,
     REPORT,
@@ -213,7 +212,7 @@ def is_unwelcome(pages: Sequence[Row], conditions: Sequence[str], warehouse: War
     """Says which of ``--fail-on`` are met, if any; adds to the summary of a GitHub Actions step."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(render(pages, "markdown"))
+            file.write(indent(render(pages, "text"), " " * 4))  # as Markdown has it, no mark-up
     met = [(it, text) for it in conditions for text in _met(it, pages, warehouse)]
     for condition, text in met:
         print(f"--fail-on {condition}: {text}", file=sys.stderr)

@@ -10,16 +10,15 @@ from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, in_columns, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
-from kip_replay.pipelines.analysis.accuracy import accuracy_rows
+from kip_replay.pipelines.analysis.accuracy import accuracy_rows, figure, measure_name
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.page import markdown
 from kip_replay.pipelines.report.pages import accuracy_sentence
-from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
+from kip_replay.pipelines.rule_files import Kind, rule_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 from kip_replay.replay.tables import PredictionAccuracy
@@ -30,8 +29,8 @@ PARSER = JobParser(
     "later: p99 by API, requests and bytes by client and topic, which are new or gone, errors, "
     "incidents and advice. Rates are over a whole recording, so record at the same time of day.\n\n"
     "With --predictions it predicts AFTER from BEFORE: what BEFORE's log says would happen under "
-    "the rules that AFTER's brokers ran, beside what they did. It prints two figures of each rule, "
-    "those outside of their tolerance first. That is fair if both show the same work on two "
+    "the rules that AFTER's brokers ran, beside what they did. It prints the figures that are "
+    "outside of their tolerance. That is fair if both show the same work on two "
     "clusters; a recording and itself is a self-check. The figures are added to the table "
     "prediction_accuracy, and so to the next report. Without names, it writes nothing and prints "
     "what was predicted before, also by runs on recordings of one scenario and seed.\n\n"
@@ -58,8 +57,6 @@ ORDER BY ALL"""
 _WHO = ("client", "topic")
 #: Changes that a line names, at most.
 _NAMED = 4
-#: Figures of a rule without ``--all``: five rules and three other lines make thirteen.
-_FIGURES_OF_RULE = 2
 _Row = Mapping[str, Any]
 _Rows = Sequence[_Row]
 
@@ -76,9 +73,9 @@ PARSER.add_argument("--predictions", action="store_true", help="predict AFTER fr
 PARSER.add_argument("--all", action="store_true", help="print every figure that was predicted")
 PARSER.add_argument(
     "--format",
-    choices=("text", "markdown", "json"),
+    choices=("text", "json"),
     default="text",
-    help="text: ten lines, what changed most (default); markdown, json: all figures",
+    help="text: ten lines, what changed most (default); json: all figures",
 )
 PARSER.add_argument(
     "--fail-on",
@@ -105,13 +102,10 @@ def work(job: Job) -> Exit:
     before, after = names[0], names[-1]
     statement = _CHANGES.format(sql_text(before), sql_text(after))
     rows = Catalog(job.warehouse(writes=False).path, read_views()).arrow(statement).to_pylist()
-    match job.arguments.format:
-        case "json":
-            print(json.dumps({"before": before, "after": after, "figures": rows}, indent=2))
-        case "markdown":
-            say(f"# {markdown(after)} against {markdown(before)}", "", *_page(rows))
-        case _:
-            say(f"{after} against {before}", *in_columns([*_lines(rows)]))
+    if job.arguments.format == "json":
+        print(json.dumps({"before": before, "after": after, "figures": rows}, indent=2))
+    else:
+        say(f"{after} against {before}", *in_columns([*_lines(rows)]))
     met = [text for condition in job.arguments.fail_on for text in _met(condition, rows)]
     print(*met, sep="\n", end="\n" * bool(met), file=sys.stderr)
     return Exit.UNWELCOME if met else Exit.DONE
@@ -173,14 +167,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(words.visible, names[:_NAMED])) + more or "none"
 
 
-def _page(rows: _Rows) -> Iterator[str]:
-    yield from ("| | name | figure | before | after | % |", "|---|---|---|--:|--:|--:|")
-    for row in rows:
-        ends = (row[f"advice_{end}"] or words.number(row[end], 2) for end in ("before", "after"))
-        names = (markdown(row[name]) for name in ("kind", "name", "figure"))
-        yield f"| {' | '.join((*names, *ends, words.number(row['percent'], 1)))} |"
-
-
 def _predicted(job: Job, wanted: Sequence[str]) -> Exit:
     names = [*job.named(wanted, writes=bool(wanted))]
     warehouse = job.warehouse(writes=bool(wanted))
@@ -203,64 +189,27 @@ def _predicted(job: Job, wanted: Sequence[str]) -> Exit:
 
 
 def _compare(warehouse: Warehouse, before: str, after: str, is_all: bool) -> None:
+    """Prints the figures that missed their tolerance, or all."""
     rows = accuracy_rows(warehouse, [before], [after])
     say(f"{after} predicted from {before}: {accuracy_sentence(rows)}")
-    most = None if is_all else _FIGURES_OF_RULE
-    lines = [line for steps in RULES for line in _figures(steps.name, rows, most)]
-    note = "" if is_all else f"(of {len(rows)} figures, --all has the others)"
+    lines = [
+        (
+            rule_pages()[row["rule"]]["kip"],
+            measure_name(row),
+            *(figure(row[name]) for name in ("predicted", "recorded")),
+            _verdict(row),
+        )
+        for row in rows
+        if is_all or row["passed"] is False
+    ]
+    note = "" if is_all else f"(outside of their tolerance; --all has {len(rows)} figures)"
     say(*in_columns([("", "", "predicted", "recorded", note), *lines], right={2, 3}))
 
 
-def _figures(
-    rule: str, rows: Sequence[Mapping[str, Any]], most: int | None
-) -> Sequence[Sequence[str]]:
-    """A rule's figures in words: what missed its tolerance, then headlines, then what is judged.
-
-    ``most``: of this many metrics, the first of each.
-    """
-    kip, names = (rule_pages()[rule][key] for key in ("kip", "metrics"))
-    checks = [headline.get("self_check") for headline in rule_headlines(rule)]
-
-    def place(row: Mapping[str, Any]) -> tuple[bool, bool, int, str, str]:
-        metric = row["metric"]
-        at = checks.index(metric) if metric in checks else len(checks)
-        return row["passed"] is not False, row["tolerance"] is None, at, metric, row["group_value"]
-
-    chosen = sorted((row for row in rows if row["rule"] == rule), key=place)
-    if most is not None:
-        named = [row for row in chosen if row["metric"] in names]
-        chosen = [*{row["metric"]: row for row in reversed(named)}.values()]
-        chosen = sorted(chosen, key=place)[:most]
-    lines = []
-    for row in chosen:
-        group = row["group_value"]
-        where = f", node {group}" if group.isdecimal() else f", {words.named(group)}"
-        figures = (_in_words(row[name], row["unit"]) for name in ("predicted", "recorded"))
-        name = names.get(row["metric"], row["metric"]) + ("" if group == "all" else where)
-        lines.append((kip, name, *figures, _verdict(row)))
-    return lines or [(kip, "nothing that both recordings show", "", "", "")]
-
-
-def _verdict(row: Mapping[str, Any]) -> str:
+def _verdict(row: _Row) -> str:
     if row["tolerance"] is None:
         return "two runs of one protocol" if row["kind"] == Kind.TWO_RUNS else "not judged"
-    if row["error"] is None:
-        return "not known: counts as off"
-    off, limit = (_in_words(value, row["unit"]) for value in (abs(row["error"]), row["tolerance"]))
-    return f"off by {off}, {'within' if row['passed'] else 'MORE THAN'} {limit}"
-
-
-def _in_words(value: float | None, unit: str) -> str:
-    if value is None:
-        return words.NOT_KNOWN
-    match unit:
-        case "share":
-            return f"{words.number(100 * value, 2)} %"
-        case "count":
-            return words.number(value)
-        case "bytes":
-            return words.size(value)
-    return words.in_unit(value, {"bytes/s": "B/s", "1/s": "/s"}.get(unit, unit))
+    return f"{'within' if row['passed'] else 'NOT WITHIN'} {figure(row['tolerance'])}"
 
 
 main = command(PARSER, work, __name__)

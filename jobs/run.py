@@ -25,9 +25,8 @@ from kip_replay.jobs._steps import (
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.accuracy import accuracy_rows
 from kip_replay.pipelines.analysis.decide import decide
-from kip_replay.pipelines.analysis.find_incidents import find_incidents
+from kip_replay.pipelines.analysis.health import find_health
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
-from kip_replay.pipelines.analysis.usage import sum_usage
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import LinesRead
@@ -108,10 +107,8 @@ def work(job: Job, stages: Sequence[str] = _STAGES) -> Exit:
             summarize(names, engine, RULES, comparable_pairs(recordings), job.tell, recent)
         quality = None
         if is_run:
-            progress.phase("incidents")
-            find_incidents(engine, names, job.config["incidents"], job.tell)
-            progress.phase("usage")
-            sum_usage(engine, names, RULES, job.config, job.tell)
+            progress.phase("health")
+            find_health(engine, names, RULES, job.config, job.tell)
         if is_run and job.config["quality"]["in_run"]:
             progress.phase("check")
             quality = check(engine, names, expected)

@@ -53,8 +53,6 @@ class RuleKey(msgspec.Struct, forbid_unknown_fields=True):
 class Severity(StrEnum):
     """Grades rows that fail; the words are Great Expectations'."""
 
-    INFO = "info"
-    """Worth knowing; nothing is wrong."""
     WARNING = "warning"
     """Figures may be off where the rows are."""
     CRITICAL = "critical"

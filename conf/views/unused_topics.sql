@@ -16,17 +16,18 @@ deleted AS (
     LEFT JOIN topic_names AS n ON n.recording = w.recording AND n.topic_id = written.name
   WHERE written.error_code = 0
 ),
-held AS (
+read AS (
   SELECT recording, listed.topic AS topic, listed.topic_id AS topic_id
   FROM (SELECT recording, explode(partitions) AS listed FROM group_assignments) AS a
+  UNION ALL SELECT recording, listed.topic, listed.topic_id
+  FROM (SELECT recording, explode(response_partitions) AS listed FROM fetches WHERE replica_id < 0) AS f
   UNION ALL SELECT recording, listed.topic, listed.topic_id
   FROM (SELECT recording, explode(partitions) AS listed FROM held_sessions WHERE replica_id < 0) AS s
 ),
 used AS (
   SELECT recording, topic, true AS is_written, false AS is_read FROM produced_partitions
-  UNION ALL SELECT recording, topic, false, true FROM fetched_partitions WHERE client_kind = 'consumer'
-  UNION ALL SELECT h.recording, coalesce(name, h.topic, h.topic_id), false, true
-  FROM held AS h LEFT JOIN topic_names AS n ON n.recording = h.recording AND n.topic_id = h.topic_id
+  UNION ALL SELECT r.recording, coalesce(name, r.topic, r.topic_id), false, true
+  FROM read AS r LEFT JOIN topic_names AS n ON n.recording = r.recording AND n.topic_id = r.topic_id
 ),
 uses AS (
   SELECT recording, topic, bool_or(is_written) AS is_written, bool_or(is_read) AS is_read FROM used GROUP BY recording, topic

@@ -25,20 +25,30 @@ from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.rule_files import Tolerance
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import SAMPLES_MIN
-from kip_replay.replay.table import MS, TEXT
+from kip_replay.replay.table import LONG, MS, TEXT
 from kip_replay.replay.tables import PredictionAccuracy
 
 #: Seconds: figures of a shorter steady phase say little.
 SHORT_S = 10
 _PAIRS = pa.schema({"predicted_from": TEXT, "recorded_in": TEXT})
+_SPANS = pa.schema({"recording": TEXT, "span_s": MS})
 _TOLERANCES = pa.schema(
     {"kind": TEXT, "metric": TEXT, "variant": TEXT, "absolute": MS, "relative": MS}
 )
 # The texts of a rule in the order in which they are run, each with the rows of those before it.
 # What they read grows with a log; as many rows come back as there are figures.
 _STEPS = ("wanted", "spans", "distributions", "measures", "shares")
-#: What texts of rules may read, and what stands in for those that a rule does not have.
+#: What texts of rules may read, and what is made of them.
 _TEXTS = read_texts(Path(__file__).with_suffix(".sql"))
+#: Columns of what a rule measures, of which texts may lack some.
+_MEASURES = pa.schema(
+    {
+        **dict.fromkeys(("recording", "variant", "metric", "group_kind", "group_value"), TEXT),
+        **dict.fromkeys(("value", "baseline"), MS),
+        **dict.fromkeys(("sample_count", "unknown_count"), LONG),
+        "unit": TEXT,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -86,9 +96,6 @@ class Judgement:
         )
 
 
-_OF_NONE = Judgement.read({}, (), {"samples_min": SAMPLES_MIN})
-
-
 def prediction_accuracy(
     engine: Engine,
     judgements: Mapping[str, Judgement],
@@ -101,10 +108,14 @@ def prediction_accuracy(
     # What a recording's brokers ran, its self-check says.
     with_self_checks = sorted({*pairs, *((name, name) for name in recordings)})
     judged = [schema.empty_table()]
+    spans = [(name, (phase.until_us - phase.from_us) / 1e6) for name, phase in phases.items()]
+    # Of a rule that has no texts of its own: figures are of the steady phase.
+    usual = {"phases": phases_table(phases), "spans": _arrow_table(spans, _SPANS)}
+    usual |= dict.fromkeys(("measures", "shares"), _MEASURES.empty_table())
     for rule, judgement in judgements.items():
-        texts = {**_OF_NONE.texts, **judgement.texts}
+        texts = judgement.texts
         known = {
-            "phases": phases_table(phases),
+            **usual,
             "pairs": _arrow_table(with_self_checks, _PAIRS),
             "tolerances": _arrow_table([*map(astuple, judgement.tolerances)], _TOLERANCES),
         }

@@ -1,17 +1,5 @@
--- name: spans
--- Of a rule that has none of its own: figures are of the steady phase.
-SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases
--- name: measures
-SELECT *, '' AS variant, '' AS unit, 0 AS baseline FROM no_figures
--- name: shares
-SELECT * FROM no_figures
--- name: no_figures
--- No rows, with the columns of both.
-SELECT recording, '' AS metric, '' AS group_kind, '' AS group_value, 0 AS value, 0 AS sample_count,
-    0 AS unknown_count
-FROM phases WHERE FALSE
 -- name: shown
--- Likewise: all rows, as they are.
+-- Of a rule that has none of its own: all rows, as they are.
 SELECT *, NULL AS scale FROM side_by_side
 -- name: percentiles
 -- p50, p90 and p99 of latency_summary, each in the form of a measure.

@@ -48,7 +48,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 _FOLDER = Path(__file__).parent
 #: Steps whose rows decisions rest on, and the page that is written after them.
-_READ = ("clocks", "log_gaps", "incidents", "quality", SUMMARIES, ACCURACY)
+_READ = ("clocks", "log_gaps", "health", "quality", SUMMARIES, ACCURACY)
 STEP = Step(
     name="decisions",
     reads=(

@@ -36,7 +36,7 @@ from kip_replay.pipelines.replaying.seam import by_key
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import SteadyPhase
-from kip_replay.replay.table import INT, LONG, TEXT
+from kip_replay.replay.table import INT, LONG, TEXT, Table
 from kip_replay.replay.tables import (
     BandwidthSummary,
     LatencyCurves,
@@ -229,7 +229,7 @@ class LatencySummaries:
     errors: Mapping[str, Errors]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        schema = LatencySummary.arrow_schema
+        summaries, differences = list[Row](), list[Row]()
         groups = histograms(self._written(batches), self.spans)
         for _, variants in groupby(groups, lambda pair: itemgetter(*_GROUP)(pair[0])):
             rows, headlines = [], {}
@@ -238,8 +238,10 @@ class LatencySummaries:
                 if self._is_plain(group, self.headlines):
                     headlines[group["variant"]] = Histogram(histogram)
             if headlines:
-                self._bound(rows, headlines)
-            self.files.write(LatencySummary, pa.RecordBatch.from_pylist(rows, schema))
+                differences += self._bound(rows, headlines)
+            summaries += rows
+        self.files.write(LatencySummary, _batch(LatencySummary, summaries))
+        self.files.write(PairedDifferences, _batch(PairedDifferences, differences))
         return self.files.closed()
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -275,13 +277,14 @@ class LatencySummaries:
             **{f"{name}_ms": at_rank(q) for name, q in PERCENTILES.items()},
         }
 
-    def _bound(self, rows: Sequence[Row], histograms: Mapping[str, Histogram]) -> None:
-        """Adds the bounds to one group's rows, a variant each, and writes their differences."""
+    def _bound(self, rows: Sequence[Row], histograms: Mapping[str, Histogram]) -> Iterator[Row]:
+        """Adds the bounds to one group's rows, a variant each, and returns their differences."""
         group = {name: rows[0][name] for name in _GROUP}
         errors, span = self.errors.get(group["rule"], {}), self.spans[group["recording"]]
         for name, metric, figures in headline_figures(group["metric"], histograms, span):
             named = group | {"figure": name, "unit": "ms"}
-            drawn = _compared(self.files, named, figures, errors, metric)
+            drawn = _drawn(figures, errors, metric)
+            yield from _differences(named, figures, drawn)
             for row in rows:
                 side = drawn[row["variant"]]
                 bounds = (side and side.interval) or (None, None)
@@ -300,22 +303,26 @@ class LatencySummaries:
         self.files.write(LatencyCurves, rows)
 
 
-def _compared(
-    files: TableFiles, group: Row, figures: Mapping[str, Figure], errors: Errors, metric: str
-) -> dict[str, Drawn | None]:
-    """Writes what becomes of a figure from each variant to each other, in the same blocks; the
-    figures. ``metric``: the metric of its errors."""
+def _drawn(figures: Mapping[str, Figure], errors: Errors, metric: str) -> dict[str, Drawn | None]:
+    """Draws a figure of each variant in the same blocks; ``metric``: the metric of its errors."""
     blocks = np.any([figure.used for figure in figures.values()], axis=0)
-    drawn = {v: figure.drawn(blocks, error_of(errors, v, metric)) for v, figure in figures.items()}
-    schema, rows = PairedDifferences.arrow_schema, []
+    return {v: figure.drawn(blocks, error_of(errors, v, metric)) for v, figure in figures.items()}
+
+
+def _differences(
+    group: Row, figures: Mapping[str, Figure], drawn: Mapping[str, Drawn | None]
+) -> Iterator[Row]:
+    """Differences of a figure from each variant to each other, as rows of paired_differences."""
     sides = [(v, figure, drawn[v]) for v, figure in figures.items() if figure.is_shown]
     for (before, first, from_), (after, other, to) in permutations(sides, 2):
         low, high = (from_ and to and to.less(from_)) or (None, None)
         row = {"before_variant": before, "after_variant": after, "low": low, "high": high}
         row |= {"before": first.value, "after": other.value, "count": min(first.count, other.count)}
-        rows.append(group | row | {"unknown_count": max(first.unknown, other.unknown)})
-    files.write(PairedDifferences, pa.RecordBatch.from_pylist(rows, schema))
-    return drawn
+        yield group | row | {"unknown_count": max(first.unknown, other.unknown)}
+
+
+def _batch(table: Table, rows: Sequence[Row]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, table.arrow_schema)
 
 
 @dataclass
@@ -333,7 +340,7 @@ class BandwidthSummaries:
     ratios: Mapping[str, Collection[str]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        schema = BandwidthSummary.arrow_schema
+        schema, differences = BandwidthSummary.arrow_schema, list[Row]()
         for key, parts in groupby(by_key(batches, _WHAT_IF), key=itemgetter(0)):
             rows: list[Row] = []
             for _, part in parts:
@@ -345,7 +352,9 @@ class BandwidthSummaries:
             for group, figures in of_rows if what_if["parameter"] == "none" else ():
                 metric = self.metrics[rule].get(group["metric"], "")
                 errors = self.errors.get(rule, {})
-                _compared(self.files, what_if | group, figures, errors, metric)
+                drawn = _drawn(figures, errors, metric)
+                differences += _differences(what_if | group, figures, drawn)
+        self.files.write(PairedDifferences, _batch(PairedDifferences, differences))
         return self.files.closed()
 
 

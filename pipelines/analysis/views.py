@@ -12,16 +12,16 @@ DuckDB and Spark both run the query that follows, on tables and other views::
 Every table that also has rows for other values of a setting (``parameter``) has a view without
 these, as :func:`as_configured` names it.
 
-A query may read ``each_rule`` too, the rows of the texts of its name of the rules,
-``unknown_outcomes``, those of every outcome table, ``client_connections``, ``stated_errors``,
-``own_times``, and ``served_versions`` and ``error_names``, which are Kafka's. A ``$name`` is a
-limit of ``[findings]`` in conf/decisions.toml.
+A query may read ``unknown_outcomes`` too, rows of every outcome table, ``client_connections``,
+``stated_errors``, ``own_times``, and ``served_versions`` and ``error_names``, which are Kafka's. A
+``$name`` is a limit of ``[findings]`` in conf/decisions.toml.
 """
 
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -29,8 +29,7 @@ import duckdb
 from kip_replay.pipelines.engines.text import MACROS, NO_PARTS, Text, bound, read_texts
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.replaying.phases import STEADY_PHASES
-from kip_replay.pipelines.replaying.rule_texts import texts_of
-from kip_replay.pipelines.rule_files import conf_dir, of_rules, rule_files
+from kip_replay.pipelines.rule_files import conf_dir, of_rules
 from kip_replay.replay.kafka.messages.protocol import ERROR_NAMES, SERVED_VERSIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
@@ -77,23 +76,22 @@ def read_view(name: str, text: str, limits: Mapping[str, float] = NO_PARTS) -> V
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
     columns = {column: comment for column, _, comment in pairs}
     query = bound(match[3].strip(), limits)
-    return View(name, match[1], columns, Text(query, _parts(name)).sql)
+    return View(name, match[1], columns, Text(query, _parts()).sql)
 
 
-def _parts(view: str) -> dict[str, Text]:
-    """Texts that the query of a view may read."""
-    each_rule = (f"({t[view].strip()})" for t in map(texts_of, rule_files()) if view in t)
+@cache
+def _parts() -> Mapping[str, Text]:
+    """Texts that the queries of views may read."""
     columns = ("recording", "rule", "variant", "reason")
     unknown = (
         f"SELECT {', '.join(columns)}, '{name}' AS table_name FROM {name} WHERE verdict = 'unknown'"
         for name, table in TABLES.items()
         if {*columns, "verdict"} <= table.names
     )
-    queries = {"each_rule": each_rule, "unknown_outcomes": unknown}
-    parts = {name: Text(" UNION ALL ".join(texts)) for name, texts in queries.items()}
     kafka = {"served_versions": _SERVED_VERSIONS, "error_names": NAMES_OF_ERRORS}
-    kafka |= {file.stem: Text.read(file) for file in _PARTS}
-    return parts | kafka | {"text_of_steady_phases": STEADY_PHASES}
+    own = {"unknown_outcomes": Text(" UNION ALL ".join(unknown))}
+    own |= {file.stem: Text.read(file) for file in _PARTS}
+    return own | kafka | {"text_of_steady_phases": STEADY_PHASES}
 
 
 def read_views(limits: Mapping[str, float] | None = None) -> list[View]:

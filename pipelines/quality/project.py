@@ -3,8 +3,7 @@
 ``great_expectations.get_context(project_root_dir=WAREHOUSE)`` opens it. Its data source ``results``
 has how many rows of each recording failed when they were checked last: a file for each suite, in it
 a row for each recording and a column for each expectation, which is met where there is 0. The
-checkpoint ``quality`` is of what is critical or a warning, ``information`` of what is merely worth
-knowing.
+checkpoint ``quality`` is of all suites.
 """
 
 import logging
@@ -12,7 +11,6 @@ import os
 import re
 import shutil
 import warnings
-from collections import defaultdict
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -22,7 +20,6 @@ import pandas as pd
 from msgspec import structs
 
 from kip_replay.pipelines.quality.results import QualityOutcome, Result
-from kip_replay.pipelines.rule_files import Severity
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when it is imported
 with warnings.catch_warnings():
@@ -65,25 +62,24 @@ def write_project(outcome: QualityOutcome) -> str:
     source = context.data_sources.add_or_update_pandas_filesystem(
         name="results", base_directory=folder / "results"
     )
-    definitions: dict[str, list[Any]] = defaultdict(list)
-    for (checkpoint, suite), rows in _failing_rows(outcome.results).groupby(["checkpoint", "gx"]):
+    definitions = []
+    for suite, rows in _failing_rows(outcome.results).groupby("suite"):
         counts = rows.pivot(index="recording", columns="column", values="failing_rows")
         counts.to_csv(folder / "results" / f"{suite}.csv")
         batch = source.add_csv_asset(suite).add_batch_definition_path("recordings", f"{suite}.csv")
         expected = context.suites.add_or_update(_suite(suite, rows))
         definition = gx.ValidationDefinition(name=suite, data=batch, suite=expected)
-        definitions[checkpoint].append(context.validation_definitions.add_or_update(definition))
+        definitions.append(context.validation_definitions.add_or_update(definition))
+    checkpoint = gx.Checkpoint(
+        name="quality",
+        validation_definitions=definitions,
+        result_format={
+            "result_format": "COMPLETE",
+            "unexpected_index_column_names": ["recording"],
+        },
+    )
     run = RunIdentifier(run_name=_run_name(outcome.recordings))
-    for name, of_checkpoint in definitions.items():
-        checkpoint = gx.Checkpoint(
-            name=name,
-            validation_definitions=of_checkpoint,
-            result_format={
-                "result_format": "COMPLETE",
-                "unexpected_index_column_names": ["recording"],
-            },
-        )
-        context.checkpoints.add_or_update(checkpoint).run(run_id=run)
+    context.checkpoints.add_or_update(checkpoint).run(run_id=run)
     context.build_data_docs()
     return str(folder / "uncommitted" / "data_docs" / "local_site" / "index.html")
 
@@ -101,13 +97,10 @@ def _configure(context: Any) -> None:
 
 
 def _failing_rows(results: Sequence[Result]) -> pd.DataFrame:
-    """Results, each with its checkpoint, its suite in the project, and its column there."""
+    """Results, each with its column in the project."""
     rows = pd.DataFrame([structs.asdict(result) for result in results])
     for name in ("recording", "says"):  # which the templates do not escape
         rows[name] = rows[name].map(escape)
-    is_info = rows["severity"] == Severity.INFO
-    rows["checkpoint"] = is_info.map({False: "quality", True: "information"})
-    rows["gx"] = rows["suite"] + is_info.map({False: "", True: "_information"})
     rows["column"] = rows["table_name"] + ": " + rows["expectation"]
     return rows
 

@@ -58,17 +58,18 @@ class QualityOutcome:
 
 
 def summary(outcome: QualityOutcome) -> list[str]:
-    """Lines for the terminal; what is merely worth knowing is counted and not listed."""
+    """Lines for the terminal."""
     severities = [failure.severity for failure in outcome.failures]
     failed = ", ".join(f"{severities.count(severity)} {severity}" for severity in _ORDER)
-    checked = f"{len(outcome.results)} expectations of {len(outcome.recordings)} recordings"
+    names, failures = outcome.recordings, outcome.failures
+    checked = f"{len(outcome.results)} expectations of "
+    checked += names[0] if len(names) == 1 else f"{len(names)} recordings"
     lines = [f"quality: {checked}; failed: {failed}"]
-    loud = [failure for failure in outcome.failures if failure.severity != Severity.INFO]
-    for failure in loud[:_FAILED_LINES_MAX]:
+    for failure in failures[:_FAILED_LINES_MAX]:
         lines += _lines(failure)
-    if len(loud) > _FAILED_LINES_MAX:
-        lines.append(f"  and {len(loud) - _FAILED_LINES_MAX} more")
-    if loud:
+    if len(failures) > _FAILED_LINES_MAX:
+        lines.append(f"  and {len(failures) - _FAILED_LINES_MAX} more")
+    if failures:
         lines.append(f"  failing rows: {outcome.warehouse}/{QualityFailures.name}")
     if outcome.data_docs:
         lines.append(f"  data docs: {outcome.data_docs}")

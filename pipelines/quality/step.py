@@ -6,22 +6,20 @@ before, a run takes the results that are there. A check that looks ``anew`` read
 then, since somebody may have touched them, writes only what comes out differently, and makes the
 Great Expectations project.
 
-Of a recording that grows, a run checks what is recent, and what was written since the check before:
-from the least time on that a new file has, so that the keys of its rows are held against those of
-old files too. A failure stays in the results until all is checked, by ``kip-replay check`` or once
-the recording is closed.
+Of a recording that grows, a run checks what is recent: what the last ingest has read, and as much
+before it as ``recent_of`` says. A failure stays in the results until all is checked, by
+``kip-replay check`` or once the recording is closed.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from msgspec import structs
 
@@ -33,7 +31,6 @@ from kip_replay.pipelines.quality.counts import validated
 from kip_replay.pipelines.quality.results import QualityOutcome, Result
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.storage import is_uri
-from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import Covered, Step, StepKind, inputs_of, recent_of
 from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
@@ -46,8 +43,6 @@ STEP = Step(
     writes=(QualityResult, QualityFailures),
     modules=(__name__,),
 )
-#: A row of longer ago in a new file has not all of the log checked with it.
-_BACK_MAX = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -70,11 +65,10 @@ def check(
     wanted = _wanted(warehouse, recordings, expectations, settings.kept_rows)
     due = STEP.due(warehouse, wanted)
     stale = [*recordings] if anew else [*due]
-    wanted = {**wanted, **_with_epochs(warehouse, {name: wanted[name] for name in stale})}
     results = _kept(warehouse, recordings)
     if stale:
         recent = {} if anew else recent_of(warehouse, stale, settings.recent_minutes).recent
-        begins = _begins(warehouse, recent, due)
+        begins = {name: moment - EDGE for name, moment in recent.items() if due[name]}
         there = {result for result in results if result.recording in stale}
         whole = [name for name in stale if name not in begins]
         fresh = validated(engine, whole, expectations, settings.kept_rows) if whole else []
@@ -94,24 +88,6 @@ def check(
     from kip_replay.pipelines.quality.project import write_project
 
     return replace(outcome, data_docs=write_project(outcome))
-
-
-def _begins(
-    warehouse: Warehouse, recent: Mapping[str, datetime], due: Mapping[str, Covered | None]
-) -> dict[str, datetime]:
-    """Finds where the checks of recordings that grow go on."""
-    begins = {}
-    for name, moment in recent.items():
-        before = due[name]
-        if before is None:
-            continue
-        times = [moment]
-        for table, epoch in before.epochs.items():
-            files = warehouse.files(TABLES[table], [name])
-            new = commits.of_epochs_after(files, epoch)
-            times += filter(None, (file.get(f"min.{TABLES[table].time}") for file in new))
-        begins[name] = max(min(times), moment - _BACK_MAX) - EDGE
-    return begins
 
 
 def _of_recent(
@@ -168,18 +144,6 @@ def _wanted(
         inputs = inputs_of(lineage, name, read)
         wanted[name] = Covered(identity=identity, inputs=inputs)
     return wanted
-
-
-def _with_epochs(warehouse: Warehouse, wanted: Mapping[str, Covered]) -> dict[str, Covered]:
-    """Adds the last epochs of the files that results are of."""
-    timed = [table for table in TABLES.values() if table.time]
-    return {
-        name: msgspec.structs.replace(
-            covered,
-            epochs={t.name: commits.last_epoch(warehouse.files(t, [name])) for t in timed},
-        )
-        for name, covered in wanted.items()
-    }
 
 
 def _keep(warehouse: Warehouse, results: Sequence[Result], covered: Mapping[str, Covered]) -> None:

@@ -34,8 +34,6 @@ _FIGURES = {"p50": "median", "p90": "90 %", "p99": "99 %"}
 _BRIDGED = 3
 #: Cells of a strip, at most, and of all strips of a picture.
 _CELLS, _MOST_CELLS = 60, 3000
-#: Charts of at most this many x have a table beside them.
-SMALL = 40
 #: Characters of a name of a client, a topic or a file, and of a sentence.
 _NAME, _SENTENCE = 120, 1000
 _BUCKETS = """
@@ -193,15 +191,10 @@ def _chart(spec: Spec, records: Sequence[Row], buckets: Row | None) -> Block | N
     if len(xs) < 2:
         return None
     width = f"; a point is {words.seconds(buckets['bucket_s'])}" if buckets else ""
-    figures = [
-        {"line": line.name, spec["x"]: x, spec["y"]: y} for line in lines for x, y in line.points
-    ]
-    is_small = len(xs) <= SMALL and not buckets
     return {
         **spec,
         "note": spec.get("note", "") + width,
         "described": "; ".join(_described(line, spec) for line in lines) + ".",
-        "figures": table({"name": "Figures", "note": spec["name"]}, figures) if is_small else None,
         "data": [_drawn(line) for line in lines],
         "scales": (
             "time" if buckets else spec.get("x_scale", "number"),

@@ -1,4 +1,4 @@
-// Folds, tables and what is there to be copied. Without scripts all of it is shown.
+// Folds and tables. Without scripts all of it is shown.
 (() => {
   "use strict";
   const make = (name, of = {}) => Object.assign(document.createElement(name), of);
@@ -17,22 +17,6 @@
   const all = make("button", {textContent: "Open all", type: "button", className: "copy"});
   all.addEventListener("click", () => document.querySelectorAll("details").forEach(it => { it.open = true; }));
   document.querySelector("h1").before(all);
-
-  for (const pre of document.querySelectorAll("pre.paste")) {
-    const button = make("button", {textContent: "Copy", type: "button", className: "copy"});
-    const text = pre.textContent;
-    button.addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(text);
-        button.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(pre);
-        button.textContent = "Selected";
-      }
-      setTimeout(() => { button.textContent = "Copy"; }, 2000);
-    });
-    pre.before(button);
-  }
 
   // A click on a head sorts by its column: numbers from the largest, what is not known last.
   for (const table of document.querySelectorAll("table.sorted")) {
@@ -53,16 +37,5 @@
         body.append(...known.sort((a, b) => isDown ? order(b, a) : order(a, b)), ...isNumber ? unknown : []);
       });
     });
-  }
-
-  // Rows of a long table by any text.
-  for (const table of document.querySelectorAll(".tabled table")) {
-    const rows = [...table.tBodies[0].rows];
-    if (rows.length <= 30) continue;
-    const text = make("input", {type: "search", placeholder: "rows with this text", ariaLabel: "Rows with this text"});
-    text.addEventListener("input", () => {
-      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(text.value.toLowerCase());
-    });
-    table.parentElement.before(text);
   }
 })();

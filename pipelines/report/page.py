@@ -21,9 +21,7 @@ HERE = Path(__file__).parent
 REPORT_NAME = "report.html"
 TITLE = "What a protocol change would do to your Kafka cluster"
 #: What a report can be: templates on the pages' values, but for JSON, which is these.
-FORMATS = ("html", "json", "markdown", "openmetrics")
-#: What has a meaning in Markdown, at a place where text from logs may be.
-_MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
+FORMATS = ("html", "json", "text", "openmetrics")
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "page.js")
 #: Of a page what is only drawn.
 _DRAWN = ("sections", "blocks", "bands", "pictures")
@@ -53,7 +51,7 @@ def _end(fingerprint: str | None) -> str:
 
 
 def render(pages: Sequence[Mapping[str, Any]], form: str = "html") -> str:
-    """The pages in one of ``FORMATS``, or as lines of ``text`` for a terminal."""
+    """The pages in one of ``FORMATS``."""
     if form == "json":
         recordings = [{name: page[name] for name in page if name not in _DRAWN} for page in pages]
         return json.dumps({"recordings": recordings}, indent=1) + "\n"
@@ -90,7 +88,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     filters: list[Callable[..., str]] = [words.state, words.number, words.in_unit, words.change]
-    filters += [words.within, markdown, label]
+    filters += [words.within, label]
     environment.filters |= {filter.__name__: filter for filter in filters}
     environment.tests["known"] = words.is_known
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
@@ -102,11 +100,6 @@ def _finalized(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return words.visible(value)
     return words.NOT_KNOWN if value is None else value
-
-
-def markdown(text: str) -> str:
-    """Text as it is, whatever Markdown makes of its characters."""
-    return words.visible(text).translate(_MARKED)
 
 
 def label(value: object) -> str:

@@ -46,8 +46,8 @@ KINDS = {
 }
 #: Sentences on problems in the logs of a recording, at most.
 MOST_ALERTS = 20
-#: Views that have rows for each partition of each request: too many to hold.
-_UNBOUNDED = {"fetched_partitions", "produced_partitions"}
+#: A view that has rows for each partition of each request: too many to hold.
+_UNBOUNDED = {"produced_partitions"}
 
 
 @cache

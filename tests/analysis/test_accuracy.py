@@ -14,7 +14,7 @@ from kip_replay.pipelines.analysis.accuracy import Judgement, prediction_accurac
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rule_files import Kind, Tolerance
 from kip_replay.pipelines.rules import RULES
-from kip_replay.replay.outcomes import RECORDED, SteadyPhase
+from kip_replay.replay.outcomes import RECORDED, SAMPLES_MIN, SteadyPhase
 from kip_replay.replay.tables import PredictionAccuracy
 from tools.accuracy import largest, text
 
@@ -63,7 +63,8 @@ def judged(
         more[f"my_{name}"] = pa.Table.from_pylist(given, schema)
         texts[name] = Text(f"SELECT *, {added} FROM my_{name}".replace("$scale", scale))
     pairs = pairs or [row[:2] for row in wanted]
-    rules = {"a rule": Judgement(texts, tolerances)}
+    usual = Judgement.read({}, (), {"samples_min": SAMPLES_MIN}).texts
+    rules = {"a rule": Judgement({**usual, **texts}, tolerances)}
     found = prediction_accuracy(engine_on({}, more), rules, steady or {}, pairs)
     assert found.schema == PredictionAccuracy.arrow_schema
     assert {*found.column("rule").to_pylist()} <= {"a rule"}

@@ -21,11 +21,12 @@ from ran import made_once
 from small_logs import REPOSITORY, folder_of
 
 from kip_replay.jobs._config import read_config
-from kip_replay.pipelines.analysis.find_incidents import find_incidents
+from kip_replay.pipelines.analysis.health import find_health
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import Incidents
 
@@ -148,7 +149,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
         engine, read = Local(Warehouse(folder)), [load_recording(place(of)) for of in ILL + QUIET]
         ingest(read, engine, say=str)
         find_log_gaps(engine, {of.name: of.voters for of in read}, is_final=True)
-        find_incidents(engine, [*ILL, *QUIET], read_config(None, [])["incidents"], str)
+        find_health(engine, [*ILL, *QUIET], RULES, read_config(None, []), str)
 
     warehouse = Warehouse(made_once(tmp_path_factory, "incidents", make))
     return {of: warehouse.rows(Incidents, [of]).to_pylist() for of in ILL + QUIET}

@@ -8,7 +8,7 @@ import pytest
 from constructed import Row, Tables, at, engine_on, row
 
 from kip_replay.jobs._config import read_config
-from kip_replay.pipelines.analysis.find_incidents import FILES, PARTS
+from kip_replay.pipelines.analysis.health import FILES, PARTS
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.replay.log_tables import (
     BrokerHeartbeats,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from constructed import Row, at, engine_on, row, viewed
 
-from kip_replay.pipelines.analysis.usage import _USAGE, PARTS
+from kip_replay.pipelines.analysis.health import PARTS, USAGE
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.report import marks
 from kip_replay.pipelines.report.pages import stated
@@ -36,7 +36,7 @@ def used(tables: dict[Table, list[Row]], *zones: Row) -> tuple[list[Row], list[R
     """Rows of usage and of topic_usage."""
     engine = engine_on(tables, {"zones": pa.Table.from_pylist([*zones], ZONES)})
     places = [("topic", "ascending"), ("api_name", "ascending")]
-    rows = engine.rows(Text.read(_USAGE, PARTS), ["r"]).sort_by(places).to_pylist()
+    rows = engine.rows(Text.read(USAGE, PARTS), ["r"]).sort_by(places).to_pylist()
     whole = [each for each in rows if each["topic"] is None]
     return whole, [each for each in rows if each["topic"] is not None]
 
@@ -113,7 +113,7 @@ def test_what_crosses_zones_costs_dollars_where_both_zones_are_known() -> None:
     tables = {Requests: requests, Fetches: fetches, Brokers: [rack], BandwidthSummary: [span]}
     engine = engine_on(tables, {"zones": pa.Table.from_pylist(zones, ZONES)})
     phase = Text("SELECT 'r' AS recording, 0 AS from_us, 4000000000000000 AS until_us")
-    rows = engine.rows(Text.read(_USAGE, {**PARTS, "steady_phases": phase}), ["r"]).to_pylist()
+    rows = engine.rows(Text.read(USAGE, {**PARTS, "steady_phases": phase}), ["r"]).to_pylist()
     found = {r["client_id"]: (r["cross_zone_bytes"], r["cross_zone_dollars"]) for r in rows}
     assert found["h"] == (None, None)
     assert found["f"] == (0, 0)

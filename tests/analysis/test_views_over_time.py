@@ -1,8 +1,7 @@
-"""Views over time: buckets cover a recording, and hold what falls in them."""
+"""Views over time: buckets cover a recording; sessions at a time; views that read views."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 from constructed import Row, at, row, viewed
 
@@ -11,7 +10,6 @@ from kip_replay.replay.incremental_fetch.outcomes import (
     SessionCacheEvent,
 )
 from kip_replay.replay.log_tables import Configs, Fetches, Requests
-from kip_replay.replay.log_tables import Produces as PRODUCE_LINES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -54,54 +52,6 @@ def test_the_least_width_that_240_buckets_are_enough_for() -> None:
             if tried < r["bucket_s"]:
                 begun, ended = (moment.timestamp() // tried for moment in (begin, end))
                 assert ended - begun + 1 > 240
-
-
-# --- what is in them ------------------------------------------------------------------------------
-
-
-def request(second: float, **values: Any) -> Row:
-    usual: Row = {"node_id": 11, "source_file": "x", "line_number": 1, "has_response": True}
-    times: Row = {"received_at": at(second), "completed_at": at(second + 1.5)}
-    return row(Requests, **(usual | times | values))
-
-
-def test_bytes_a_second_of_a_few_requests() -> None:
-    fetch = request(0.5, api_name="FETCH", client_id="c", request_bytes=60, response_bytes=150)
-    more = request(0.7, api_name="FETCH", client_id="c", request_bytes=40, has_response=False)
-    produce = request(
-        0.9, api_name="PRODUCE", client_id=None, request_bytes=500, has_response=False
-    )
-    other = request(1.0, api_name="METADATA", client_id="c", completed_at=at(470))
-    tables = {
-        Requests: [fetch, more, produce, other],
-        Fetches: [
-            row(
-                Fetches,
-                request_id=fetch["request_id"],
-                response_partitions=[{"record_bytes": 30}, {"record_bytes": 70}, {}],
-            )
-        ],
-        PRODUCE_LINES: [
-            row(PRODUCE_LINES, request_id=produce["request_id"], partitions=[{"record_bytes": 400}])
-        ],
-    }
-    found = {
-        (r["client_id"], r["api_name"], r["direction"]): r
-        for r in rows_of(tables, "FROM bytes_per_second")
-    }
-    names = ("messages", "unknown_size", "bytes", "record_bytes")
-    names += ("messages_per_second", "bytes_per_second")  # of buckets of 2 s
-    assert {key: [float(r[name]) for name in names] for key, r in found.items()} == {
-        ("c", "FETCH", "request"): [2, 0, 100, 0, 1, 50],
-        ("c", "FETCH", "response"): [1, 0, 150, 100, 0.5, 75],
-        (None, "PRODUCE", "request"): [1, 0, 500, 400, 0.5, 250],
-        ("c", "METADATA", "request"): [1, 1, 0, 0, 0.5, 0],
-        ("c", "METADATA", "response"): [1, 1, 0, 0, 0.5, 0],
-    }
-    # A response counts when it was sent.
-    moments = {key[1:]: r["bucket_at"] for key, r in found.items()}
-    assert moments["FETCH", "request"] == at(0)
-    assert moments["FETCH", "response"] == at(2)
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -161,4 +111,4 @@ def test_peak_sessions() -> None:
 def test_without_its_tables_a_view_is_left_out_and_those_that_read_it() -> None:
     names = {view.name for view in in_order(read_views(), TABLES.keys() - {"produces"})}
     assert not names & {"produced_partitions", "findings"}
-    assert "fetched_partitions" in names
+    assert "consumer_lag" in names

@@ -114,9 +114,7 @@ def test_compare_says_in_a_few_lines_what_was_predicted_and_what_came(
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) <= 13
     assert printed[0].startswith("freeze-4.1 predicted from failover-4.0: ")
-    assert any("lag of a change, median, brokers" in line for line in printed)
-    nothing = [line.split()[0] for line in printed if "nothing that both" in line]
-    assert nothing == ["KIP-392", "KIP-926", "Lowest"]
+    assert "outside of their tolerance" in printed[1]
     assert printed[-1] == "written: prediction_accuracy"
     again = ["--predictions", "failover-4.0", "freeze-4.1", "--warehouse", copy]
     assert compare.main([*again, "--all"]) == 0
@@ -151,8 +149,6 @@ def test_compare_says_in_ten_lines_what_is_different(finished: Warehouse, capsys
         printed = capsys.readouterr()
         assert json.loads(printed.out)["before"] == "failover-4.0"
         assert (condition in printed.err) is (status == 4)
-    assert compare.main([*names, "--format", "markdown"]) == 0
-    assert "| all | all | requests\\_per\\_second | " in capsys.readouterr().out
     for wrong in (["--fail-on", "it grew"], [], ["--predictions", "--fail-on", condition]):
         assert compare.main([*(names if wrong else names[2:]), *wrong]) == 2
 
@@ -241,7 +237,7 @@ def test_a_first_look_needs_neither_java_nor_spark_and_a_notebook_reads_it(
     assert sweeps.num_rows > len(names["fetches"])
     assert "topic name" in [*w.columns("topic_names").comment]
     for mistake, sentence in (
-        (lambda: w.table("requestz"), "is requests or request_errors or group_requests meant?"),
+        (lambda: w.table("requestz"), "is requests or group_requests or request_time_parts meant?"),
         (lambda: w.table("requests", "friday"), "there are: metadata-4.0"),
         (lambda: w.outcomes("parking"), "there are: closest_replica, hwm_parking"),
         (lambda: w.sql("SELECT 1", as_="polars"), "write pandas, arrow or spark"),

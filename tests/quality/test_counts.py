@@ -50,8 +50,7 @@ def fetch(request_id: str, **values: Any) -> Row:
 
 METADATA = {"is_cluster_metadata": True, "client_id": "raft-client-2"}
 #: What rows at random have the same, so that there is one before each.
-SAME = {"recording": "r", "node_id": 1, "client_id": "c", "connection": "c", "leader_id": 1}
-SAME |= {"leader_epoch": 1, "replica_id": 1}
+SAME = {"recording": "r", "node_id": 1, "client_id": "c", "connection": "c"}
 #: Wrong rows for what such rows do not fail.
 WRONG = {
     "requests": [row("requests", request_id="body", api_name="FETCH")],
@@ -66,11 +65,8 @@ WRONG = {
         for variant, size in (("incremental", 7), ("recorded", 8))
     ],
     "latency_summary": [
-        row("latency_summary", group_kind=group, count=count, unknown_count=0)
+        row("latency_summary", rule="hwm_parking", group_kind=group, count=count, unknown_count=0)
         for group, count in (("all", 7), ("node", 8000))
-    ],
-    "bandwidth_summary": [
-        row("bandwidth_summary", rule="incremental_fetch", direction="request", requests=9000)
     ],
 }
 
@@ -141,33 +137,6 @@ def test_a_gap_is_located_between_two_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "success"),
-    [
-        ({"response_bytes": 68}, True),
-        ({"response_bytes": 5068, "record_bytes": 5000}, True),
-        ({"response_bytes": 490, "response_partitions": 10}, True),
-        ({"request_bytes": 60}, True),
-        ({"response_bytes": 680}, False),
-        ({"response_bytes": 17}, False),
-        ({"response_bytes": 50680, "record_bytes": 5000}, False),
-        ({"response_bytes": 4900, "response_partitions": 10}, False),
-        ({"request_bytes": 600}, False),
-    ],
-)
-def test_sizes_are_bounded_by_what_is_carried(
-    tmp_path: Path, sizes: dict[str, int], success: bool
-) -> None:
-    carried = {"response_partitions": 1, "request_partitions": 0, "forgotten_partitions": 0}
-    outcome = {"request_id": "a", "api_version": 17, "record_bytes": 0, **carried, **sizes}
-    rows = {
-        "fetches": [fetch("a", request_bytes=60, response_bytes=70)],
-        "fetch_session_outcomes": [row("fetch_session_outcomes", **outcome)],
-    }
-    (result,) = checked(written(tmp_path, rows), *shipped("sizes_fit_the_partitions"))
-    assert result.success is success
-
-
-@pytest.mark.parametrize(
     ("covered", "success"),
     [(Covered(identity="rule", is_growing=True), True), (Covered(identity="rule"), False)],
 )
@@ -177,7 +146,7 @@ def test_what_is_not_complete_yet_lacks_no_outcomes(
     """Whether or not any rule has a state: at first nothing is old enough to be replayed."""
     rows = {
         "fetches": [fetch("a", **METADATA), fetch("b", is_cluster_metadata=False)],
-        "broker_heartbeats": [row("broker_heartbeats")],
+        "broker_heartbeats": [row("broker_heartbeats", error_code=0)],
         "produces": [row("produces", acks=-1, partitions=[{"topic": "t", "partition": 0}])],
     }
     names = ("metadata_fetches_are", "session_fetches_are", "heartbeats_are")

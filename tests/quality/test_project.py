@@ -49,12 +49,10 @@ def written(warehouse: Path, *results: Result) -> Path:
 
 
 def test_others_open_the_project_and_run_its_checkpoints(tmp_path: Path) -> None:
-    """What is worth knowing fails no checkpoint but its own."""
-    known = result(Severity.INFO, 2)
-    written(tmp_path, known, result(Severity.WARNING, 0), result(Severity.CRITICAL, 0))
-    assert passed(tmp_path) == {"quality": True, "information": False}
-    written(tmp_path, known, result(Severity.WARNING, 3), result(Severity.CRITICAL, 0))
-    assert passed(tmp_path) == {"quality": False, "information": False}
+    written(tmp_path, result(Severity.WARNING, 0), result(Severity.CRITICAL, 0))
+    assert passed(tmp_path) == {"quality": True}
+    written(tmp_path, result(Severity.WARNING, 3), result(Severity.CRITICAL, 0))
+    assert passed(tmp_path) == {"quality": False}
     suite = opened(tmp_path).suites.get("log")
     assert {each.severity.value for each in suite.expectations} == {"warning", "critical"}
 
@@ -71,11 +69,11 @@ def test_pages_load_nothing_and_name_recordings_and_counts(tmp_path: Path) -> No
 
 
 def test_what_others_have_added_stays(tmp_path: Path) -> None:
-    written(tmp_path, result(Severity.INFO, 1))
+    written(tmp_path, result(Severity.WARNING, 1))
     context = opened(tmp_path)
-    context.suites.add(type(context.suites.get("log_information"))("theirs"))
+    context.suites.add(type(context.suites.get("log"))("theirs"))
     shutil.rmtree(tmp_path / "gx" / "results")
-    written(tmp_path, result(Severity.INFO, 0))
+    written(tmp_path, result(Severity.WARNING, 0))
     context = opened(tmp_path)
-    assert {each.name for each in context.suites.all()} == {"theirs", "log_information"}
-    assert passed(tmp_path) == {"information": True}
+    assert {each.name for each in context.suites.all()} == {"theirs", "log"}
+    assert passed(tmp_path) == {"quality": True}

@@ -16,7 +16,7 @@ GOOD = f"""
 [[expectation]]
 tables = ["fetches"]
 {HOLDS}
-severity = "info"
+severity = "warning"
 description = "no FETCH requests more than 100 MB"
 """
 
@@ -40,7 +40,7 @@ def test_an_entry_is_an_expectation_for_each_table_and_condition(tmp_path: Path)
     first, second = (each for each in load_suites([tmp_path]) if each.suite == "mine")
     assert first.place == ("mine", "fetches", "max_bytes <= 100000000")
     assert first.condition == "NOT (max_bytes <= 100000000)"
-    assert (second.columns, second.severity) == (("min_bytes",), Severity.INFO)
+    assert (second.columns, second.severity) == (("min_bytes",), Severity.WARNING)
     assert second.says == "no FETCH requests more than 100 MB"
 
 
@@ -50,7 +50,7 @@ def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:
     ours, theirs = ({each.place: each for each in load_suites(more)} for more in ([], [tmp_path]))
     place = ("log", "ingested_files", "lines_are_accounted_for")
     assert ours.keys() == theirs.keys()
-    assert (ours[place].severity, theirs[place].severity) == (Severity.CRITICAL, Severity.INFO)
+    assert (ours[place].severity, theirs[place].severity) == (Severity.CRITICAL, Severity.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:
         ("[[expectation]]", "[[expectation]", "cannot be read"),
         ("[[expectation]]", "[[expectations]]", "unknown field `expectations`"),
         (
-            'severity = "info"',
+            'severity = "warning"',
             'severity = "bad"',
             "Invalid enum value 'bad' - at `$.exp",
         ),

@@ -239,15 +239,6 @@ class Recording:
                 is_at_risk[client] |= line.version < lowest.get(line.api, 0)
         return {(): (len(is_at_risk), sum(is_at_risk.values()))}
 
-    def failures(self) -> Rows:
-        """By client, API and error code: requests that failed so, of how many."""
-        own = [line for line in self.lines if not line.body["isForwarded"]]
-        sent, failed = Counter((x.client, x.api) for x in own), Counter[Any]()
-        for line in own:
-            codes = line.errors if line.api in _WITH_ERRORS else ()
-            failed.update((line.client, line.api, code) for code in codes)
-        return {key: (n, sent[key[:2]]) for key, n in failed.items()}
-
     def bytes(self, line: Line) -> tuple[int | None, int | None]:
         if line.body["isForwarded"]:
             return None, None

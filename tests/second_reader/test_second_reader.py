@@ -27,8 +27,6 @@ _SAID = {
     "nodes": """SELECT node_id, sum(lines_read), sum(requests), min(epoch_us(first_received_at)),
           max(epoch_us(last_completed_at))
         FROM ingested_files WHERE recording = $name GROUP BY ALL""",
-    "failures": """SELECT client_id, api_name, error_code, sum(requests), max(of_requests)
-        FROM request_errors WHERE recording = $name GROUP BY ALL""",
     "usage": """SELECT principal, client_id, api_name, sum(requests),
           coalesce(sum(request_bytes), 0), coalesce(sum(response_bytes), 0), sum(record_bytes),
           sum(errors)

@@ -29,16 +29,6 @@ SELECT recording, request_id, client_zone AS zone, $price_per_gb_out + $price_pe
 FROM closest_replica_outcomes WHERE variant = 'leader' AND client_zone IS NOT NULL
 UNION ALL SELECT f.recording, f.request_id, rack, $price_per_gb_out + $price_per_gb_in
 FROM fetches AS f JOIN broker_racks AS b ON b.recording = f.recording AND b.broker_id = f.replica_id
--- name: broker_effects
--- For each broker: what it sends to consumers and gets of them, from leaders and from the closest replica.
-SELECT recording, 'closest_replica' AS rule, node_id, 'broker' AS node_kind,
-  'consumer_bytes_per_second' AS figure,
-  coalesce(sum(CASE WHEN variant = 'leader' THEN bytes END), 0) / max(span_s) AS before,
-  coalesce(sum(CASE WHEN variant = 'closest' THEN bytes END), 0) / max(span_s) AS after,
-  sum(CASE WHEN variant = 'leader' THEN requests END) AS count
-FROM bandwidth_summary
-WHERE rule = 'closest_replica' AND parameter = 'none' AND span_s > 0
-GROUP BY recording, node_id
 -- name: facts
 -- Reads of clusters whose brokers have a rack, whether a selector is in use, what crosses zones in the
 -- steady phase and what that costs, and who does not say where it is. A month has 30 days, a GB 1e9 bytes.
