@@ -47,14 +47,13 @@ class LogFile:
     path: str
     clock_offset_ms: int = 0
     node_by: NodeBy | None = None
-    line_field: tuple[str, ...] | None = None
     since: datetime | None = None
     until: datetime | None = None
     listed: "OnDisk | None" = field(default=None, compare=False)
 
     def framing(self, head: bytes) -> Framing:
         since, until = (self._stamp(at) for at in (self.since, self.until))
-        return Framing(None, self.line_field, self.node_by, since, until).of_head(head)
+        return Framing(None, self.node_by, since, until).of_head(head)
 
     @property
     def part(self) -> bytes:
@@ -106,7 +105,7 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
             for path, inside in zip(matches, pool.map(look, matches, names), strict=True):
                 files.update(dict.fromkeys(inside.items(), path))
     ahead_ms = node.clock_offset_ms
-    part = _node_by(node, recording), node.line_field, recording.since, recording.until
+    part = _node_by(node, recording), recording.since, recording.until
     return [
         LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part, listed)
         for (path, name), place in sorted(files.items(), key=lambda item: item[0][1])
