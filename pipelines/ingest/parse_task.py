@@ -62,12 +62,6 @@ class ParsedRange:
         place = survey.file, part.start, part.end, part.first_line_number
         return ParsedRange(*place, fold, framing, is_unsure=survey.is_unsure)
 
-    @property
-    def is_plain(self) -> bool:
-        """Returns whether its lines are read by its node and zone alone."""
-        plain = ParsedRange(self.file, self.start, self.end, self.first_line_number, None)
-        return self == plain and not self.file.clock_offset_ms
-
 
 def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:
     """Returns ranges, those joined that continue one another in a file."""
@@ -85,27 +79,25 @@ def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[
     return whole
 
 
-def together(ranges: Sequence[ParsedRange], line_bytes_max: int) -> Iterator[list[ParsedRange]]:
+def together(ranges: Sequence[ParsedRange]) -> Iterator[list[ParsedRange]]:
     """Yields ranges in their order, those of small files of a node with the ones that follow."""
     batch: list[ParsedRange] = []
-    batch_bytes = 0
     for part in ranges:
-        size = part.end - part.start
-        # No line of it can be too long.
-        is_small = size <= min(line_bytes_max, _TOGETHER_BYTES) and part.is_plain
-        fits = batch_bytes + size <= _TOGETHER_BYTES and batch and _follows(part, batch[-1])
-        if batch and not (is_small and fits):
+        whole_bytes = sum(other.end - other.start for other in (*batch, part))
+        if batch and (whole_bytes > _TOGETHER_BYTES or not _are_alike(part, batch[-1])):
             yield batch
-            batch, batch_bytes = [], 0
+            batch = []
         batch.append(part)
-        batch_bytes += size if is_small else _TOGETHER_BYTES
     if batch:
         yield batch
 
 
-def _follows(part: ParsedRange, before: ParsedRange) -> bool:
-    nodes = {(file.recording, file.node_id, file.timezone) for file in (part.file, before.file)}
-    return before.is_plain and len(nodes) == 1
+def _are_alike(part: ParsedRange, other: ParsedRange) -> bool:
+    """Returns whether one parser gives both their times, and damage can be in neither."""
+    files = (part.file, other.file)
+    nodes = {(f.recording, f.node_id, f.timezone, f.clock_offset_ms) for f in files}
+    is_apart = any(p.second_pass_line is not None or p.is_unsure for p in (part, other))
+    return len(nodes) == 1 and not is_apart
 
 
 def parse_together(
@@ -232,7 +224,7 @@ def _parsed(task: ParseTask) -> Parsed:
     parsed = Parsed(task.number)
     tables = task.files
     seen: dict[NodeKey, set[str]] = {}
-    for parts in together(task.ranges, task.line_bytes_max):
+    for parts in together(task.ranges):
         part = parts[0]
         node = (part.file.recording, part.file.node_id)
         for rows, read in parse_together(parts, task.line_bytes_max):

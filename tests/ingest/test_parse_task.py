@@ -122,7 +122,7 @@ def test_small_files_are_parsed_together_and_give_what_they_give_apart(
     def parsed(name: str) -> tuple[int, Parsed, dict[str, list[str]]]:
         root = tmp_path / name
         (task,) = tasks_of(ranges, 1, TableFiles(str(root), "part"), LINE_BYTES_MAX)
-        batches = [*together(task.ranges, LINE_BYTES_MAX)]
+        batches = [*together(task.ranges)]
         assert [part for parts in batches for part in parts] == [*task.ranges]
         of = parse_task(task)
         rows = {
@@ -149,11 +149,10 @@ def test_what_is_not_read_by_its_zone_alone_is_parsed_alone(tmp_path: Path) -> N
     elsewhere = replace(four, file=replace(four.file, timezone="Asia/Tokyo"))
     large = replace(one, end=LINE_BYTES_MAX)
 
-    def counts(*ranges: ParsedRange, line_bytes_max: int = LINE_BYTES_MAX) -> list[int]:
-        return [len(parts) for parts in together(ranges, line_bytes_max)]
+    def counts(*ranges: ParsedRange) -> list[int]:
+        return [len(parts) for parts in together(ranges)]
 
     assert counts(one, two, three, four) == [4]
     assert counts(one, late, three, four) == [1, 1, 2]
     assert counts(one, two, three, elsewhere) == [3, 1]
     assert counts(large, two, three, large) == [1, 2, 1]
-    assert counts(one, two, line_bytes_max=1) == [1, 1]
