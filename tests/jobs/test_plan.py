@@ -231,7 +231,8 @@ def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
     log.write_bytes(gzip.compress(BROKER * 200))
     file = find_log_files(load_recording(tmp_path / "r"))[1]
     whole, head = (look_at(file, len(BROKER), size) for size in (1 << 30, 1))
-    assert head.excerpts.log_bytes == whole.excerpts.log_bytes == 200 * len(BROKER)
+    assert whole.excerpts.log_bytes == 200 * len(BROKER)
+    assert head.excerpts.log_bytes == pytest.approx(200 * len(BROKER), rel=0.05)
     assert (whole.excerpts.is_end_seen, head.excerpts.is_end_seen) == (True, False)
     assert head.survey.first_us == whole.survey.first_us
     assert head.survey.last_us == log.stat().st_mtime_ns // 1000 > (whole.survey.last_us or 0)
