@@ -155,6 +155,13 @@ def _judged(lines: Lines, strays: Mapping[int, str], sound_until: int | None) ->
 
 #: First and last microsecond (UTC, since 1970) of something, both included.
 Span = tuple[int, int]
+
+
+def hull(spans: Sequence[Span]) -> Span:
+    """Returns the least span that has all of these."""
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
 #: The requests whose time decides what a replay by increments has seen.
 _EVENTS = (
     *("fetches", "produces", "broker_heartbeats", "metadata_writes", "producer_ids"),
