@@ -48,27 +48,21 @@ class Excerpts(LogBytes):
     """Whole lines at the head and the tail of a file, of a small one all of it.
 
     A compressed one has to be unpacked from its start: of one that is larger, on disk, than
-    ``unpacked_bytes_max``, the end is not seen. ``log_bytes`` and ``lines`` are about those of the
-    file, unpacked; ``parts`` are what was read.
+    ``unpacked_bytes_max``, the end is not seen. ``log_bytes``: of the file, unpacked, about;
+    ``parts`` are what was read.
     """
 
     excerpt_bytes: int = 1 << 20
     unpacked_bytes_max: int = 1 << 26
     disk_bytes: int = 0
     log_bytes: int = 0
-    lines: int = 0
     is_end_seen: bool = True
     parts: list[bytes] = field(default_factory=list)
 
     def chunks(self) -> Iterator[bytes]:
         head, tail = self._ends()
-        # Lines are short where a log begins.
-        densities = [text.count(b"\n") / len(text) for text in (head, tail) if text]
-        self.lines = round(self.log_bytes * sum(densities) / max(len(densities), 1))
-        if self.is_end_seen and not tail:
-            self.lines += bool(head) and not head.endswith(b"\n")
-            parts = [head]
-        else:
+        parts = [head]
+        if tail or not self.is_end_seen:
             parts = [head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]]
         self.parts = [part for part in parts if part]
         yield from self.parts
