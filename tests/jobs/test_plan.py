@@ -82,7 +82,6 @@ LATER = re.sub(rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m
             BOTH | {3: "3.log", 13: "13.gz"},
             [
                 "c.log.gz of recording 'r' ends in the middle of its gzip",
-                "node 11: 1 of 24 lines looked at cannot be read",
                 "b.log line 24 (truncated): It ends within its JSON",
                 "empty: 3.log, 13.gz",
             ],
