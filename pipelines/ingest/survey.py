@@ -382,7 +382,7 @@ def _fold(
     is_known = first and last and not has_ambiguous_hour(file.timezone, first, last)
     if is_known or not whole.has_requests:
         return None, True
-    in_place = ((s.line_number, s.stamp) for s in _in_place(_stamps(_requests(whole))))
+    in_place = ((s.line_number, s.local) for s in _in_place(_stamps(_requests(whole))))
     return fold_boundary(in_place, file.timezone)
 
 
