@@ -25,9 +25,9 @@ from kip_replay.pipelines.ingest.checks import (
 )
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_compressed, unpacked_size
 from kip_replay.pipelines.ingest.log_files import LogFile, files_of, on_disk, shared
-from kip_replay.pipelines.ingest.parse_task import Parsed, ParsedRange, Span, note
+from kip_replay.pipelines.ingest.parse_task import Parsed, Span, note
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import Survey, span_us, survey
+from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, span_us, survey
 from kip_replay.pipelines.ingest.whose_log import (
     METADATA_FETCH,
     OF_BROKERS,

@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, NodeKey, Times, has_step
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
-from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.survey import ByteRange, Survey
+from kip_replay.pipelines.ingest.survey import ParsedRange
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
 from kip_replay.replay.kafka.request_log import LineParser, RejectReason, Rows
-from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
+from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.kafka.request_log.line import Unreadable
 from kip_replay.replay.log_tables import LINE_TABLES
@@ -35,32 +34,6 @@ _BATCH_BYTES = 16 << 20
 _BATCH_LINES = 1 << 15
 #: Small files are parsed together up to this many bytes: a batch takes as long as 50 lines
 _TOGETHER_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class ParsedRange:
-    """Describes a range to a task: bytes [start, end) of a node's file.
-
-    ``strays``: lines of the file to be rejected for their stamps, each with why. Where it
-    ``is_unsure``, damage may have altered them: those after ``sound_until`` are rejected for it.
-    """
-
-    file: LogFile
-    start: int
-    end: int
-    first_line_number: int
-    second_pass_line: int | None
-    framing: Framing = WHOLE_LINES
-    strays: tuple[tuple[int, str], ...] = ()
-    is_unsure: bool = False
-    sound_until: int | None = None
-
-    @staticmethod
-    def surveyed(survey: Survey, part: ByteRange) -> ParsedRange:
-        """Returns a range of a survey, with how the survey has its lines read."""
-        fold, framing = survey.second_pass_line, survey.framing
-        place = survey.file, part.start, part.end, part.first_line_number
-        return ParsedRange(*place, fold, framing, is_unsure=survey.is_unsure)
 
 
 def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:

@@ -56,7 +56,6 @@ from kip_replay.pipelines.ingest.line_accounting import (
 from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
 from kip_replay.pipelines.ingest.parse_task import (
     Parsed,
-    ParsedRange,
     ParseTask,
     Span,
     joined,
@@ -71,7 +70,7 @@ from kip_replay.pipelines.ingest.repeated_lines import (
     without_repeated,
 )
 from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
-from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.whose_log import Senders, wrong_logs, zookeeper
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
@@ -338,15 +337,14 @@ def _names(surveys: Sequence[Survey]) -> list[str]:
     return list(dict.fromkeys(s.file.recording for s in surveys))
 
 
-def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
+def _ranges(of_file: Survey, cores: int, range_bytes: int) -> Sequence[ParsedRange]:
     """Cuts a file into ranges.
 
     To read a part of a gzip stream one has to inflate all before it, which pays only as long as
     cores are idle otherwise.
     """
-    ranges = [ParsedRange.surveyed(of_file, byte_range) for byte_range in of_file.ranges]
     part_bytes = ceil(of_file.bytes_read / cores) + range_bytes
-    return joined(ranges, part_bytes) if of_file.is_compressed else ranges
+    return joined(of_file.ranges, part_bytes) if of_file.is_compressed else of_file.ranges
 
 
 def _earlier_spans(

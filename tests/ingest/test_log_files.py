@@ -22,9 +22,9 @@ from kip_replay.pipelines.ingest import log_bytes
 from kip_replay.pipelines.ingest.checks import notes_of, refusals, warnings_of
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
-from kip_replay.pipelines.ingest.parse_task import ParsedRange, parse_together
+from kip_replay.pipelines.ingest.parse_task import parse_together
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey import Content, Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import LongLine
 
 REST = b"] DEBUG Completed request:{} (kafka.request.logger)\n"
@@ -255,7 +255,8 @@ def test_a_survey_counts_and_cuts_at_line_ends(tmp_path: Path) -> None:
     assert (found.first_us, found.last_us) == (first_us, first_us + 9_000_000)
     assert found.content_hash == hashlib.blake2b(content, digest_size=16).hexdigest()
     # A range begins with a request.
-    assert found.ranges == (ByteRange(0, size + 26, 1), ByteRange(size + 26, len(content), 3))
+    ranges = [(part.start, part.end, part.first_line_number) for part in found.ranges]
+    assert ranges == [(0, size + 26, 1), (size + 26, len(content), 3)]
     empty = survey_of(tmp_path / "a.log", b"")
     assert (empty.lines, empty.bytes_read, empty.has_requests, empty.ranges) == (0, 0, False, ())
 
@@ -314,7 +315,7 @@ def read_of(found: Survey, **options: Any) -> list[tuple[list[dict[str, Any]], i
     return [
         (by_line(rows), sum(lines.physical for lines in of_files.values()))
         for part in found.ranges
-        for rows, of_files in parse_together([ParsedRange.surveyed(found, part)], **options)
+        for rows, of_files in parse_together([part], **options)
     ]
 
 
