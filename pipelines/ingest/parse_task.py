@@ -81,13 +81,8 @@ def parse_together(
     Beside them the lines by source file, for what else they count.
     """
     first = parts[0].file
-    parser = LineParser(
-        first.recording,
-        first.node_id,
-        first.timezone,
-        clock_offset_ms=first.clock_offset_ms,
-        line_bytes_max=line_bytes_max,
-    )
+    node = first.recording, first.node_id, first.timezone
+    parser = LineParser(*node, clock_offset_ms=first.clock_offset_ms)
     read = (
         (part.file.source_file, lines)
         for part in parts
