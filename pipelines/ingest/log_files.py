@@ -100,7 +100,7 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
         matches = _allowed_matches(node, base, log, who)
         archive, _, pattern = log.partition(WITHIN)
         names = [_name_within(path, base, archive) for path in matches]
-        look = partial(_in_archive, pattern=pattern, who=who)
+        look = partial(in_archive, pattern=pattern, who=who)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for path, inside in zip(matches, pool.map(look, matches, names), strict=True):
                 files.update(dict.fromkeys(inside.items(), path))
@@ -139,7 +139,7 @@ def _allowed_matches(node: Node, base: Place, log: str, who: str) -> list[Place]
     return matches
 
 
-def _in_archive(path: Place, name: str, pattern: str, who: str) -> dict[str, str]:
+def in_archive(path: Place, name: str, pattern: str, who: str) -> dict[str, str]:
     """A file's path and name; of an archive those of its files, which ``pattern`` may choose."""
     place = path.resolve()
     try:
