@@ -247,9 +247,6 @@ def unreadable(
     """Yields a sentence per recording not ``known`` of whose lines not one is a request."""
     for recording in sorted({name for name, _, _ in counts}.difference(known)):
         total = sum((c for (name, *_), c in counts.items() if name == recording), Counts())
-        loggers = Counter[str]()
-        for task in parsed:
-            loggers.update({name: n for (r, name), n in task.loggers.items() if r == recording})
         if total.requests + total.repeated or not (total.lines or total.outside):
             continue
         if total.outside:
@@ -258,7 +255,7 @@ def unreadable(
                 "in that time: correct --from and --until, or the time zone"
             )
             continue
-        lines = "; ".join(unread_lines(parsed, recording)) or f"they are {what_they_are(loggers)}"
+        lines = "; ".join(unread_lines(parsed, recording)) or "they are lines of other loggers"
         yield (
             f"of {total.lines:,} lines of recording {recording!r} none can be read as a request, "
             f"so nothing was written: {lines}"

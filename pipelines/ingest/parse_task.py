@@ -156,10 +156,9 @@ class Parsed:
     """Holds what a task has done. ``counts`` are of the lines it has read, by file.
 
     ``spans``: first and last completion in each batch of requests, UTC microseconds since 1970.
-    ``newer_versions`` counts requests that the message schemas do not know, by API key and version;
-    ``loggers`` lines that are no requests, by recording and logger. ``unread``: of each recording
-    and reason, the first line that cannot be read. ``unsound``: of files that are damaged the first
-    such line where lines may be altered.
+    ``newer_versions`` counts requests that the message schemas do not know, by API key and version.
+    ``unread``: of each recording and reason, the first line that cannot be read. ``unsound``: the
+    first of a damaged file whose lines may be altered.
     """
 
     task: int
@@ -169,7 +168,6 @@ class Parsed:
     times: dict[FileKey, Times] = field(default_factory=dict)
     newer_versions: Counter[tuple[int, int]] = field(default_factory=Counter)
     senders: Senders = field(default_factory=Counter)
-    loggers: Counter[tuple[str, str]] = field(default_factory=Counter)
     unread: dict[tuple[str, str], Unread] = field(default_factory=dict)
     unsound: dict[FileKey, int] = field(default_factory=dict)
 
@@ -250,8 +248,6 @@ def note(
         )
         file = (*node, source_file)
         parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
-        for logger, count in of_file.others.items():
-            parsed.loggers[part.file.recording, logger] += count
     # Of all lines, since it depends on the number of tasks which copies are dropped here.
     for source_file, times in _times(rows):
         file = (*node, source_file)
