@@ -87,7 +87,7 @@ class FileReading:
     def done(self) -> FileReading:
         for number, chunk in enumerate(self.log.chunks()):
             if number == 0:
-                self.framing = self.file.framing(chunk)
+                self.framing = self.file.selection.of_head(chunk)
                 self.splits.begins = partial(self.framing.begins, self.file.timezone)
             self.contents.see(chunk)
             self.splits.see(chunk, self.end)

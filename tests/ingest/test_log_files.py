@@ -152,6 +152,14 @@ def test_a_log_of_two_nodes_is_named(root: Path) -> None:
         find_log_files(recording_of(root / "r" / "logs", {1: "a.log", 2: "*.log"}))
 
 
+def test_a_nodes_part_of_a_file_goes_by_the_same_name_in_every_process(tmp_path: Path) -> None:
+    """By it, what was read is known in a later run: no order of a set may be in it."""
+    (tmp_path / "a.log").touch()
+    nodes = [Node(n, None, ("a.log",), "UTC", node_by=((), f"pod-{n}")) for n in range(1, 6)]
+    first, *_ = find_log_files(Recording("r", "UTC", tuple(nodes), tmp_path))
+    assert b"others=('pod-2', 'pod-3', 'pod-4', 'pod-5')" in first.part
+
+
 # --- bytes and lines
 
 

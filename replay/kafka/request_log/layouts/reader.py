@@ -66,7 +66,7 @@ class NodeBy:
 
     path: Path
     value: str
-    others: frozenset[str] = frozenset()
+    others: tuple[str, ...] = ()
     counts_rest: bool = False
 
 
