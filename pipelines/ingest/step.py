@@ -86,9 +86,8 @@ _TASK_BYTES_MIN = 32 << 20
 #: Tasks per core, so that one that takes longer leaves the others something to do meanwhile.
 _TASKS_PER_CORE = 2
 #: A line read before may have been read in another time zone, if the manifest was corrected since:
-#: zones lie up to 26 hours apart. In one zone, the two passes of an hour do by two hours at most.
-_ZONE_SLACK_US = 27 * 3_600_000_000
-_FOLD_SLACK_US = 2 * 3_600_000_000
+#: zones lie up to 26 hours apart, and the two passes of an hour less.
+_SLACK_US = 27 * 3_600_000_000
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -372,8 +371,7 @@ def _slack_us(surveys: Sequence[Survey], ingested: Rows) -> dict[NodeKey, int]:
     for of_file in surveys:
         node = (of_file.file.recording, of_file.file.node_id)
         has_passes = of_file.second_pass_line is not None or not of_file.fold_is_known
-        here = _ZONE_SLACK_US if len(zones[node]) > 1 else _FOLD_SLACK_US if has_passes else 0
-        slack[node] = max(here, slack.get(node, 0))
+        slack[node] = max(slack.get(node, 0), _SLACK_US * (has_passes or len(zones[node]) > 1))
     return slack
 
 
