@@ -139,7 +139,6 @@ def _node_record(node: NodeOverview) -> Record:
         "files": len(excerpts),
         "disk_bytes": sum(excerpt.disk_bytes for excerpt in excerpts),
         "log_bytes": node.log_bytes,
-        "lines": sum(excerpt.lines for excerpt in excerpts),
         "from": _at(first) if first else None,
         "until": _at(last) if last and node.is_end_seen else None,
         "is_sample": node.is_sample,
@@ -167,15 +166,15 @@ def _expected(looks: Sequence[Overview], job: Job) -> Record:
 
 def _lines(plan: Record) -> Iterator[str]:
     nodes = plan["nodes"]
-    files, disk_bytes, log_bytes, lines = (
-        sum(node[name] for node in nodes) for name in ("files", "disk_bytes", "log_bytes", "lines")
+    files, disk_bytes, log_bytes = (
+        sum(node[name] for node in nodes) for name in ("files", "disk_bytes", "log_bytes")
     )
     yield (
         f"{plan['name']}: {len(nodes)} nodes, {files} files, {size_text(disk_bytes)} on disk, "
-        f"{size_text(log_bytes)} of log, about {lines:,} lines"
+        f"{size_text(log_bytes)} of log"
     )
-    head = ("node", "role", "files", "log", "lines", "log an hour", "from (UTC)", "until")
-    rows = in_columns([head, *map(_row, nodes)], right={0, 2, 3, 4, 5})
+    head = ("node", "role", "files", "log", "log an hour", "from (UTC)", "until")
+    rows = in_columns([head, *map(_row, nodes)], right={0, 2, 3, 4})
     yield from (f"  {line}" for line in rows)
     if plan["of_all_brokers"]:
         first, last = plan["of_all_brokers"]
@@ -212,7 +211,7 @@ def _row(node: Record) -> tuple[str, ...]:
     first, last, hourly = node["from"] or "?", node["until"] or "?", "?"
     if node["until"] and (seconds := _seconds(first, last)) > 0:
         hourly = size_text(round(node["log_bytes"] * 3600 / seconds))
-    sizes = str(node["files"]), size_text(node["log_bytes"]), f"{node['lines']:,}"
+    sizes = str(node["files"]), size_text(node["log_bytes"])
     return (str(node["node_id"]), node["role"] or "?", *sizes, hourly, first, last)
 
 

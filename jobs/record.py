@@ -48,7 +48,6 @@ PARSER.add_argument(
 for _name, _default, _help in (
     ("--minutes", 5.0, "how long to record"),
     ("--mb-per-second-max", 50.0, "stop if a node writes more MB a second, over 10 s"),
-    ("--mb-max", 5000.0, "stop when all nodes together have written this many MB"),
 ):
     _help = f"{_help} (default: {_default:g})"
     PARSER.add_argument(_name, type=float, default=_default, metavar="N", help=_help)
@@ -69,7 +68,7 @@ def work(job: Job) -> Exit:
 
 
 def _record(cluster: Cluster, arguments: Any) -> Exit:
-    limits = arguments.minutes * 60, arguments.mb_per_second_max, arguments.mb_max
+    limits = arguments.minutes * 60, arguments.mb_per_second_max
     session = RecordingSession(
         cluster, Path(arguments.output), arguments.logs, *limits, _undo(arguments), say
     )

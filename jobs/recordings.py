@@ -1,7 +1,7 @@
-"""The recordings in a warehouse: lists them, shows one, deletes one."""
+"""The recordings in a warehouse: lists them, deletes one."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from kip_replay.jobs._cli import (
@@ -24,15 +24,15 @@ from kip_replay.pipelines.warehouse.recordings import StoredRecording
 PARSER = JobParser(
     "recordings",
     "The recordings in a warehouse. `list`: name, Kafka version, time, nodes, requests, size, "
-    "rules replayed. `show`: one of them, table by table.\n\n"
+    "rules replayed.\n\n"
     "`delete` takes one out of every table (its log files stay); `kip-replay maintain` then frees "
     "the space, after the retention.",
     """  kip-replay recordings
-  kip-replay recordings show metadata-4.1 --warehouse /data/warehouse
+  kip-replay recordings --warehouse /data/warehouse
   kip-replay recordings delete friday --yes""",
 )
 PARSER.add_argument(
-    "action", choices=("list", "show", "delete"), nargs="?", default="list", help="default: list"
+    "action", choices=("list", "delete"), nargs="?", default="list", help="default: list"
 )
 PARSER.add_argument("recording", nargs="?", metavar="NAME", help="name of a recording")
 PARSER.add_argument("--yes", action="store_true", help="delete without a question")
@@ -50,8 +50,6 @@ def work(job: Job) -> Exit:
         say(*_list(stored))
     elif name not in by_name:
         raise UserError(unknown_name(name, [*by_name], job.warehouse_path))
-    elif action == "show":
-        say(*_show(by_name[name]))
     elif job.arguments.yes or _confirmed(by_name[name]):
         for table in recordings.delete_recording(warehouse, name, TABLES_OF_STEPS):
             say(f"deleted from {table.name}")
@@ -75,25 +73,6 @@ def _list(stored: Sequence[StoredRecording]) -> list[str]:
         span = _time(first), f"{(last - first).total_seconds() if first and last else 0:.0f}"
         rows.append((recording.name, kafka, *span, *counts, *files, replayed))
     return in_columns(rows, right={3, 4, 5, 6})
-
-
-def _show(recording: StoredRecording) -> Iterator[str]:
-    logs = recording.logs
-    yield f"recording      {recording.name}"
-    yield f"Kafka          {', '.join(recording.kafka_versions) or 'its lines do not say'}"
-    yield f"from (UTC)     {_time(logs.first_at)}"
-    yield f"until (UTC)    {_time(logs.last_at)}"
-    yield f"nodes          {', '.join(map(str, logs.node_ids))}"
-    yield f"log files      {logs.files}, {size_text(logs.bytes)}"
-    yield f"lines          {logs.lines:,}"
-    yield f"requests       {logs.requests:,}"
-    yield f"rejected       {logs.rejected:,} ({logs.rejected_share:.2%})"
-    yield f"replayed       {', '.join(recording.rules) or 'no rule'}"
-    yield ""
-    rows = [("table", "rows", "files", "size")]
-    for name, size in recording.sizes.items():
-        rows.append((name, f"{size.rows:,}", f"{size.files}", size_text(size.bytes)))
-    yield from in_columns(rows, right={1, 2, 3})
 
 
 def _confirmed(recording: StoredRecording) -> bool:

@@ -31,7 +31,6 @@ def parsed(
     first: int = 1,
     fold_changes_at_line: int | None = None,
     recording: str = "r",
-    **options: Any,
 ) -> list[dict[str, Any]]:
     """A row for each line that is or should be a request, with those of its tables in it.
 
@@ -40,7 +39,7 @@ def parsed(
     reader = LineReader(zone)
     read = reader.read([without_line_end(line) for line in lines], first)
     read.add(reader.ended())
-    parser = LineParser(recording, node_id, zone, **options)
+    parser = LineParser(recording, node_id, zone)
     return by_line(parser.parse_batch(read, [file] * len(read.lines), fold_changes_at_line))
 
 

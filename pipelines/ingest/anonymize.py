@@ -24,7 +24,7 @@ from typing import Any
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.manifest import MANIFEST
-from kip_replay.pipelines.ingest.parse_task import ParsedRange, joined, parse_together
+from kip_replay.pipelines.ingest.parse_task import joined, parse_together
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.storage import Place
@@ -213,9 +213,7 @@ def _make_folder(out: Path) -> None:
 
 def _lines(file: LogFile) -> Iterator[bytes | None]:
     """Yields lines in Kafka's default layout, None for each that cannot be parsed."""
-    surveyed = survey(file)
-    ranges = [ParsedRange.surveyed(surveyed, byte_range) for byte_range in surveyed.ranges]
-    for part in joined(ranges):
+    for part in joined(survey(file).ranges):
         for rows, read in parse_together([part]):
             rejected = {*rows["rejected_lines"].column("position").to_pylist()}
             for at, line in enumerate(read[file.source_file].lines):

@@ -16,7 +16,7 @@ from kip_replay.pipelines.ingest.line_accounting import (
     file_of,
     read_spans,
 )
-from kip_replay.pipelines.ingest.parse_task import Parsed, Span, Unread
+from kip_replay.pipelines.ingest.parse_task import Parsed, Span, Unread, hull
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, span_us
 from kip_replay.pipelines.ingest.whose_log import same_contents
@@ -61,9 +61,9 @@ def refusals(
         new = [span for node_id, span in spans.items() if node_id in known]
         # Older files of one node may come later.
         if new and (len(known) > 1 or min(new) > max(known.values())):
-            yield from _of_other_times(recording.name, _hull([*known.values()]), _hull(new))
+            yield from _of_other_times(recording.name, hull([*known.values()]), hull(new))
     for node_id, span in known.items():
-        spans[node_id] = _hull([span, spans.get(node_id, span)])
+        spans[node_id] = hull([span, spans.get(node_id, span)])
     yield from _apart(recording, spans, round(gap_minutes_max * _MINUTE_US))
     hashes = [(file_of(s.file), s.content_hash) for s in surveys if s.has_requests]
     hashes += [(file_key(row), row["content_hash"]) for row in ingested if row["requests"]]
@@ -160,9 +160,9 @@ def _apart(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> 
     if len(groups) < 2:
         return
     group = min(groups, key=lambda nodes: (len(nodes), nodes))
-    here = _hull([spans[node_id] for node_id in group])
+    here = hull([spans[node_id] for node_id in group])
     others = [spans[node_id] for node_id in spans if node_id not in group]
-    there = _hull(others)
+    there = hull(others)
     offset = _likely_offset_minutes(here, others)
     who = "node " + ", ".join(str(node_id) for node_id in group)
     hint = (
@@ -206,10 +206,6 @@ def _likely_offset_minutes(here: Span, others: Sequence[Span]) -> int | None:
     return best if overlap_us(best) else None
 
 
-def _hull(spans: Sequence[Span]) -> Span:
-    return min(first for first, _ in spans), max(last for _, last in spans)
-
-
 def _shown_span(span: Span) -> str:
     """Prints a span to the minute, in UTC."""
     first, last = (moment(us) for us in span)
@@ -251,9 +247,6 @@ def unreadable(
     """Yields a sentence per recording not ``known`` of whose lines not one is a request."""
     for recording in sorted({name for name, _, _ in counts}.difference(known)):
         total = sum((c for (name, *_), c in counts.items() if name == recording), Counts())
-        loggers = Counter[str]()
-        for task in parsed:
-            loggers.update({name: n for (r, name), n in task.loggers.items() if r == recording})
         if total.requests + total.repeated or not (total.lines or total.outside):
             continue
         if total.outside:
@@ -262,7 +255,7 @@ def unreadable(
                 "in that time: correct --from and --until, or the time zone"
             )
             continue
-        lines = "; ".join(unread_lines(parsed, recording)) or f"they are {what_they_are(loggers)}"
+        lines = "; ".join(unread_lines(parsed, recording)) or "they are lines of other loggers"
         yield (
             f"of {total.lines:,} lines of recording {recording!r} none can be read as a request, "
             f"so nothing was written: {lines}"

@@ -20,15 +20,14 @@ import msgspec
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.checks import what_they_are
-from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
-from kip_replay.pipelines.ingest.log_files import LogFile
+from kip_replay.pipelines.ingest.log_files import LogFile, in_archive
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview, look_at
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.survey import Survey
 from kip_replay.pipelines.storage import Place, name_within
 from kip_replay.replay.kafka.request_log.layouts import LineReader, NodeBy
-from kip_replay.replay.kafka.request_log.layouts.labels import Labels, labels
+from kip_replay.replay.kafka.request_log.layouts.labels import labels
 from kip_replay.replay.kafka.request_log.line import json_of, stamp_of
 
 #: ``ConfigResource.Type`` of a broker's configs and of its loggers.
@@ -138,7 +137,7 @@ class _Log(NamedTuple):
     """Files of one name, or what a label selects of them: its number, and evidence of lines."""
 
     log: str
-    label: Labels
+    node_by: NodeBy | None
     number: _Name | None
     evidence: NodeEvidence
 
@@ -167,13 +166,12 @@ def drafted(place: Place, timezone: str) -> tuple[Recording, list[str]]:
     if not logs:
         what = "; ".join(others[:3]) or "it has no files"
         raise UserError(f"there is no request log in {place}: {what}")
-    entries: dict[tuple[int, Labels], set[str]] = {}
+    entries: dict[Node, set[str]] = {}
     for node_id, entry in zip(_ids(logs, unclear), logs, strict=True):
-        entries.setdefault((node_id, entry.label), set()).add(entry.log)
-    nodes = tuple(
-        Node(i, None, tuple(sorted(names)), timezone, node_by=(path, values[0]) if values else None)
-        for (i, (path, values)), names in sorted(entries.items())
-    )
+        by = (entry.node_by.path, entry.node_by.value) if entry.node_by else None
+        entries.setdefault(Node(node_id, None, (), timezone, node_by=by), set()).add(entry.log)
+    in_order = sorted(entries.items(), key=lambda entry: (entry[0].node_id, entry[0].node_by or ()))
+    nodes = tuple(replace(node, log=tuple(sorted(names))) for node, names in in_order)
     counts = Counter(node.node_id for node in nodes)
     twice = [node_id for node_id, count in counts.items() if count > 1]
     unclear += [f"node {node_id} is drafted more than once: correct 'nodes'" for node_id in twice]
@@ -188,12 +186,11 @@ def _logs_in(seen: Survey, text: bytes) -> Iterator[_Log]:
     log = str(Path(source_file).with_name(f"{match['stem']}*")) if match else source_file
     label_path, values = labels(text, seen.framing)
     for value in values if len(values) > 1 else (None,):
-        by = value and NodeBy(label_path, value)
-        lines = LineReader(timezone, replace(seen.framing, node_by=by or None))
+        by = NodeBy(label_path, value) if value else None
+        lines = LineReader(timezone, replace(seen.framing, node_by=by))
         number = _number(value) if value else _path_number(Path(source_file))
         number = number or next(filter(None, map(_number, values)), None)
-        label = Labels(label_path, (value,)) if value else Labels((), ())
-        yield _Log(log, label, number, evidence_in(lines.read(text.splitlines(), 1).requests()))
+        yield _Log(log, by, number, evidence_in(lines.read(text.splitlines(), 1).requests()))
 
 
 def _ids(logs: Sequence[_Log], unclear: list[str]) -> Iterator[int]:
@@ -209,7 +206,7 @@ def _ids(logs: Sequence[_Log], unclear: list[str]) -> Iterator[int]:
             node_id = log.number[1] if log.number else 0
             if node_id in taken or not log.number:
                 node_id = next(free for free in count() if free not in taken)
-                what = f"{log.label.values[0]!r} in {log.log}" if log.label.values else log.log
+                what = f"{log.node_by.value!r} in {log.log}" if log.node_by else log.log
                 unclear.append(
                     f"{what} does not show which node it is of, {node_id} is assumed: correct it"
                 )
@@ -260,13 +257,9 @@ def _files(place: Place, folder: Place) -> Iterator[tuple[str, str]]:
         if is_hidden or not path.is_file() or path.name == MANIFEST:
             continue
         try:
-            inside = members(path)
-        except OSError:
-            inside = None
-        if inside is None:
+            yield from in_archive(path, name, "*", "the draft").items()
+        except UserError:
             yield str(path), name
-        for member in inside or ():
-            yield f"{path}{WITHIN}{member}", f"{name}{WITHIN}{member}"
 
 
 def _path_number(name: Path) -> _Name | None:

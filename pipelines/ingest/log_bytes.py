@@ -195,23 +195,17 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def unpacked_size(path: str) -> int:
-    """About how many bytes a compressed file, or one in an archive, unpacks to.
-
-    The size at the end of a gzip stream is exact, but that of its last member, modulo 2^32, and
-    none where the stream was cut: it counts only if the beginning of the file unpacks accordingly.
-    """
+    """Returns about how many bytes a compressed file, or one in an archive, unpacks to: as many
+    for each of its bytes as its beginning."""
     with _opened(path, _SMALL_REQUEST_BYTES) as file:
         size = file.seek(0, 2)
-        file.seek(max(size - 4, 0))
-        stated = int.from_bytes(file.read(4), "little")
         file.seek(0)
         log = LogBytes(path)
         if (chunks := log.unpacked(file)) is None:
             return size
         for _ in chunks:
             if log.unpacked_bytes > CHUNK_BYTES:
-                guess = size * log.unpacked_bytes // file.tell()
-                return stated if guess < 2 * stated < 4 * guess else guess
+                return size * log.unpacked_bytes // file.tell()
         return log.unpacked_bytes
 
 

@@ -23,7 +23,7 @@ from kip_replay.pipelines.ingest.log_bytes import WITHIN, is_compressed, members
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.storage import Place, joined, name_within, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
-from kip_replay.replay.kafka.request_log.layouts import Framing, NodeBy
+from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, NodeBy
 
 #: Files looked at by as many threads: a store takes its time for each.
 _AT_ONCE = 32
@@ -37,7 +37,8 @@ _FOLDER_GLOBS = ("kafka-request.log*", "*.log*")
 class LogFile:
     """A log file of a node. ``source_file`` is its name within its recording.
 
-    ``listed``: of a store, what its listing has of the file.
+    ``selection``: which of its lines are read: all, or those of a node or a time. ``listed``: of a
+    store, what its listing has of the file.
     """
 
     recording: str
@@ -46,29 +47,13 @@ class LogFile:
     source_file: str
     path: str
     clock_offset_ms: int = 0
-    node_by: NodeBy | None = None
-    line_field: tuple[str, ...] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    selection: Framing = WHOLE_LINES
     listed: "OnDisk | None" = field(default=None, compare=False)
-
-    def framing(self, head: bytes) -> Framing:
-        since, until = (self._stamp(at) for at in (self.since, self.until))
-        return Framing(None, self.line_field, self.node_by, since, until).of_head(head)
 
     @property
     def part(self) -> bytes:
         """Names the part of a file that is read; empty where all is read."""
-        selection = (self.node_by, self.since, self.until)
-        return repr(selection).encode() if any(selection) else b""
-
-    def _stamp(self, at: datetime | None) -> bytes | None:
-        if at is None:
-            return None
-        local = at.astimezone(ZoneInfo(self.timezone)) - timedelta(
-            milliseconds=self.clock_offset_ms
-        )
-        return f"{local:%Y-%m-%d %H:%M:%S},{local.microsecond // 1000:03d}".encode()
+        return repr(self.selection).encode() if self.selection.is_part else b""
 
 
 def find_log_files(*recordings: Recording) -> list[LogFile]:
@@ -84,7 +69,7 @@ def shared(files: Iterable[LogFile]) -> Iterator[str]:
     owners: dict[tuple[str, str], int] = {}
     for file in files:
         owner = owners.setdefault((file.recording, file.path), file.node_id)
-        if owner != file.node_id and file.node_by is None:
+        if owner != file.node_id and file.selection.node_by is None:
             yield (
                 f"{file.source_file} of recording {file.recording!r} is given as the log of node "
                 f"{owner} and of node {file.node_id}: correct the manifest's 'log' or --node, or, "
@@ -101,14 +86,15 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
         matches = _allowed_matches(node, base, log, who)
         archive, _, pattern = log.partition(WITHIN)
         names = [_name_within(path, base, archive) for path in matches]
-        look = partial(_in_archive, pattern=pattern, who=who)
+        look = partial(in_archive, pattern=pattern, who=who)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for path, inside in zip(matches, pool.map(look, matches, names), strict=True):
                 files.update(dict.fromkeys(inside.items(), path))
     ahead_ms = node.clock_offset_ms
-    part = _node_by(node, recording), node.line_field, recording.since, recording.until
+    since, until = (_stamp(at, node) for at in (recording.since, recording.until))
+    part = Framing(node_by=_node_by(node, recording), since=since, until=until)
     return [
-        LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part, listed)
+        LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, part, listed)
         for (path, name), place in sorted(files.items(), key=lambda item: item[0][1])
         for listed in [None if isinstance(place, Path) else _on_disk(place)]
     ]
@@ -140,7 +126,7 @@ def _allowed_matches(node: Node, base: Place, log: str, who: str) -> list[Place]
     return matches
 
 
-def _in_archive(path: Place, name: str, pattern: str, who: str) -> dict[str, str]:
+def in_archive(path: Place, name: str, pattern: str, who: str) -> dict[str, str]:
     """A file's path and name; of an archive those of its files, which ``pattern`` may choose."""
     place = path.resolve()
     try:
@@ -160,8 +146,16 @@ def _node_by(node: Node, recording: Recording) -> NodeBy | None:
     if node.node_by is None:
         return None
     labels = {n.node_id: n.node_by[1] for n in recording.nodes if n.node_by and n.log == node.log}
-    others = frozenset(label for node_id, label in labels.items() if node_id != node.node_id)
-    return NodeBy(*node.node_by, others, counts_rest=node.node_id == min(labels))
+    others = sorted({label for node_id, label in labels.items() if node_id != node.node_id})
+    return NodeBy(*node.node_by, tuple(others), counts_rest=node.node_id == min(labels))
+
+
+def _stamp(at: datetime | None, node: Node) -> bytes | None:
+    """Returns a time as the node's clock stamps it."""
+    if at is None:
+        return None
+    local = at.astimezone(ZoneInfo(node.timezone)) - timedelta(milliseconds=node.clock_offset_ms)
+    return f"{local:%Y-%m-%d %H:%M:%S},{local.microsecond // 1000:03d}".encode()
 
 
 def _require_within(root: Place, place: Place, subject: str) -> None:

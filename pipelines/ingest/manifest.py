@@ -39,7 +39,6 @@ class NodeEntry(msgspec.Struct):
     timezone: _Text | None = None
     clock_offset_ms: _Offset = 0
     node_by: Annotated[dict[_Text, _Text], msgspec.Meta(min_length=1, max_length=1)] | None = None
-    line_field: _Text | None = None
 
 
 class Manifest(msgspec.Struct):

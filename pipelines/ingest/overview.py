@@ -23,12 +23,11 @@ from kip_replay.pipelines.ingest.checks import (
     unreadable,
     warnings_of,
 )
-from kip_replay.pipelines.ingest.line_accounting import Counts
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_compressed, unpacked_size
 from kip_replay.pipelines.ingest.log_files import LogFile, files_of, on_disk, shared
-from kip_replay.pipelines.ingest.parse_task import Parsed, ParsedRange, Span, note
+from kip_replay.pipelines.ingest.parse_task import Parsed, Span, note
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import Survey, span_us, survey
+from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, span_us, survey
 from kip_replay.pipelines.ingest.whose_log import (
     METADATA_FETCH,
     OF_BROKERS,
@@ -48,27 +47,21 @@ class Excerpts(LogBytes):
     """Whole lines at the head and the tail of a file, of a small one all of it.
 
     A compressed one has to be unpacked from its start: of one that is larger, on disk, than
-    ``unpacked_bytes_max``, the end is not seen. ``log_bytes`` and ``lines`` are about those of the
-    file, unpacked; ``parts`` are what was read.
+    ``unpacked_bytes_max``, the end is not seen. ``log_bytes``: of the file, unpacked, about;
+    ``parts`` are what was read.
     """
 
     excerpt_bytes: int = 1 << 20
     unpacked_bytes_max: int = 1 << 26
     disk_bytes: int = 0
     log_bytes: int = 0
-    lines: int = 0
     is_end_seen: bool = True
     parts: list[bytes] = field(default_factory=list)
 
     def chunks(self) -> Iterator[bytes]:
         head, tail = self._ends()
-        # Lines are short where a log begins.
-        densities = [text.count(b"\n") / len(text) for text in (head, tail) if text]
-        self.lines = round(self.log_bytes * sum(densities) / max(len(densities), 1))
-        if self.is_end_seen and not tail:
-            self.lines += bool(head) and not head.endswith(b"\n")
-            parts = [head]
-        else:
+        parts = [head]
+        if tail or not self.is_end_seen:
             parts = [head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]]
         self.parts = [part for part in parts if part]
         yield from self.parts
@@ -130,8 +123,6 @@ _PARSED_FILES = 128
 _UNPACKED_BYTES = 64 << 20
 #: What only brokers and controllers send: its client's version is Kafka's.
 _BY_KAFKA = OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
-#: Of lines that were looked at. A log with more is hardly a request log.
-_REJECTED_SHARE = 0.01
 #: A broker whose log begins later or ends earlier than all others is worth a word.
 _OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
 #: Brokers replicate all the time: nothing for so long is no pause.
@@ -227,12 +218,10 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
         seen.refused += unreadable([parsed], parsed.counts)
     seen.refused += wrong_logs(recording, parsed.senders)
     seen.problems += [*seen.of_zookeeper, *warnings_of(surveys), *notes_of(surveys)]
-    if unread := [*_unread(seen, parsed)]:
-        seen.problems += [*unread, *unread_lines([parsed], recording.name)]
+    seen.problems += unread_lines([parsed], recording.name)
     if (span := span_us(surveys)) and not seen.refused:
         seen.problems += (text for node in seen.nodes for text in _gaps(node, span))
     seen.problems += (text for node in seen.nodes for text in _other_role(node))
-    seen.problems += _other_versions(seen)
     seen.without_log = _without_log(seen)
     seen.absent = _absent(seen)
     return seen
@@ -281,15 +270,6 @@ def _parse(seen: Overview, node: NodeOverview, parsed: Parsed) -> None:
         _look_at_rows(seen, node, rows)
 
 
-def _unread(seen: Overview, parsed: Parsed) -> Iterator[str]:
-    """Yields the nodes of which too many lines cannot be read."""
-    for node_id in seen.recording.node_ids:
-        total = sum((c for (_, node, _), c in parsed.counts.items() if node == node_id), Counts())
-        lines = total.requests + total.rejected
-        if total.rejected > _REJECTED_SHARE * lines:
-            yield f"node {node_id}: {total.rejected:,} of {lines:,} lines looked at cannot be read"
-
-
 def _look_at_rows(seen: Overview, node: NodeOverview, rows: Rows) -> None:
     """Notes which requests there are, and what they say of who sent them."""
     for table in ("requests", "fetches", "isr_changes"):
@@ -335,16 +315,6 @@ def _absent(seen: Overview) -> dict[str, list[str]]:
         if missing := [name for name in names if name not in logged]:
             absent[role] = missing
     return absent
-
-
-def _other_versions(seen: Overview) -> Iterator[str]:
-    versions, stated = sorted(seen.kafka_versions), seen.recording.kafka_version
-    if len(versions) > 1 or not all(version.startswith(stated or "") for version in versions):
-        yield (
-            f"nodes call themselves Kafka {', '.join(versions)}"
-            f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
-            "time without an upgrade?"
-        )
 
 
 def _other_role(node: NodeOverview) -> Iterator[str]:

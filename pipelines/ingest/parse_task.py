@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, NodeKey, Times, has_step
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
-from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.survey import ByteRange, Survey
+from kip_replay.pipelines.ingest.survey import ParsedRange
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
 from kip_replay.replay.kafka.request_log import LineParser, RejectReason, Rows
-from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
+from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.kafka.request_log.line import Unreadable
 from kip_replay.replay.log_tables import LINE_TABLES
@@ -35,38 +34,6 @@ _BATCH_BYTES = 16 << 20
 _BATCH_LINES = 1 << 15
 #: Small files are parsed together up to this many bytes: a batch takes as long as 50 lines
 _TOGETHER_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class ParsedRange:
-    """Describes a range to a task: bytes [start, end) of a node's file.
-
-    ``strays``: lines of the file to be rejected for their stamps, each with why. Where it
-    ``is_unsure``, damage may have altered them: those after ``sound_until`` are rejected for it.
-    """
-
-    file: LogFile
-    start: int
-    end: int
-    first_line_number: int
-    second_pass_line: int | None
-    framing: Framing = WHOLE_LINES
-    strays: tuple[tuple[int, str], ...] = ()
-    is_unsure: bool = False
-    sound_until: int | None = None
-
-    @staticmethod
-    def surveyed(survey: Survey, part: ByteRange) -> ParsedRange:
-        """Returns a range of a survey, with how the survey has its lines read."""
-        fold, framing = survey.second_pass_line, survey.framing
-        place = survey.file, part.start, part.end, part.first_line_number
-        return ParsedRange(*place, fold, framing, is_unsure=survey.is_unsure)
-
-    @property
-    def is_plain(self) -> bool:
-        """Returns whether its lines are read by its node and zone alone."""
-        plain = ParsedRange(self.file, self.start, self.end, self.first_line_number, None)
-        return self == plain and not self.file.clock_offset_ms
 
 
 def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:
@@ -85,27 +52,25 @@ def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[
     return whole
 
 
-def together(ranges: Sequence[ParsedRange], line_bytes_max: int) -> Iterator[list[ParsedRange]]:
+def together(ranges: Sequence[ParsedRange]) -> Iterator[list[ParsedRange]]:
     """Yields ranges in their order, those of small files of a node with the ones that follow."""
     batch: list[ParsedRange] = []
-    batch_bytes = 0
     for part in ranges:
-        size = part.end - part.start
-        # No line of it can be too long.
-        is_small = size <= min(line_bytes_max, _TOGETHER_BYTES) and part.is_plain
-        fits = batch_bytes + size <= _TOGETHER_BYTES and batch and _follows(part, batch[-1])
-        if batch and not (is_small and fits):
+        whole_bytes = sum(other.end - other.start for other in (*batch, part))
+        if batch and (whole_bytes > _TOGETHER_BYTES or not _are_alike(part, batch[-1])):
             yield batch
-            batch, batch_bytes = [], 0
+            batch = []
         batch.append(part)
-        batch_bytes += size if is_small else _TOGETHER_BYTES
     if batch:
         yield batch
 
 
-def _follows(part: ParsedRange, before: ParsedRange) -> bool:
-    nodes = {(file.recording, file.node_id, file.timezone) for file in (part.file, before.file)}
-    return before.is_plain and len(nodes) == 1
+def _are_alike(part: ParsedRange, other: ParsedRange) -> bool:
+    """Returns whether one parser gives both their times, and damage can be in neither."""
+    files = (part.file, other.file)
+    nodes = {(f.recording, f.node_id, f.timezone, f.clock_offset_ms) for f in files}
+    is_apart = any(p.second_pass_line is not None or p.is_unsure for p in (part, other))
+    return len(nodes) == 1 and not is_apart
 
 
 def parse_together(
@@ -116,13 +81,8 @@ def parse_together(
     Beside them the lines by source file, for what else they count.
     """
     first = parts[0].file
-    parser = LineParser(
-        first.recording,
-        first.node_id,
-        first.timezone,
-        clock_offset_ms=first.clock_offset_ms,
-        line_bytes_max=line_bytes_max,
-    )
+    node = first.recording, first.node_id, first.timezone
+    parser = LineParser(*node, clock_offset_ms=first.clock_offset_ms)
     read = (
         (part.file.source_file, lines)
         for part in parts
@@ -163,6 +123,13 @@ def _judged(lines: Lines, strays: Mapping[int, str], sound_until: int | None) ->
 
 #: First and last microsecond (UTC, since 1970) of something, both included.
 Span = tuple[int, int]
+
+
+def hull(spans: Sequence[Span]) -> Span:
+    """Returns the least span that has all of these."""
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
 #: The requests whose time decides what a replay by increments has seen.
 _EVENTS = (
     *("fetches", "produces", "broker_heartbeats", "metadata_writes", "producer_ids"),
@@ -189,10 +156,9 @@ class Parsed:
     """Holds what a task has done. ``counts`` are of the lines it has read, by file.
 
     ``spans``: first and last completion in each batch of requests, UTC microseconds since 1970.
-    ``newer_versions`` counts requests that the message schemas do not know, by API key and version;
-    ``loggers`` lines that are no requests, by recording and logger. ``unread``: of each recording
-    and reason, the first line that cannot be read. ``unsound``: of files that are damaged the first
-    such line where lines may be altered.
+    ``newer_versions`` counts requests that the message schemas do not know, by API key and version.
+    ``unread``: of each recording and reason, the first line that cannot be read. ``unsound``: the
+    first of a damaged file whose lines may be altered.
     """
 
     task: int
@@ -202,7 +168,6 @@ class Parsed:
     times: dict[FileKey, Times] = field(default_factory=dict)
     newer_versions: Counter[tuple[int, int]] = field(default_factory=Counter)
     senders: Senders = field(default_factory=Counter)
-    loggers: Counter[tuple[str, str]] = field(default_factory=Counter)
     unread: dict[tuple[str, str], Unread] = field(default_factory=dict)
     unsound: dict[FileKey, int] = field(default_factory=dict)
 
@@ -232,7 +197,7 @@ def _parsed(task: ParseTask) -> Parsed:
     parsed = Parsed(task.number)
     tables = task.files
     seen: dict[NodeKey, set[str]] = {}
-    for parts in together(task.ranges, task.line_bytes_max):
+    for parts in together(task.ranges):
         part = parts[0]
         node = (part.file.recording, part.file.node_id)
         for rows, read in parse_together(parts, task.line_bytes_max):
@@ -283,8 +248,6 @@ def note(
         )
         file = (*node, source_file)
         parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
-        for logger, count in of_file.others.items():
-            parsed.loggers[part.file.recording, logger] += count
     # Of all lines, since it depends on the number of tasks which copies are dropped here.
     for source_file, times in _times(rows):
         file = (*node, source_file)

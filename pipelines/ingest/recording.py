@@ -40,7 +40,7 @@ class Node:
     ``is_anywhere``: the log may lie outside of the recording's folder, since the user wrote so.
     ``clock_offset_ms`` is added to its stamps: it corrects a clock that was off.
     ``node_by``: of a log of several nodes, the field (or, as (), what is before the line) and
-    its value that make a line this node's. ``line_field``: the field of JSON that holds the line.
+    its value that make a line this node's.
     """
 
     node_id: int
@@ -49,7 +49,6 @@ class Node:
     timezone: str
     clock_offset_ms: int = 0
     node_by: tuple[tuple[str, ...], str] | None = None
-    line_field: tuple[str, ...] | None = None
     is_anywhere: bool = field(default=False, compare=False, kw_only=True)
 
     @property
@@ -217,7 +216,6 @@ def _nodes_of_manifest(
             is_anywhere=allow_outside,
             clock_offset_ms=entry.clock_offset_ms,
             node_by=_node_by(entry.node_by),
-            line_field=tuple(entry.line_field.split(".")) if entry.line_field else None,
         )
     return nodes
 

@@ -9,7 +9,7 @@ Of copies in one run the least (source_file, line_number) stays; one that an ear
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,12 @@ import pyarrow as pa
 from kip_replay.pipelines.engines import Engine, Feed, Inputs, ParquetFiles
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.line_accounting import NodeKey
-from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, parse_task
+from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, hull, parse_task
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import RejectedLines, Requests
 from kip_replay.replay.table import INT, LONG, TEXT, Table
-
-#: More spans than these become one: each line is held against all of its node's.
-_SPANS_MAX = 200
 
 
 def overlaps(
@@ -39,23 +36,13 @@ def overlaps(
     """
     shared: dict[NodeKey, list[Span]] = {}
     for node in dict.fromkeys(node for reading in readings for node in reading):
-        slack, ends = slack_us.get(node, 0), dict[int, int]()
-        whole = (
-            (*span, number)
-            for number, reading in enumerate(readings)
-            for span in reading.get(node, ())
-        )
-        for first, last, number in sorted(whole):
-            reached = max(
-                (end for at, end in ends.items() if at != number), default=first - slack - 1
-            )
-            if first <= reached + slack:
-                both = first, min(last, reached)
-                shared.setdefault(node, []).append((min(both) - slack, max(both) + slack))
-            ends[number] = max(last, ends.get(number, last))
-        if len(shared.get(node, ())) > _SPANS_MAX:
-            firsts, lasts = zip(*shared[node], strict=True)
-            shared[node] = [(min(firsts), max(lasts))]
+        slack = slack_us.get(node, 0)
+        whole = [hull(reading[node]) for reading in readings if node in reading]
+        for span, other in combinations(whole, 2):
+            last_begin, first_end = max(span[0], other[0]), min(span[1], other[1])
+            if last_begin <= first_end + slack:
+                both = sorted((last_begin, first_end))
+                shared.setdefault(node, []).append((both[0] - slack, both[1] + slack))
     return shared
 
 

@@ -56,7 +56,6 @@ from kip_replay.pipelines.ingest.line_accounting import (
 from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
 from kip_replay.pipelines.ingest.parse_task import (
     Parsed,
-    ParsedRange,
     ParseTask,
     Span,
     joined,
@@ -71,7 +70,7 @@ from kip_replay.pipelines.ingest.repeated_lines import (
     without_repeated,
 )
 from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
-from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.whose_log import Senders, wrong_logs, zookeeper
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
@@ -87,9 +86,8 @@ _TASK_BYTES_MIN = 32 << 20
 #: Tasks per core, so that one that takes longer leaves the others something to do meanwhile.
 _TASKS_PER_CORE = 2
 #: A line read before may have been read in another time zone, if the manifest was corrected since:
-#: zones lie up to 26 hours apart. In one zone, the two passes of an hour do by two hours at most.
-_ZONE_SLACK_US = 27 * 3_600_000_000
-_FOLD_SLACK_US = 2 * 3_600_000_000
+#: zones lie up to 26 hours apart, and the two passes of an hour less.
+_SLACK_US = 27 * 3_600_000_000
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -338,15 +336,14 @@ def _names(surveys: Sequence[Survey]) -> list[str]:
     return list(dict.fromkeys(s.file.recording for s in surveys))
 
 
-def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
+def _ranges(of_file: Survey, cores: int, range_bytes: int) -> Sequence[ParsedRange]:
     """Cuts a file into ranges.
 
     To read a part of a gzip stream one has to inflate all before it, which pays only as long as
     cores are idle otherwise.
     """
-    ranges = [ParsedRange.surveyed(of_file, byte_range) for byte_range in of_file.ranges]
     part_bytes = ceil(of_file.bytes_read / cores) + range_bytes
-    return joined(ranges, part_bytes) if of_file.is_compressed else ranges
+    return joined(of_file.ranges, part_bytes) if of_file.is_compressed else of_file.ranges
 
 
 def _earlier_spans(
@@ -374,8 +371,7 @@ def _slack_us(surveys: Sequence[Survey], ingested: Rows) -> dict[NodeKey, int]:
     for of_file in surveys:
         node = (of_file.file.recording, of_file.file.node_id)
         has_passes = of_file.second_pass_line is not None or not of_file.fold_is_known
-        here = _ZONE_SLACK_US if len(zones[node]) > 1 else _FOLD_SLACK_US if has_passes else 0
-        slack[node] = max(here, slack.get(node, 0))
+        slack[node] = max(slack.get(node, 0), _SLACK_US * (has_passes or len(zones[node]) > 1))
     return slack
 
 

@@ -55,10 +55,22 @@ class Content:
 
 
 @dataclass(frozen=True)
-class ByteRange:
+class ParsedRange:
+    """Describes a range to a task: bytes [start, end) of a node's file, and how to read its lines.
+
+    ``strays``: lines of the file to be rejected for their stamps, each with why. Where it
+    ``is_unsure``, damage may have altered them: those after ``sound_until`` are rejected for it.
+    """
+
+    file: LogFile
     start: int
     end: int
     first_line_number: int
+    second_pass_line: int | None
+    framing: Framing = WHOLE_LINES
+    is_unsure: bool = False
+    strays: tuple[tuple[int, str], ...] = ()
+    sound_until: int | None = None
 
 
 @dataclass
@@ -75,7 +87,7 @@ class FileReading:
     def done(self) -> FileReading:
         for number, chunk in enumerate(self.log.chunks()):
             if number == 0:
-                self.framing = self.file.framing(chunk)
+                self.framing = self.file.selection.of_head(chunk)
                 self.splits.begins = partial(self.framing.begins, self.file.timezone)
             self.contents.see(chunk)
             self.splits.see(chunk, self.end)
@@ -199,15 +211,16 @@ class Splits:
         """Counts lines of [start, end), the last one also where it has no line end."""
         return self._line_ends - self._before(start) + (end > max(self.line_start, start))
 
-    def ranges(self, start: int, end: int) -> tuple[ByteRange, ...]:
+    def ranges(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Cuts [start, end) into ranges: begin, end, and number of the first line."""
         first = (start, self._before(start) + 1)
         starts = [first, *(place for place in self._starts if start < place[0] < end)]
         ends = [place for place, _ in starts[1:]] + [end]
-        return tuple(
-            ByteRange(start, end, first_line_number)
+        return [
+            (start, end, first_line_number)
             for (start, first_line_number), end in zip(starts, ends, strict=True)
             if start < end
-        )
+        ]
 
     def _before(self, start: int) -> int:
         """Counts lines that end before a place, or before the line end there."""
@@ -247,8 +260,7 @@ class Survey:
     ``second_pass_line``: first line whose ambiguous stamps are the second pass, None if none are;
     ``fold_is_known`` is False where the file holds ambiguous stamps and does not show which pass.
     ``others``: loggers of lines that are no requests, as far as its beginning shows them.
-    ``damage`` completes a sentence that begins with the file's name; the line it lies in is left,
-    and those before may be altered where the file ``is_unsure``.
+    ``damage`` completes a sentence that begins with the file's name; the line it lies in is left.
     """
 
     file: LogFile
@@ -265,8 +277,7 @@ class Survey:
     second_pass_line: int | None
     fold_is_known: bool
     damage: str | None
-    is_unsure: bool
-    ranges: tuple[ByteRange, ...]
+    ranges: tuple[ParsedRange, ...]
     framing: Framing
     others: Mapping[str, int]
 
@@ -309,6 +320,8 @@ def survey(
         end = max(end, first_byte)
         if 0 < first_byte < end and first_byte in splits.in_line:
             first_byte += _line_end_bytes(file.path, first_byte)
+        is_unsure = damage is not None and damage.is_unsure
+        as_surveyed = second_pass_line, reading.framing, is_unsure
         return Survey(
             file=file,
             is_compressed=is_compressed(file.path),
@@ -324,8 +337,9 @@ def survey(
             second_pass_line=second_pass_line,
             fold_is_known=fold_is_known,
             damage=_where(damage, end, splits) if damage else None,
-            is_unsure=damage is not None and damage.is_unsure,
-            ranges=splits.ranges(first_byte, end),
+            ranges=tuple(
+                ParsedRange(file, *place, *as_surveyed) for place in splits.ranges(first_byte, end)
+            ),
             framing=reading.framing,
             others=others,
         )
@@ -382,7 +396,7 @@ def _fold(
     is_known = first and last and not has_ambiguous_hour(file.timezone, first, last)
     if is_known or not whole.has_requests:
         return None, True
-    in_place = ((s.line_number, s.stamp) for s in _in_place(_stamps(_requests(whole))))
+    in_place = ((s.line_number, s.local) for s in _in_place(_stamps(_requests(whole))))
     return fold_boundary(in_place, file.timezone)
 
 

@@ -39,7 +39,7 @@ _UNDO_TRIES, _UNDO_WAIT_S = 3, 2.0
 class RecordingSession:
     """One recording. ``undo`` is the command that switches all nodes off.
 
-    The limits are of a node's rate and of all nodes' logs together, in 10^6 bytes.
+    ``mb_per_second_max``: the limit of a node's rate, in 10^6 bytes.
     """
 
     cluster: Cluster
@@ -47,7 +47,6 @@ class RecordingSession:
     logs: Sequence[str]
     seconds: float
     mb_per_second_max: float
-    mb_max: float
     undo: str
     say: Callable[..., None]
     #: Why it ends before its time; the first reason stays.
@@ -69,9 +68,6 @@ class RecordingSession:
             raise UserError(f"--output {self.folder} is not an empty folder: name a new one")
         self.levels, unreachable = levels_of(self.cluster)
         self.say("to switch off again, whatever becomes of this:", f"  {self.undo}")
-        for role, option in (("broker", "server"), ("controller", "controller")):
-            if of_role := [node for node in self.levels if node.role.startswith(role)]:
-                self.say(f"  {_by_hand(of_role, option)}")
         self.say(*(f"not recorded: {sentence}" for sentence in unreachable))
         for node, level in self.levels.items():
             source = source_of(node, self.logs)
@@ -146,11 +142,8 @@ class RecordingSession:
             looks += 1
             for stream in self.streams:
                 stream.look()
-            mb = sum(stream.bytes_read for stream in self.streams) / 1e6
             free_mb = shutil.disk_usage(self.folder).free / 1e6
-            if mb > self.mb_max:
-                self.stop(f"{mb:,.0f} MB are more than --mb-max {self.mb_max:g}")
-            elif free_mb < _FREE_MB_MIN:
+            if free_mb < _FREE_MB_MIN:
                 self.stop(f"the disk of {self.folder} has only {free_mb:,.0f} MB left")
             if looks % _RATE_S == 0:
                 self._look_at_rates(read, time.monotonic() - begin)
@@ -268,12 +261,3 @@ def _settings(configs: Sequence[Mapping[str, str]]) -> dict[str, int]:
 
 def _folder_of(node: ClusterNode) -> str:
     return f"{node.role.replace(',', '-')}-{node.node_id}"
-
-
-def _by_hand(nodes: Sequence[ClusterNode], option: str) -> str:
-    """Returns the command that switches off by Kafka's own tool."""
-    return (
-        f"for id in {' '.join(str(node.node_id) for node in nodes)}; do kafka-configs.sh "
-        f"--bootstrap-{option} {nodes[0].address} --alter --entity-type broker-loggers "
-        f"--entity-name $id --add-config {LOGGER}={OFF}; done"
-    )

@@ -6,10 +6,14 @@ the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as 
 
 from functools import lru_cache
 
+import pyarrow as pa
+
+from ..kafka.messages import FETCH, request_bytes, response_bytes
 from ..kafka.messages.encoding import Ints
 from ..kafka.messages.sizes import TopicTotals, fetch_pieces
+from ..log_tables import Fetches
 from .lists import Partitions
-from .recorded import SESSION_VERSION, Endpoint, RecordedFetch
+from .recorded import SESSION_VERSION, RecordedFetch
 
 
 def counted_version(api_version: int) -> int:
@@ -18,30 +22,42 @@ def counted_version(api_version: int) -> int:
 
 
 class FetchSizes:
-    """Sizes of a FETCH's request and response, whatever they list."""
+    """Sizes of a FETCH's request and response, whatever they list.
+
+    Of names, their lengths in UTF-8 count: they are those of a FETCH with other names.
+    """
 
     def __init__(
         self,
         version: int,
-        client_id: str | None,
-        rack_id: str | None,
-        cluster_id: str | None,
+        client_id_bytes: int,
+        rack_id_bytes: int,
+        cluster_id_bytes: int | None,
         has_replica_state: bool,
-        node_endpoints: tuple[Endpoint, ...],
+        node_endpoints: tuple[tuple[int, int], ...],
     ) -> None:
         self._pieces = pieces = fetch_pieces(version)
-        self._request = pieces.request_fixed_bytes(
-            utf8(client_id),
-            rack_id_bytes=utf8(rack_id),
-            cluster_id_bytes=None if cluster_id is None else utf8(cluster_id),
-            has_replica_state=has_replica_state,
-        )
-        endpoints = [(utf8(host), utf8(rack)) for host, rack in node_endpoints]
-        self._response = pieces.response_fixed_bytes(endpoints)
+        endpoints = [{"host": "h" * host, "rack": "r" * rack} for host, rack in node_endpoints]
+        row = {
+            "api_version": version,
+            "client_id": "c" * client_id_bytes,
+            "rack_id": "r" * rack_id_bytes,
+            "cluster_id": None if cluster_id_bytes is None else "c" * cluster_id_bytes,
+            "replica_id": 0 if has_replica_state else -1,
+            "max_wait_ms": 0,
+            "error_code": 0,
+            "node_endpoints": endpoints,
+        }
+        rows = [row, row | {"node_endpoints": []}]
+        batch = pa.RecordBatch.from_pylist(rows, Fetches.arrow_schema)
         #: No topics.
         self.nothing = pieces.topics_bytes(TopicTotals())
+        # Topics and forgotten topics are counted by themselves.
+        self._request: int = request_bytes(FETCH, batch)[0].as_py() - 2 * self.nothing
+        responses: list[int] = response_bytes(FETCH, batch).to_pylist()
+        self._response = responses[0] - self.nothing
         #: A session error, which lists nothing.
-        self.error_response = pieces.response_fixed_bytes() + self.nothing
+        self.error_response = responses[1]
 
     def topics(self, topics: TopicTotals) -> int:
         return self._pieces.topics_bytes(topics)
@@ -73,11 +89,11 @@ def sizes_of(row: RecordedFetch) -> FetchSizes:
     """Sizes of a FETCH like this one."""
     return _sizes(
         counted_version(row.api_version),
-        row.client_id,
-        row.rack_id,
-        row.cluster_id,
+        utf8(row.client_id),
+        utf8(row.rack_id),
+        None if row.cluster_id is None else utf8(row.cluster_id),
         row.replica_id != -1 or row.replica_epoch != -1,
-        row.node_endpoints,
+        tuple((utf8(host), utf8(rack)) for host, rack in row.node_endpoints),
     )
 
 

@@ -22,9 +22,9 @@ from kip_replay.pipelines.ingest import log_bytes
 from kip_replay.pipelines.ingest.checks import notes_of, refusals, warnings_of
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
-from kip_replay.pipelines.ingest.parse_task import ParsedRange, parse_together
+from kip_replay.pipelines.ingest.parse_task import parse_together
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey import Content, Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import LongLine
 
 REST = b"] DEBUG Completed request:{} (kafka.request.logger)\n"
@@ -152,6 +152,14 @@ def test_a_log_of_two_nodes_is_named(root: Path) -> None:
         find_log_files(recording_of(root / "r" / "logs", {1: "a.log", 2: "*.log"}))
 
 
+def test_a_nodes_part_of_a_file_goes_by_the_same_name_in_every_process(tmp_path: Path) -> None:
+    """By it, what was read is known in a later run: no order of a set may be in it."""
+    (tmp_path / "a.log").touch()
+    nodes = [Node(n, None, ("a.log",), "UTC", node_by=((), f"pod-{n}")) for n in range(1, 6)]
+    first, *_ = find_log_files(Recording("r", "UTC", tuple(nodes), tmp_path))
+    assert b"others=('pod-2', 'pod-3', 'pod-4', 'pod-5')" in first.part
+
+
 # --- bytes and lines
 
 
@@ -255,7 +263,8 @@ def test_a_survey_counts_and_cuts_at_line_ends(tmp_path: Path) -> None:
     assert (found.first_us, found.last_us) == (first_us, first_us + 9_000_000)
     assert found.content_hash == hashlib.blake2b(content, digest_size=16).hexdigest()
     # A range begins with a request.
-    assert found.ranges == (ByteRange(0, size + 26, 1), ByteRange(size + 26, len(content), 3))
+    ranges = [(part.start, part.end, part.first_line_number) for part in found.ranges]
+    assert ranges == [(0, size + 26, 1), (size + 26, len(content), 3)]
     empty = survey_of(tmp_path / "a.log", b"")
     assert (empty.lines, empty.bytes_read, empty.has_requests, empty.ranges) == (0, 0, False, ())
 
@@ -314,7 +323,7 @@ def read_of(found: Survey, **options: Any) -> list[tuple[list[dict[str, Any]], i
     return [
         (by_line(rows), sum(lines.physical for lines in of_files.values()))
         for part in found.ranges
-        for rows, of_files in parse_together([ParsedRange.surveyed(found, part)], **options)
+        for rows, of_files in parse_together([part], **options)
     ]
 
 

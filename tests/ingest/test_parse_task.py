@@ -16,13 +16,12 @@ from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_task import (
     LINE_BYTES_MAX,
     Parsed,
-    ParsedRange,
     parse_task,
     tasks_of,
     together,
 )
 from kip_replay.pipelines.ingest.step import newer_versions_warning
-from kip_replay.pipelines.ingest.survey import survey
+from kip_replay.pipelines.ingest.survey import ParsedRange, survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,14 +31,12 @@ PARTITIONS = 32_768
 _PARSE = """
 import resource, sys
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_task import LINE_BYTES_MAX, ParsedRange
-from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_task import LINE_BYTES_MAX, parse_task, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 
 found = survey(LogFile("r", 11, "UTC", "big.log", sys.argv[1]))
-ranges = [ParsedRange.surveyed(found, part) for part in found.ranges]
-(task,) = tasks_of(ranges, 1, TableFiles(sys.argv[2], "part"), LINE_BYTES_MAX)
+(task,) = tasks_of(found.ranges, 1, TableFiles(sys.argv[2], "part"), LINE_BYTES_MAX)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 parse_task(task)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
@@ -85,8 +82,7 @@ def test_versions_newer_than_the_schemas_are_read_and_counted(tmp_path: Path) ->
     log = tmp_path / "broker.log"
     log.write_bytes(b"\n".join(stamps) + b"\n")
     found = survey(LogFile("r", 11, "UTC", "broker.log", str(log)))
-    ranges = [ParsedRange.surveyed(found, part) for part in found.ranges]
-    (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path / "w"), "part"), LINE_BYTES_MAX)
+    (task,) = tasks_of(found.ranges, 1, TableFiles(str(tmp_path / "w"), "part"), LINE_BYTES_MAX)
     parsed = parse_task(task)
     assert parsed.newer_versions == {(1, 19): 2, (1, 20): 1}
     (file,) = (tmp_path / "w" / "fetches").rglob("*.parquet")
@@ -103,8 +99,7 @@ def _ranges_of_files(folder: Path, contents: list[bytes], node_id: int = 11) -> 
     for number, content in enumerate(contents):
         path = folder / f"{node_id}.log.{number}"
         path.write_bytes(content)
-        found = survey(LogFile("r", node_id, "UTC", path.name, str(path)))
-        ranges += [ParsedRange.surveyed(found, part) for part in found.ranges]
+        ranges += survey(LogFile("r", node_id, "UTC", path.name, str(path))).ranges
     return ranges
 
 
@@ -122,7 +117,7 @@ def test_small_files_are_parsed_together_and_give_what_they_give_apart(
     def parsed(name: str) -> tuple[int, Parsed, dict[str, list[str]]]:
         root = tmp_path / name
         (task,) = tasks_of(ranges, 1, TableFiles(str(root), "part"), LINE_BYTES_MAX)
-        batches = [*together(task.ranges, LINE_BYTES_MAX)]
+        batches = [*together(task.ranges)]
         assert [part for parts in batches for part in parts] == [*task.ranges]
         of = parse_task(task)
         rows = {
@@ -149,11 +144,10 @@ def test_what_is_not_read_by_its_zone_alone_is_parsed_alone(tmp_path: Path) -> N
     elsewhere = replace(four, file=replace(four.file, timezone="Asia/Tokyo"))
     large = replace(one, end=LINE_BYTES_MAX)
 
-    def counts(*ranges: ParsedRange, line_bytes_max: int = LINE_BYTES_MAX) -> list[int]:
-        return [len(parts) for parts in together(ranges, line_bytes_max)]
+    def counts(*ranges: ParsedRange) -> list[int]:
+        return [len(parts) for parts in together(ranges)]
 
     assert counts(one, two, three, four) == [4]
     assert counts(one, late, three, four) == [1, 1, 2]
     assert counts(one, two, three, elsewhere) == [3, 1]
     assert counts(large, two, three, large) == [1, 2, 1]
-    assert counts(one, two, line_bytes_max=1) == [1, 1]

@@ -11,7 +11,7 @@ from small_logs import BROKER, CONTROLLER, lines_of, moved
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.line_accounting import Times
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_task import LINE_BYTES_MAX, ParsedRange, parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_task import LINE_BYTES_MAX, parse_task, tasks_of
 from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
 from kip_replay.pipelines.ingest.survey import SurveySettings, survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -38,9 +38,8 @@ def found(
     path = folder / "a.log"
     path.write_bytes(b"".join(lines))
     of_file = survey(LogFile("r", 1, zone, "a.log", str(path)), SurveySettings(range_bytes))
-    ranges = [ParsedRange.surveyed(of_file, part) for part in of_file.ranges]
     files = TableFiles(str(folder / "warehouse"), "part")
-    todo = tasks_of(ranges, tasks, files, LINE_BYTES_MAX)
+    todo = tasks_of(of_file.ranges, tasks, files, LINE_BYTES_MAX)
     parsed = [parse_task(task) for task in todo]
     times = Times()
     for of in parsed:

@@ -41,23 +41,20 @@ def planned(capsys: Capsys) -> Callable[..., dict[str, Any]]:
 
 @pytest.mark.golden
 @pytest.mark.parametrize(
-    ("folder", "kafka", "missing", "requests"),
+    ("folder", "kafka", "missing"),
     [
-        (SAMPLES / "metadata-4.0", "4.0.0", NO_PRODUCE, 3_750),
-        (SAMPLES / "acks-two-replicas", "4.0.0", [], 11_470),
-        (RECORDINGS / "failover-4.0", "4.0.0", NO_PRODUCE, 3_530),
+        (SAMPLES / "metadata-4.0", "4.0.0", NO_PRODUCE),
+        (SAMPLES / "acks-two-replicas", "4.0.0", []),
+        (RECORDINGS / "failover-4.0", "4.0.0", NO_PRODUCE),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
-def test_recordings(
-    planned: Planned, folder: Path, kafka: str, missing: list[str], requests: int
-) -> None:
+def test_recordings(planned: Planned, folder: Path, kafka: str, missing: list[str]) -> None:
     found = planned(folder)
     one = found["recordings"][0]
     assert found["status"] == 0
     assert one["missing"] == missing
     assert one["kafka_versions"] == [kafka]
-    assert sum(node["lines"] for node in one["nodes"]) == pytest.approx(requests, rel=0.2)
     sizes = [len(gzip.decompress(log.read_bytes())) for log in sorted(folder.glob("*.log.gz"))]
     assert sum(node["log_bytes"] for node in one["nodes"]) == sum(sizes)
     if folder.name == "acks-two-replicas":  # a broker was down
@@ -85,7 +82,6 @@ LATER = re.sub(rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m
             BOTH | {3: "3.log", 13: "13.gz"},
             [
                 "c.log.gz of recording 'r' ends in the middle of its gzip",
-                "node 11: 1 of 24 lines looked at cannot be read",
                 "b.log line 24 (truncated): It ends within its JSON",
                 "empty: 3.log, 13.gz",
             ],
@@ -222,7 +218,6 @@ def test_of_a_large_log_head_and_tail_are_read(planned: Planned, tmp_path: Path)
     assert all("in the samples" in text for text in one["missing"] if text.startswith("no "))
     assert node["log_bytes"] == 10_000_000_000
     assert node["until"] == planned(tmp_path / "r")["recordings"][0]["nodes"][1]["until"]
-    assert node["lines"] > 10_000
 
 
 def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
@@ -231,7 +226,8 @@ def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
     log.write_bytes(gzip.compress(BROKER * 200))
     file = find_log_files(load_recording(tmp_path / "r"))[1]
     whole, head = (look_at(file, len(BROKER), size) for size in (1 << 30, 1))
-    assert head.excerpts.log_bytes == whole.excerpts.log_bytes == 200 * len(BROKER)
+    assert whole.excerpts.log_bytes == 200 * len(BROKER)
+    assert head.excerpts.log_bytes == pytest.approx(200 * len(BROKER), rel=0.05)
     assert (whole.excerpts.is_end_seen, head.excerpts.is_end_seen) == (True, False)
     assert head.survey.first_us == whole.survey.first_us
     assert head.survey.last_us == log.stat().st_mtime_ns // 1000 > (whole.survey.last_us or 0)
@@ -261,7 +257,6 @@ def test_of_many_files_some_are_parsed_and_all_are_seen(planned: Planned, tmp_pa
     write_recording(tmp_path / "r", {"c.log": CONTROLLER, **files}, {2: "c.log", 11: "b.log*"})
     node = planned(tmp_path / "r")["recordings"][0]["nodes"][1]
     assert node["files"] == 200
-    assert node["lines"] == pytest.approx(200 * 3, rel=0.01)
     assert sum(node["requests"].values()) == 100 * 3
     assert node["is_sample"]
 

@@ -18,7 +18,7 @@ from layouts.wrappers import WRAPPERS, Record, mixed, noise, parts
 from small_logs import folder_of
 
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_task import ParsedRange, parse_together
+from kip_replay.pipelines.ingest.parse_task import parse_together
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader, Lines, LongLine
 from kip_replay.replay.kafka.request_log.layouts.labels import labels
@@ -128,7 +128,7 @@ def surveyed(folder: Path, log: bytes, range_bytes: int, final: bool = True) -> 
 
 def ids(found: Survey) -> Iterator[tuple[str, bool]]:
     for part in found.ranges:
-        for rows, _ in parse_together([ParsedRange.surveyed(found, part)]):
+        for rows, _ in parse_together([part]):
             yield from ((id, True) for id in rows["requests"].column("request_id").to_pylist())
             yield from ((id, False) for id in rows["rejected_lines"].column("line_id").to_pylist())
 

@@ -181,7 +181,7 @@ class Brokers:
 def session(tmp_path: Path, brokers: Brokers, **changes: Any) -> tuple[RecordingSession, list[str]]:
     said: list[str] = []
     source = changes.pop("source", f"{brokers.folder}/{{id}}.log")
-    limits = {"seconds": 1.0, "mb_per_second_max": 50.0, "mb_max": 500.0} | changes
+    limits = {"seconds": 1.0, "mb_per_second_max": 50.0} | changes
     made = RecordingSession(
         brokers,  # type: ignore[arg-type]
         tmp_path / "out",
@@ -228,11 +228,12 @@ def test_a_node_that_is_lost_is_named_with_its_undo(tmp_path: Path) -> None:
     assert any("may still log requests (gone)" in line and "--off" in line for line in said)
 
 
-def test_it_stops_at_a_limit(tmp_path: Path) -> None:
+def test_it_stops_at_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kip_replay.pipelines.record.session._RATE_S", 2)
     brokers = Brokers(tmp_path)
-    made, said = session(tmp_path, brokers, seconds=60.0, mb_max=1e-4)
+    made, said = session(tmp_path, brokers, seconds=60.0, mb_per_second_max=1e-9)
     assert made.record()
-    assert any("more than --mb-max 0.0001" in line for line in said)
+    assert any("above --mb-per-second-max 1e-09" in line for line in said)
     assert set(brokers.levels.values()) == {"WARN"}
 
 

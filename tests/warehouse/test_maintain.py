@@ -213,4 +213,4 @@ def test_a_recording_that_ended_long_ago_is_dropped(warehouse: Warehouse, capsys
     assert maintain.main(["--warehouse", warehouse.path, "--keep-days", "30"]) == 0
     assert "dropped old: it ended more than 30 days ago" in capsys.readouterr().out
     assert rows(warehouse) == kept
-    assert recordings.main(["show", "old", "--warehouse", warehouse.path]) == 2
+    assert recordings.main(["delete", "old", "--warehouse", warehouse.path]) == 2

@@ -66,7 +66,7 @@ def run(warehouse: Warehouse, *arguments: str) -> int:
     return main([*arguments, "--warehouse", warehouse.path])
 
 
-def test_list_and_show_say_what_is_there(
+def test_the_list_says_what_is_there(
     warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(warehouse) == 0
@@ -74,11 +74,6 @@ def test_list_and_show_say_what_is_there(
     assert head.split()[:2] == ["recording", "kafka"]
     assert (other.split()[0], line.split()[0]) == ("other", "plain")
     assert line.split()[-1] == "hwm_parking"
-    assert run(warehouse, "show", "plain") == 0
-    said = capsys.readouterr().out
-    assert f"lines          {LINES:,}" in said
-    assert "nodes          2, 11" in said
-    assert "replayed       hwm_parking" in said
     one = stored(warehouse)["plain"]
     assert one.logs.lines == one.logs.requests + one.logs.rejected == LINES
     assert one.sizes["requests"].rows == one.logs.requests
@@ -90,7 +85,7 @@ def test_list_and_show_say_what_is_there(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["show", "nowhere"], "there are: other, plain"),
+        (["delete", "nowhere"], "there are: other, plain"),
         (["delete"], "needs the name"),
         (["list", "plain"], "takes no name"),
         (["delete", "plain"], "--yes"),

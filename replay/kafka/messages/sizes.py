@@ -3,15 +3,13 @@
 Source: ``RequestHeader.json`` (the client id is an int16-length string in every version, so that
 any broker can read it), ``ResponseHeader.json``; bodies as ``MessageDataGenerator`` encodes them.
 
-``FetchPieces`` counts a FETCH in single numbers, for a replay that follows a session by its changes
-and need not list 100,000 partitions again: a message is a sum, and few of its terms depend on
-others (the prefix of an array on its length). A request is its fixed part, topics and partitions,
-and, from v7 on, topics and partitions (an INT32 each) that are forgotten; a response is its fixed
-part, topics and partitions. The tests hold both ways equal.
+``FetchPieces`` counts what a FETCH lists in single numbers, for a replay that follows a session by
+its changes and need not list 100,000 partitions again: a message is a sum, and few of its terms
+depend on others (the prefix of an array on its length). What is beside the lists is a message
+without any. The tests hold both ways equal.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -181,10 +179,9 @@ class TopicTotals(NamedTuple):
 
 
 class FetchPieces:
-    """Sizes in bytes of what a FETCH of one version is made of. Made by ``fetch_pieces``."""
+    """Sizes in bytes of what a FETCH of one version lists. Made by ``fetch_pieces``."""
 
     def __init__(self, version: int) -> None:
-        self.version = version
         #: Lengths are varints and fields may be tagged (KIP-482).
         self.is_flexible = version in _REQUEST.flexible
         self.topics_go_by_id = version in _REQUEST["Topics.TopicId"].versions
@@ -204,55 +201,9 @@ class FetchPieces:
             names = UUID_BYTES * runs
         return self._array_prefix(runs) + names + topics.length_varint_bytes + runs
 
-    def request_fixed_bytes(
-        self,
-        client_id_bytes: int,
-        *,
-        rack_id_bytes: int = 0,
-        cluster_id_bytes: int | None = None,
-        has_replica_state: bool = False,
-    ) -> int:
-        """Frame, header and body of a request without its topics and forgotten topics.
-
-        ``cluster_id_bytes`` is None where no cluster id is sent (consumers, replica fetchers).
-        ``has_replica_state``: replica id or epoch is not -1; it counts from v15 on, before, every
-        request has the 4 bytes of a replica id.
-        """
-        size = FRAME_BYTES + REQUEST_HEADER_BYTES + client_id_bytes + self.is_flexible
-        size += _REQUEST.plain_bytes(self.version)
-        if self.version in _REQUEST["RackId"].versions:
-            size += self._string(rack_id_bytes)
-        if self.version in _REQUEST["ClusterId"].versions and cluster_id_bytes is not None:
-            size += _with_tag(self._string(cluster_id_bytes))
-        return size + has_replica_state * _REQUEST["ReplicaState"].tag_bytes(self.version)
-
-    def response_fixed_bytes(self, endpoints: Iterable[tuple[int, int]] = ()) -> int:
-        """Frame, header and body of a response without its topics."""
-        size = FRAME_BYTES + CORRELATION_ID_BYTES + self.is_flexible
-        size += _RESPONSE.plain_bytes(self.version)
-        field = _RESPONSE["NodeEndpoints"]
-        plain = field.plain_bytes(self.version)
-        sizes = [plain + self._string(host) + self._string(rack) for host, rack in endpoints]
-        if sizes and self.version in field.versions:
-            size += _with_tag(self._array_prefix(len(sizes)) + sum(sizes))
-        return size
-
     def _array_prefix(self, n: int) -> int:
         return unsigned_varint_bytes(n + 1) if self.is_flexible else 4
 
-    def _string(self, utf8_bytes: int) -> int:
-        return (unsigned_varint_bytes(utf8_bytes + 1) if self.is_flexible else 2) + utf8_bytes
 
-
-def _with_tag(value_bytes: int) -> int:
-    return 1 + unsigned_varint_bytes(value_bytes) + value_bytes
-
-
-@lru_cache
-def fetch_pieces(version: int) -> FetchPieces:
-    """The pieces of a version. Raises ValueError where it is none of ``FETCH_VERSIONS``."""
-    if version not in FETCH_VERSIONS:
-        raise ValueError(
-            f"FETCH v{version} is none of v{FETCH_VERSIONS[0]} to v{FETCH_VERSIONS[-1]}"
-        )
-    return FetchPieces(version)
+#: The pieces of one of ``FETCH_VERSIONS``.
+fetch_pieces = lru_cache(FetchPieces)

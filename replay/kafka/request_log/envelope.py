@@ -169,18 +169,14 @@ def envelope_columns(lines: pa.RecordBatch) -> Columns:
     return columns
 
 
-def are_sound_envelopes(lines: pa.RecordBatch, is_silent: bool) -> bool:
-    """Returns whether lines lack no field, or only all responses (silent), and have times that can
-    be: Arrow has null for a missing field, and reads NaN and infinity, which are no JSON."""
+def are_sound_envelopes(lines: pa.RecordBatch) -> bool:
+    """Returns whether lines lack no field, and have times that can be: Arrow has null for a missing
+    field, and reads NaN and infinity, which are no JSON."""
     columns = envelope_columns(lines)
     required = [column for name, column in columns.items() if name not in _OPTIONAL]
-    required += [lines.column(name) for name in ("clientInformation", "request")]
-    has_response = columns["has_response"]
-    return (
-        all(column.null_count == 0 for column in required)
-        and has_response.true_count == (0 if is_silent else len(has_response))
-        and bool(can_be(*_durations(columns)).all())
-    )
+    required += [lines.column(name) for name in ("clientInformation", "request", "response")]
+    is_whole = all(column.null_count == 0 for column in required)
+    return is_whole and bool(can_be(*_durations(columns)).all())
 
 
 def _durations(columns: Columns) -> NDArray[np.float64]:

@@ -92,10 +92,8 @@ class LocalTime:
                 bad[position] = unreadable
         return np.array(times_us, np.int64), bad
 
-    def is_ambiguous(self, local: datetime) -> bool:
-        return self.window(local) > timedelta(0)
-
     def window(self, local: datetime) -> timedelta:
+        """Returns by how much the clock is set back, so that the time occurs twice; else 0."""
         first = local.replace(tzinfo=self.zone, fold=0).utcoffset()
         second = local.replace(tzinfo=self.zone, fold=1).utcoffset()
         assert first is not None
@@ -124,10 +122,10 @@ def has_ambiguous_hour(zone: str, first_local: bytes, last_local: bytes) -> bool
     if last < at:  # the clock was set back in between
         at, last = last, at
     while at < last:
-        if time.is_ambiguous(at):
+        if time.window(at):
             return True
         at = at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0) + _QUARTER
-    return time.is_ambiguous(last)
+    return bool(time.window(last))
 
 
 class FoldBoundary(NamedTuple):
@@ -142,21 +140,16 @@ _ALL_FIRST = FoldBoundary(None, True)
 _UNKNOWN = FoldBoundary(None, False)
 
 
-def fold_boundary(stamps: Iterable[tuple[int, bytes]], zone: str) -> FoldBoundary:
-    """Finds where the second pass begins, from (line number, stamp) of one file in its order.
+def fold_boundary(times: Iterable[tuple[int, datetime]], zone: str) -> FoldBoundary:
+    """Finds where the second pass begins, from (line number, local time) of one file in its order.
 
-    Stamps that cannot be read are passed over. A file is taken to hold at most one change of
-    autumn, as a log rotated at least once a year does.
+    A file is taken to hold at most one change of autumn: logs are rotated more than once a year.
     """
     time = LocalTime(zone)
     before: datetime | None = None
     begins_at: int | None = None
     is_ambiguous, has_paused = False, False
-    for line_number, stamp in stamps:
-        try:
-            local = parse_local(stamp)
-        except Unreadable:
-            continue
+    for line_number, local in times:
         window = time.window(local)
         if window and before is not None and before - local > window / 2:
             return FoldBoundary(line_number, True)

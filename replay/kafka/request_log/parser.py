@@ -25,8 +25,7 @@ from .bodies import Row, TypedRows
 from .envelope import envelope_columns, with_times
 from .frequent import VIEWS, Columns, Positions, Rows, body_columns, list_of, lists_in
 from .layouts import Lines
-from .layouts.reader import LINE_BYTES_MAX
-from .line import RejectReason, Unreadable, stamp_of
+from .line import stamp_of
 from .local_time import LocalTime
 from .reading import OTHERS, Reading, read_batch
 
@@ -50,18 +49,11 @@ class LineParser:
     """
 
     def __init__(
-        self,
-        recording: str,
-        node_id: int,
-        zone: str,
-        *,
-        clock_offset_ms: int = 0,
-        line_bytes_max: int = LINE_BYTES_MAX,
+        self, recording: str, node_id: int, zone: str, *, clock_offset_ms: int = 0
     ) -> None:
         self.recording = recording
         self.node_id = node_id
         self._time = LocalTime(zone, clock_offset_ms)
-        self._line_bytes_max = line_bytes_max
         own = {cluster_states.API_VERSIONS: cluster_states.api_versions(node_id)}
         self._readers = _READERS | own
         #: The hash of a line, so far of its node's id alone.
@@ -83,12 +75,7 @@ class LineParser:
         stamps_us, bad_stamps = self._time.all_microseconds(
             [stamp_of(line) for line in lines], second_pass_from
         )
-        too_long = {
-            position: Unreadable(RejectReason.too_long)
-            for position, line in enumerate(lines)
-            if len(line) > self._line_bytes_max
-        }
-        reading = read_batch(lines, bad_stamps | too_long | read.rejections, self._readers)
+        reading = read_batch(lines, bad_stamps | read.rejections, self._readers)
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
             "request_id": self._line_ids(lines),

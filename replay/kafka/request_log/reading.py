@@ -58,9 +58,9 @@ def read_batch(
     reading = Reading({**rejected})
     texts = {at: json_of(line) for at, line in enumerate(lines) if at not in rejected}
     uncertain: list[int] = []
-    for (key, version, is_silent), positions in _split(texts).items():
+    for (key, version), positions in _split(texts).items():
         alike = [texts[position] for position in positions]
-        batches = _sure(APIS[key], version, is_silent, alike) if key in APIS else None
+        batches = _sure(APIS[key], version, alike) if key in APIS else None
         if batches is None:
             uncertain += positions
         else:
@@ -69,22 +69,22 @@ def read_batch(
     return reading
 
 
-def _split(texts: Mapping[int, bytes]) -> dict[tuple[int, int, bool], list[int]]:
+def _split(texts: Mapping[int, bytes]) -> dict[tuple[int, int], list[int]]:
     """Positions of lines by API and version, as far as their beginnings show them.
 
-    Those of PRODUCEs without a response (acks=0) apart.
+    PRODUCEs without a response (acks=0) are among ``OTHERS``: Arrow reads no text for a body.
     """
     by_head: dict[bytes, list[int]] = defaultdict(list)
     for position, text in texts.items():
         by_head[text[:_HEAD_BYTES]].append(position)
-    split: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    split: dict[tuple[int, int], list[int]] = defaultdict(list)
     for head, positions in by_head.items():
         begin = _HEAD.match(head)
         key, version = map(int, begin.groups()) if begin else (OTHERS, 0)
+        no_responses = _NO_RESPONSE if key == PRODUCE.key else ()
         for position in positions:
-            no_responses = _NO_RESPONSE if key == PRODUCE.key else ()
             is_silent = any(map(texts[position].__contains__, no_responses))
-            split[key, version, is_silent].append(position)
+            split[(OTHERS, 0) if is_silent else (key, version)].append(position)
     return split
 
 
@@ -110,13 +110,11 @@ def _read_lines(lines: Sequence[bytes], schema: pa.Schema) -> Batches | None:
     return table.to_batches() if table.num_rows == len(lines) else None
 
 
-def _sure(api: Api, version: int, is_silent: bool, texts: Sequence[bytes]) -> Batches | None:
+def _sure(api: Api, version: int, texts: Sequence[bytes]) -> Batches | None:
     """Lines as columns, None where it is not certain that decoding them gives the same."""
-    if is_silent:  # Arrow takes null for a body that is not there, and no text
-        texts = [text.replace(*_NO_RESPONSE) for text in texts]
     batches = _read_lines(texts, _schema(api))
     for batch in batches or ():
-        is_sound = are_sound_envelopes(batch, is_silent) and all(
+        is_sound = are_sound_envelopes(batch) and all(
             are_sound(message.body, batch.column(name), version)
             for name, message in (("request", api.request), ("response", api.response))
         )

@@ -16,6 +16,5 @@ laid out is learned from its first request, and again from any that does not fit
 """
 
 from .reader import WHOLE_LINES, Framing, LineReader, Lines, LongLine, NodeBy
-from .text import is_usual
 
-__all__ = ["WHOLE_LINES", "Framing", "LineReader", "Lines", "LongLine", "NodeBy", "is_usual"]
+__all__ = ["WHOLE_LINES", "Framing", "LineReader", "Lines", "LongLine", "NodeBy"]

@@ -66,7 +66,7 @@ class NodeBy:
 
     path: Path
     value: str
-    others: frozenset[str] = frozenset()
+    others: tuple[str, ...] = ()
     counts_rest: bool = False
 
 
@@ -75,13 +75,11 @@ class Framing:
     """Describes a file before any part of it is read.
 
     ``indent``: of the objects of a pretty-printed array; None where each line is a record.
-    ``line_field``: where the log line is in a JSON object; None to find it.
     ``since`` and ``until``: stamps in the node's zone; others are outside and not read.
     ``is_padded``: as log4j2 writes SSSSSS, milliseconds are behind three zeros.
     """
 
     indent: bytes | None = None
-    line_field: Path | None = None
     node_by: NodeBy | None = None
     since: bytes | None = None
     until: bytes | None = None
@@ -221,7 +219,7 @@ class LineReader:
         self._line_bytes_max = line_bytes_max
         self._text = TextLayout(zone, framing.is_padded)
         #: Where the line is in the objects of each level, as learned from one.
-        self._paths: list[Path | None] = [framing.line_field, *[None] * (_LEVELS_MAX - 1)]
+        self._paths: list[Path | None] = [None] * _LEVELS_MAX
         self._pending: dict[str, _Pending] = {}
         self._element: list[bytes] = []
         self._element_number = 0
@@ -358,11 +356,9 @@ class LineReader:
                 return [replace(request, text=request.text + prefix) for request in requests]
             with_marker = {path for path, unwrapped in every if REQUEST_KEY in unwrapped.text}
         paths = sorted(with_marker, key=lambda path: (len(path), path))
-        path = self._framing.line_field if level == 0 else None
-        if path is None and paths:  # some keep the line twice, as it was and as it was parsed
-            path = self._paths[level] = paths[0]
-        path = path or self._paths[level]
-        return [unwrapped for at, unwrapped in every if at == path]
+        if paths:  # some keep the line twice, as it was and as it was parsed
+            self._paths[level] = paths[0]
+        return [unwrapped for at, unwrapped in every if at == self._paths[level]]
 
     # --- lines
 
