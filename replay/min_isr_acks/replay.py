@@ -531,8 +531,8 @@ class MinIsrAcks:
         state, batches = self._state, self._state.batches
         if over:
             self._apply(state.brokers.close())
-        front_us, own_gaps = state.front[0], self._gaps.in_log(state.node_id)
-        evidence = LeaderEvidence(front_us, state.brokers.ambiguous, own_gaps)
+        front_us, ambiguous = state.front[0], state.brokers.ambiguous
+        evidence = LeaderEvidence(state.node_id, front_us, ambiguous, self._gaps)
         produced: list[Produced] = []
         requests: list[Request] = []
         for request in state.requests:

@@ -7,7 +7,7 @@ first of enough replicas, the loss of the leader, and the timeout (``model.parti
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..log_gaps import LOG_GAP, LogGap
+from ..log_gaps import LOG_GAP, Gaps
 from ..model import STAMP_US
 from ..model.partition import Errors, delayed_produce, has_enough_in_sync
 from .brokers import AmbiguousFencing
@@ -79,14 +79,15 @@ class ProduceResponse(NamedTuple):
 
 
 class LeaderEvidence(NamedTuple):
-    """The evidence that decides responses: the last event of the log, and the leader's gaps.
+    """The evidence that decides responses: the last event of the log, and gaps in logs.
 
     ``ambiguous``: windows in which a broker was fenced, by one of two appends.
     """
 
+    node_id: int
     front_us: int
     ambiguous: Sequence[AmbiguousFencing]
-    gaps: Sequence[LogGap]
+    gaps: Gaps
 
     def respond(
         self,
@@ -127,8 +128,6 @@ class LeaderEvidence(NamedTuple):
 
     def _unknown(self, batch: OpenBatch, at_us: int, error: Errors) -> str | None:
         """Returns why it is not known what came first; None: it is known."""
-        if error is Errors.NONE and not self.ambiguous and not self.gaps:
-            return None
         if error is Errors.NOT_LEADER_OR_FOLLOWER:
             if batch.loss is Loss.UNCERTAIN:
                 return LOG_GAP
@@ -144,14 +143,11 @@ class LeaderEvidence(NamedTuple):
 
     def is_hidden(self, appended_us: int, at_us: int) -> bool:
         """Tells whether lines of the leader are missing that were written between two times."""
-        return any(
-            appended_us < gap.before_us and at_us > gap.after_us - WRITTEN_US_MAX
-            for gap in self.gaps
-        )
+        return self.gaps.touch(self.node_id, appended_us, at_us + WRITTEN_US_MAX)
 
     def visible_us(self, batch: OpenBatch, enough_us: int | None) -> int | None:
         """Returns when the high watermark passed a batch; None where the log may lack that."""
-        if enough_us is None or (self.gaps and self.is_hidden(batch.appended_us, enough_us)):
+        if enough_us is None or self.is_hidden(batch.appended_us, enough_us):
             return None
         if batch.loss is None:
             return enough_us
