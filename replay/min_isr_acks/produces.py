@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..model.partition import Acks, Copies, Isr, Partition, Requirement
+from ..model.partition import Acks, Isr, Partition, Requirement
 from .constants import REORDER_US_MAX
 from .events import LeaderEvent, TopicPartition
 from .isr import KnownPartition, Loss
@@ -145,7 +145,7 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             self.variants[requirement.variant].waits.append(requirement.acks)
 
     def acknowledge(
-        self, requirement: Requirement, by: Acknowledgement, copies: Copies, needed: int
+        self, requirement: Requirement, by: Acknowledgement, partition: Partition
     ) -> None:
         """Notes what completed it under a requirement, and which replicas had it then."""
         if by.at_us > self.until_us:
@@ -155,16 +155,17 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             self.done_us = by.at_us
         under.waits.remove(requirement.acks)
         if requirement.acks is Acks.ALL:
-            under.acks_all, under.missing = by, copies.missing
+            under.acks_all, under.missing = by, self._missing(partition)
         else:
-            under.acks_min_isr, under.copies, under.needed = by, copies.replicas, needed
+            under.acks_min_isr, under.copies = by, partition.copies(self.base_offset or 0)
+            under.needed = partition.effective_min_isr(requirement) or 0
 
-    def copies(self, partition: Partition) -> Copies:
-        return partition.copies(self.base_offset or 0, self.isr or ())
+    def _missing(self, partition: Partition) -> Isr:
+        return partition.missing(self.base_offset or 0, self.isr or ())
 
     def note_missing(self, partition: Partition) -> None:
         """Notes which followers of the ISR lack it, where acks=all is not complete."""
-        missing = self.copies(partition).missing
+        missing = self._missing(partition)
         for variant in self.variants:
             if Acks.ALL in variant.waits:
                 variant.missing = missing

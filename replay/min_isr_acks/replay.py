@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ..log_gaps import NO_GAPS, Gaps
 from ..model import AT_ONCE_US, STAMP_US
 from ..model.brokers import BrokerControlState
-from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Copies, Partition, Requirement
+from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Partition, Requirement
 from ..outcomes import Variant
 from ..records import Records
 from .brokers import Applied, BrokerStates
@@ -281,23 +281,8 @@ class MinIsrAcks:
             requirement.acks is Acks.ALL for _, requirement in acknowledged
         ):
             by = by._replace(responded_us=late_us)
-        self._complete(acknowledged, by, led.model)
-
-    def _complete(
-        self,
-        acknowledged: Iterable[tuple[int, Requirement]],
-        by: Acknowledgement,
-        model: Partition,
-    ) -> None:
-        """Notes in each batch what acknowledged it, and how many replicas have it."""
-        copies: dict[int, Copies] = {}
-        batches, effective_min_isr = self._state.batches, model.effective_min_isr
         for number, requirement in acknowledged:
-            batch = batches[number]
-            if number not in copies:
-                copies[number] = batch.copies(model)
-            needed = None if requirement.acks is Acks.ALL else effective_min_isr(requirement)
-            batch.acknowledge(requirement, by, copies[number], needed or 0)
+            self._state.batches[number].acknowledge(requirement, by, led.model)
 
     def _expire(self, at_us: int) -> None:
         """Times PRODUCEs out. Their batches are followed on: exposure ends when all have them."""
@@ -386,8 +371,8 @@ class MinIsrAcks:
             waits, met = model.append(number, base_offset, len(batch.isr))
             batch.wait_for(waits + met)
             at_once = Acknowledgement.at(at_us)
-            if met:
-                self._complete([(number, requirement) for requirement in met], at_once, model)
+            for requirement in met:
+                batch.acknowledge(requirement, at_once, model)
             # A follower may already have fetched from behind it: handlers end in another order.
             log_ends = [follower.log_end_offset for follower in model.followers.values()]
             if not model.maximal_isr or max(log_ends, default=-1) > base_offset:

@@ -7,7 +7,7 @@ under several acks and min.insync.replicas at once: each pair is a ``Requirement
 acknowledged for each apart.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from enum import IntEnum, StrEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Self
@@ -83,13 +83,6 @@ class Replica(msgspec.Struct, array_like=True, gc=False):
         """Tells whether it may hold the high watermark (``isCaughtUp``)."""
         is_recent = at_us - self.caught_up_us <= REPLICA_LAG_TIME_MAX_US
         return is_recent or self.log_end_offset >= leader_log_end
-
-
-class Copies(NamedTuple):
-    """How many replicas have a batch, the leader among them, and who of its ISR does not."""
-
-    replicas: int
-    missing: Isr
 
 
 class Requirement(msgspec.Struct, array_like=True, gc=False):
@@ -232,20 +225,23 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
                 log_ends.append(follower.log_end_offset)
         return min(log_ends, default=self.log_end_offset)
 
-    def _log_ends(self, isr: Isr) -> list[int]:
-        followers = [self.followers.get(broker_id) for broker_id in isr]
+    def _log_ends(self, broker_ids: Iterable[int]) -> list[int]:
+        followers = [self.followers.get(broker_id) for broker_id in broker_ids]
         return [-1 if follower is None else follower.log_end_offset for follower in followers]
 
     def is_waited_for(self) -> bool:
         """Tells whether a batch waits, so that a FETCH may complete one."""
         return any(requirement.waiting for requirement in self.requirements)
 
-    def copies(self, offset: int, isr: Isr) -> Copies:
-        """Counts the replicas that have a batch, and names who of an ISR does not."""
-        followers = self.followers
-        ids = [id_ for id_, follower in followers.items() if follower.log_end_offset > offset]
-        missing = [id_ for id_ in isr if id_ != self.leader_id and id_ not in ids]
-        return Copies(1 + len(ids), tuple(missing))
+    def copies(self, offset: int) -> int:
+        """Returns how many replicas have a batch, the leader among them."""
+        return 1 + sum(follower.log_end_offset > offset for follower in self.followers.values())
+
+    def missing(self, offset: int, isr: Isr) -> Isr:
+        """Returns the followers of an ISR that do not have a batch."""
+        followers = [broker_id for broker_id in isr if broker_id != self.leader_id]
+        log_ends = zip(followers, self._log_ends(followers), strict=True)
+        return tuple([broker_id for broker_id, log_end in log_ends if log_end <= offset])
 
     def change_isr(self, isr: Isr | None, requested: Isr = ()) -> None:
         """Sets the committed ISR, and the one that the leader has requested since, if any.
