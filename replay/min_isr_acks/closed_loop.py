@@ -122,7 +122,7 @@ class LoopState(msgspec.Struct, array_like=True):
     """All that a loop carries.
 
     ``events`` are of a PRODUCE's number or a follower. ``runs`` are those that were sent, by
-    number. ``waiting``: by group the appends that it does not have yet and their PRODUCEs, in order.
+    number. ``waiting``: by group, the appends that it does not have yet, and their PRODUCEs.
     ``due``: when waits get long, and the PRODUCEs. ``held_back_us``: when the last two PRODUCEs
     that were held back are handled: their burst lasts until the earlier one.
     """

@@ -44,7 +44,9 @@ class Consumers(msgspec.Struct):
         """Notes which partitions a FETCH lists and forgets; ``until_us`` 0: it is not parked."""
         if session_id:
             before = self.sessions.pop(session_id, set())
-            self.sessions[session_id] = listed = listed if is_full else (before - forgotten) | listed
+            if not is_full:
+                listed = (before - forgotten) | listed
+            self.sessions[session_id] = listed
             if len(self.sessions) > SESSIONS_KEPT:
                 del self.sessions[next(iter(self.sessions))]
         for partition in listed if until_us else ():

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from ..log_gaps import LOG_GAP
 from ..model.partition import Isr, Partition, has_enough_in_sync
 from .constants import APPLY_US_MAX, STALE_US
 from .events import DESCRIBE, PENDING, EventKind, LeaderEvent, ListedPartition
@@ -24,12 +25,18 @@ class Role(StrEnum):
 
 
 class Loss(StrEnum):
-    """Names why batches that wait are not followed any more."""
+    """Names why batches that wait are not followed any more.
+
+    All but ``LEADER``, which is an error of the response, are reasons why this is unknown.
+    """
 
     LEADER = "this node does not lead any more"
-    LEADER_BEFORE = "METADATA shows that it did not lead any more before"
-    UNCERTAIN = "a gap in a log hides what acknowledgements depend on from then on"
-    CONTRADICTED = "offsets in the log contradict each other"
+    #: METADATA shows it, later.
+    LEADER_BEFORE = "the leader was lost meanwhile, and the log does not tell when"
+    #: What acknowledgements depend on from then on.
+    HIDDEN = LOG_GAP
+    CONTRADICTED = "a follower's offset goes back: it contradicts the FETCH before"
+    FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which append did it"
 
 
 class KnownPartition(msgspec.Struct, array_like=True):
@@ -186,9 +193,9 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self.model.change_isr(None)
         return self.forget_waiting(at_us)
 
-    def forget_waiting(self, _: int) -> bool:
+    def forget_waiting(self, _: int, loss: Loss = Loss.HIDDEN) -> bool:
         """Gives up what waits: it may have been completed otherwise."""
-        self.loss = Loss.UNCERTAIN
+        self.loss = loss
         return True
 
     def depends_on(self, broker_id: int) -> bool:

@@ -458,6 +458,10 @@ class MinIsrAcks:
         """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""
         state, brokers = self._state, self._state.brokers
         for at_us, broker_id, control_state in changes:
+            if control_state is None:
+                give_up = partial(KnownPartition.forget_waiting, loss=Loss.FENCED_WHEN)
+                self._sweep(at_us - 1, give_up)
+                continue
             if control_state is BrokerControlState.UNFENCED:
                 continue
             if at_us - SILENCE_US <= state.uncertain_us:
@@ -516,8 +520,8 @@ class MinIsrAcks:
         state, batches = self._state, self._state.batches
         if over:
             self._apply(state.brokers.close())
-        front_us, ambiguous = state.front[0], state.brokers.ambiguous
-        evidence = LeaderEvidence(state.node_id, front_us, ambiguous, self._gaps)
+        front_us = state.front[0]
+        evidence = LeaderEvidence(state.node_id, front_us, self._gaps)
         produced: list[Produced] = []
         requests: list[Request] = []
         for request in state.requests:
@@ -546,6 +550,3 @@ class MinIsrAcks:
             state.led[partition].forget(batches)
         state.deadlines = [entry for entry in state.deadlines if entry[1] in batches]
         heapify(state.deadlines)
-        oldest_us = min((batch.handled_us for batch in batches.values()), default=state.front[0])
-        ambiguous = state.brokers.ambiguous
-        state.brokers.ambiguous = [window for window in ambiguous if window.until_us >= oldest_us]
