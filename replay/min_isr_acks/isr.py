@@ -48,7 +48,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     ``lost_us``. ``loss``: what a change means for the batches that wait, until ``MinIsrAcks`` has
     applied it to them.
 
-    Methods that are a ``Change``, and ``note_state``, return whether acknowledgements may follow.
+    Whatever changes it, acknowledgements may follow.
     """
 
     model: Partition
@@ -128,18 +128,20 @@ class KnownPartition(msgspec.Struct, array_like=True):
             self.leader_id = None
             self.may_lead(0)
 
-    def may_lead(self, _: int) -> bool:
+    def may_lead(self, _: int) -> None:
         """Leaves open whether a node that did not lead does by now."""
         if self.role is Role.FOLLOWER:
             self.role = Role.UNKNOWN
-        return False
 
     # --- who is in sync
 
     def note_state(
         self, at_us: int, kind: str, stated: ListedPartition, *, is_active: bool
     ) -> bool:
-        """Notes what ALTER_PARTITION requested or returned, or METADATA of an active broker."""
+        """Notes what ALTER_PARTITION requested or returned, or METADATA of an active broker.
+
+        Returns whether that changed what is known.
+        """
         isr = None if stated.isr is None else tuple(sorted({*stated.isr}))
         self.model.replicas = len({*(stated.replicas or ())}) or self.model.replicas
         if kind == EventKind.ISR_REQUESTED:
@@ -171,7 +173,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
         is_old = epoch is not None and epoch < self.leader_epoch
         return is_active and not is_old and at_us - self.changed_us > STALE_US
 
-    def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> bool:
+    def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> None:
         """Removes a broker that a controller fenced or lets stop; the last of an ISR stays in it.
 
         This node loses the lead only to another one of the ISR that may lead: not ``inactive``.
@@ -183,20 +185,18 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self._succeed(broker_id)
         if broker_id in isr and len(isr) > 1:
             self._commit(at_us, tuple(member for member in isr if member != broker_id))
-        return True
 
     # --- what gaps leave open
 
-    def forget_isr(self, at_us: int) -> bool:
+    def forget_isr(self, at_us: int) -> None:
         """Forgets the ISR: it may be another one by now."""
         self.uncertain_us = at_us
         self.model.change_isr(None)
-        return self.forget_waiting(at_us)
+        self.forget_waiting(at_us)
 
-    def forget_waiting(self, _: int, loss: Loss = Loss.HIDDEN) -> bool:
+    def forget_waiting(self, _: int, loss: Loss = Loss.HIDDEN) -> None:
         """Gives up what waits: it may have been completed otherwise."""
         self.loss = loss
-        return True
 
     def depends_on(self, broker_id: int) -> bool:
         """Tells whether it matters that a broker may have stopped."""
@@ -208,20 +208,19 @@ class KnownPartition(msgspec.Struct, array_like=True):
         isr = self.isr or ()
         return bool(isr) and broker_id not in isr and len(isr) != self.model.replicas
 
-    def miss(self, at_us: int, follower: int) -> bool:
+    def miss(self, at_us: int, follower: int) -> None:
         """Notes that a follower is absent, maybe fenced or stopped."""
         self.absent = [*self.absent, follower]
         if follower in (self.isr or ()):
             self.forget_isr(at_us)
         self._succeed(follower)
-        return self.forget_waiting(at_us)
+        self.forget_waiting(at_us)
 
-    def note_return(self, _: int, follower: int) -> bool:
+    def note_return(self, _: int, follower: int) -> None:
         """Notes that a follower that was absent fetches again."""
         self.absent = [broker_id for broker_id in self.absent if broker_id != follower]
-        return False
 
-    def allow_for_stop(self, at_us: int, broker_id: int) -> bool:
+    def allow_for_stop(self, at_us: int, broker_id: int) -> None:
         """Allows for a broker that left the ISR, or lost its heir in it, unseen before it stopped.
 
         Where it is this node, who is in the ISR and leads next is open.
@@ -230,11 +229,10 @@ class KnownPartition(msgspec.Struct, array_like=True):
             self.forget_isr(at_us)
         elif broker_id in (self.isr or ()):
             self.forget_waiting(at_us)
-        return True
 
 
 #: A change of many partitions at once: a function of the partition and the time.
-Change = Callable[[KnownPartition, int], bool]
+Change = Callable[[KnownPartition, int], None]
 
 
 class MinIsrConfig(msgspec.Struct):

@@ -7,7 +7,6 @@ once no later line can change its batches.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -69,10 +68,9 @@ class LeaderState(msgspec.Struct):
     """All that a replay carries.
 
     ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
-    ``fetched``: the last FETCH of each session of a follower. ``batches`` are by number;
-    ``deadlines`` is a heap of (time, batch). After gaps: ``absent`` are followers not heard of
-    since; until ``uncertain_us`` ISRs may have changed unseen, and until ``own_us`` it is not known
-    which followers outside of ISRs are caught up.
+    ``fetched``: the last FETCH of each session of a follower. ``batches`` are by number. After
+    gaps: ``absent`` are followers not heard of since; until ``uncertain_us`` ISRs may have changed
+    unseen, and until ``own_us`` it is not known which followers outside of ISRs are caught up.
     """
 
     node_id: int
@@ -89,7 +87,6 @@ class LeaderState(msgspec.Struct):
     led: dict[TopicPartition, LedPartition] = {}
     requests: list[Request] = []
     batches: dict[int, OpenBatch] = {}
-    deadlines: list[tuple[int, int]] = []
     batch_count: int = 0
 
 
@@ -166,7 +163,6 @@ class MinIsrAcks:
         if order < state.front:
             raise ValueError("events must come in order of at_us, kind_order, request_id")
         state.front = order
-        self._expire(event.at_us)
         match event.kind:
             case EventKind.FETCH:
                 self._fetch(event, places)
@@ -284,13 +280,6 @@ class MinIsrAcks:
         for number, requirement in acknowledged:
             self._state.batches[number].acknowledge(requirement, by, led.model)
 
-    def _expire(self, at_us: int) -> None:
-        """Times PRODUCEs out. Their batches are followed on: exposure ends when all have them."""
-        deadlines = self._state.deadlines
-        while deadlines and deadlines[0][0] < at_us:
-            batch = self._state.batches[heappop(deadlines)[1]]
-            batch.note_missing(self._state.led[batch.partition].model)
-
     # --- producers
 
     def _produce(self, event: LeaderEvent, places: range) -> None:
@@ -366,7 +355,6 @@ class MinIsrAcks:
         state, model, at_us = self._state, led.model, batch.handled_us
         base_offset = batch.base_offset or 0
         led.place(number, state.batches)
-        heappush(state.deadlines, (batch.deadline_us, number))
         if batch.isr is not None:
             waits, met = model.append(number, base_offset, len(batch.isr))
             batch.wait_for(waits + met)
@@ -480,8 +468,8 @@ class MinIsrAcks:
         """Applies a change to partitions; it takes effect at ``latest_us`` at the latest."""
         by = Acknowledgement.at(at_us, latest_us)
         for led in self._state.led.values() if which is None else which:
-            if change(led, at_us):
-                self._acknowledge(led, by)
+            change(led, at_us)
+            self._acknowledge(led, by)
             self._lose(led, at_us)
 
     def _forget_what_gaps_hide(self, event: LeaderEvent) -> None:
@@ -528,6 +516,9 @@ class MinIsrAcks:
             own = [batches[number] for number in range(request.first, request.end)]
             if over or all(batch.is_final(front_us) for batch in own):
                 led = [state.led[batch.partition] for batch in own]
+                for batch, partition in zip(own, led, strict=True):
+                    if batch.deadline_us < front_us:
+                        batch.note_missing(partition.model)
                 produced.append(Produced.by(evidence, request, led, own))
             else:
                 requests.append(request)
@@ -548,5 +539,3 @@ class MinIsrAcks:
         for partition in partitions:
             state.led[partition].model.forget(gone)
             state.led[partition].forget(batches)
-        state.deadlines = [entry for entry in state.deadlines if entry[1] in batches]
-        heapify(state.deadlines)
