@@ -45,10 +45,6 @@ class MetadataResponse(NamedTuple):
     end: int
     high_watermark: int
 
-    @classmethod
-    def to(cls, fetch: LeaderEvent, end: int) -> "MetadataResponse":
-        return cls(fetch.built_us or 0, fetch.fetch_offset, end, fetch.high_watermark)
-
 
 class _Change(msgspec.Struct):
     """A change that the leader has not applied yet.
@@ -150,20 +146,14 @@ class BrokerStates(msgspec.Struct):
         fetch, self.fetch = self.fetch, event
         if fetch is None or fetch.built_us is None or event.fetch_offset < 0:
             return []
-        response = MetadataResponse.to(fetch, event.fetch_offset)
+        start, end = fetch.fetch_offset, event.fetch_offset
+        response = MetadataResponse(fetch.built_us, start, end, fetch.high_watermark)
         ambiguous = self._find_fencings(response, partitions_with)
         self.responses.append(response)
         if response.built_us - self.responses[0].built_us > 2 * RESPONSES_KEPT_US:
             oldest_us = response.built_us - RESPONSES_KEPT_US
             self.responses = [kept for kept in self.responses if kept.built_us > oldest_us]
         return [*ambiguous, *self._apply(response, event.at_us)]
-
-    def close(self) -> list[Applied]:
-        """Ends the log: the last response was received, though no FETCH shows it."""
-        fetch, self.fetch = self.fetch, None
-        if fetch is None or fetch.built_us is None:
-            return []
-        return self._apply(MetadataResponse.to(fetch, -1), fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
         """Tells whether the node has a response with a commit after a time (controller's clock)."""

@@ -506,8 +506,6 @@ class MinIsrAcks:
     def finalized(self, *, over: bool = False) -> list[Produced]:
         """Emits and returns PRODUCEs that nothing still to come changes; ``over``: nothing does."""
         state, batches = self._state, self._state.batches
-        if over:
-            self._apply(state.brokers.close())
         front_us = state.front[0]
         evidence = LeaderEvidence(state.node_id, front_us, self._gaps)
         produced: list[Produced] = []
