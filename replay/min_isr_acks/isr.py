@@ -5,7 +5,6 @@ comes from: lines that state it (METADATA, ALTER_PARTITION), lines that imply it
 with a leader epoch, a broker that was fenced), and gaps behind which it may be another one.
 """
 
-from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
@@ -43,10 +42,9 @@ class KnownPartition(msgspec.Struct, array_like=True):
     """A partition as far as the log shows it; ``model`` is as this node would lead it.
 
     ``previous_isr``: the one before the last change, at ``changed_us``. ``uncertain_us``: since
-    when the ISR may be another one behind a gap; None: it is not. ``absent``: followers that may be
-    fenced or stopped. ``lost_epoch``: the leader epoch of the lead that this node lost, at
-    ``lost_us``. ``loss``: what a change means for the batches that wait, until ``MinIsrAcks`` has
-    applied it to them.
+    when the ISR may be another one behind a gap; None: it is not. ``lost_epoch``: the leader epoch
+    of the lead that this node lost, at ``lost_us``. ``loss``: what a change means for the batches
+    that wait, until ``MinIsrAcks`` has applied it to them.
 
     Whatever changes it, acknowledgements may follow.
     """
@@ -56,7 +54,6 @@ class KnownPartition(msgspec.Struct, array_like=True):
     previous_isr: Isr | None = None
     changed_us: int = 0
     uncertain_us: int | None = None
-    absent: list[int] = []
     leader_id: int | None = None
     leader_epoch: int = -1
     lost_epoch: int = -2
@@ -157,7 +154,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     def _commit(self, at_us: int, isr: Isr | None) -> None:
         """Notes a committed ISR; None: the leader's request was refused, and the last one stays."""
         current = self.isr
-        if isr is not None and not set(self.absent) & set(isr):
+        if isr is not None:
             self.uncertain_us = None
             if isr != current:
                 self.previous_isr, self.changed_us, current = current, at_us, isr
@@ -209,16 +206,11 @@ class KnownPartition(msgspec.Struct, array_like=True):
         return bool(isr) and broker_id not in isr and len(isr) != self.model.replicas
 
     def miss(self, at_us: int, follower: int) -> None:
-        """Notes that a follower is absent, maybe fenced or stopped."""
-        self.absent = [*self.absent, follower]
+        """Allows for a follower that is absent, maybe fenced or stopped."""
         if follower in (self.isr or ()):
             self.forget_isr(at_us)
         self._succeed(follower)
         self.forget_waiting(at_us)
-
-    def note_return(self, _: int, follower: int) -> None:
-        """Notes that a follower that was absent fetches again."""
-        self.absent = [broker_id for broker_id in self.absent if broker_id != follower]
 
     def allow_for_stop(self, at_us: int, broker_id: int) -> None:
         """Allows for a broker that left the ISR, or lost its heir in it, unseen before it stopped.
@@ -229,10 +221,6 @@ class KnownPartition(msgspec.Struct, array_like=True):
             self.forget_isr(at_us)
         elif broker_id in (self.isr or ()):
             self.forget_waiting(at_us)
-
-
-#: A change of many partitions at once: a function of the partition and the time.
-Change = Callable[[KnownPartition, int], None]
 
 
 class MinIsrConfig(msgspec.Struct):

@@ -5,7 +5,7 @@ batches); a batch that enough replicas have then gets an ``Acknowledgement``. A 
 once no later line can change its batches.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -43,7 +43,7 @@ from .events import (
     Uncertain,
     parts_of,
 )
-from .isr import Change, KnownPartition, Loss, MinIsrConfig, Role
+from .isr import KnownPartition, Loss, MinIsrConfig, Role
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
 from .produces import NEVER, Acknowledgement, Append, LedPartition, OpenBatch, Request, UnderVariant
 from .responses import LeaderEvidence
@@ -244,9 +244,7 @@ class MinIsrAcks:
     def _allow_for_changes(self, event: LeaderEvent, last: LastFetch) -> None:
         """Allows for what gaps hide of a follower that fetches: it may be in ISRs by now."""
         state, at_us, follower = self._state, event.at_us, event.replica_id
-        if follower in state.absent:
-            state.absent.remove(follower)
-            self._sweep(at_us - 1, partial(KnownPartition.note_return, follower=follower))
+        state.absent.discard(follower)
         is_next_tick = last.at_us // TICK_US < at_us // TICK_US
         if is_next_tick and at_us <= max(state.uncertain_us, state.own_us):
             joinable = [led for led in state.led.values() if led.may_add(follower)]
@@ -393,6 +391,8 @@ class MinIsrAcks:
         for place in places:
             led = self._led(self._events.partitions[place], at_us)
             stated = self._events.stated(place)
+            if not state.absent.isdisjoint(stated.isr or ()):
+                stated = stated._replace(isr=None)  # it may be the one of before the gap
             if led.note_state(at_us, event.kind, stated, is_active=is_active):
                 self._acknowledge(led, Acknowledgement.at(at_us))
                 if is_metadata:
@@ -447,28 +447,28 @@ class MinIsrAcks:
         state, brokers = self._state, self._state.brokers
         for at_us, broker_id, control_state in changes:
             if control_state is None:
-                give_up = partial(KnownPartition.forget_waiting, loss=Loss.FENCED_WHEN)
-                self._sweep(at_us - 1, give_up)
+                self._sweep(at_us - 1, KnownPartition.forget_waiting, Loss.FENCED_WHEN)
                 continue
             if control_state is BrokerControlState.UNFENCED:
                 continue
             if at_us - SILENCE_US <= state.uncertain_us:
-                self._sweep(at_us, partial(KnownPartition.allow_for_stop, broker_id=broker_id))
+                self._sweep(at_us, KnownPartition.allow_for_stop, broker_id)
             inactive = frozenset(b for b in brokers.decided if not brokers.is_active(b))
-            change = partial(KnownPartition.take_out, broker_id=broker_id, inactive=inactive)
-            self._sweep(at_us, change, at_us + APPLY_US_MAX)
+            latest_us = at_us + APPLY_US_MAX
+            self._sweep(at_us, KnownPartition.take_out, broker_id, inactive, latest_us=latest_us)
 
     def _sweep(
         self,
         at_us: int,
-        change: Change,
+        change: Callable[..., None],
+        *causes: object,
         latest_us: int | None = None,
         which: Iterable[LedPartition] | None = None,
     ) -> None:
-        """Applies a change to partitions; it takes effect at ``latest_us`` at the latest."""
+        """Lets causes change partitions; that takes effect at ``latest_us`` at the latest."""
         by = Acknowledgement.at(at_us, latest_us)
         for led in self._state.led.values() if which is None else which:
-            change(led, at_us)
+            change(led, at_us, *causes)
             self._acknowledge(led, by)
             self._lose(led, at_us)
 
@@ -491,8 +491,8 @@ class MinIsrAcks:
                 state.absent.add(follower)
                 state.brokers.miss(follower)
                 dependent = [led for led in state.led.values() if led.depends_on(follower)]
-                miss = partial(KnownPartition.miss, follower=follower)
-                self._sweep(event.received_us - STOPPING_US, miss, which=dependent)
+                since_us = event.received_us - STOPPING_US
+                self._sweep(since_us, KnownPartition.miss, follower, which=dependent)
 
     def _partitions_with(self, at_us: int, broker_id: int) -> int:
         return sum(
