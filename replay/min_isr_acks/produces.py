@@ -187,14 +187,13 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             for variant in self.variants:
                 variant.waits = []
 
-    def note_next(self, other: "OpenBatch", is_in_order: bool) -> None:
+    def note_next(self, other: "OpenBatch") -> None:
         """Notes a batch with a larger base offset as the one that follows, if none is nearer.
 
-        The order of handlers is not that of appends, but a batch that comes long after one with a
-        larger base offset is a retry, and was appended before.
+        The order of handlers is not that of appends, but a batch that comes long after the one that
+        follows is a retry, and was appended before.
         """
-        after_us = other.handled_us - self.handled_us
-        is_after = after_us > -REORDER_US_MAX and (after_us <= REORDER_US_MAX or is_in_order)
+        is_after = other.handled_us > self.handled_us - REORDER_US_MAX
         offset, next_offset = other.base_offset or 0, self.next_base_offset
         is_nearer = next_offset in (None, offset) or (
             offset < (next_offset or 0) and other.handled_us <= self.next_us + REORDER_US_MAX
@@ -208,8 +207,7 @@ class LedPartition(KnownPartition, array_like=True):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
     ``fetchers``: which of a follower's fetchers names it, if not the first. ``seen_us`` is when a
-    line named it last. ``logged_end``: the end of its log as far as base offsets show it.
-    ``unplaced`` and ``marked_us`` are those of its next batch (``OpenBatch``).
+    line named it last. ``unplaced`` and ``marked_us`` are those of its next batch (``OpenBatch``).
     """
 
     topic: str = ""
@@ -218,7 +216,6 @@ class LedPartition(KnownPartition, array_like=True):
     seen_us: int = 0
     batches: list[int] = msgspec.field(default_factory=list)
     base_offsets: list[tuple[int, int]] = msgspec.field(default_factory=list)
-    logged_end: int = 0
     unplaced: int = 0
     marked_us: int = NEVER
 
@@ -233,16 +230,14 @@ class LedPartition(KnownPartition, array_like=True):
         """Puts a batch among those around it by its base offset: each learns what follows it."""
         batch, base_offsets = batches[number], self.base_offsets
         base_offset = batch.base_offset or 0
-        is_in_order = base_offset >= self.logged_end
-        self.logged_end = max(self.logged_end, base_offset + 1)
         index = bisect_left(base_offsets, (base_offset, -1))
         after = bisect_left(base_offsets, (base_offset + 1, -1))
         for _, follower in base_offsets[after : after + 1]:
-            batch.note_next(batches[follower], is_in_order=False)
+            batch.note_next(batches[follower])
         # Retries repeat a base offset: of the one before, all batches are followed by this one.
         begin = bisect_left(base_offsets, (base_offsets[index - 1][0], -1)) if index else 0
         for _, before in reversed(base_offsets[begin:index]):
-            batches[before].note_next(batch, is_in_order)
+            batches[before].note_next(batch)
         insort(base_offsets, (base_offset, number))
 
     def forget(self, batches: dict[int, OpenBatch]) -> None:
