@@ -354,15 +354,9 @@ class MinIsrAcks:
         base_offset = batch.base_offset or 0
         led.place(number, state.batches)
         if batch.isr is not None:
-            waits, met = model.append(number, base_offset, len(batch.isr))
-            batch.wait_for(waits + met)
-            at_once = Acknowledgement.at(at_us)
-            for requirement in met:
-                batch.acknowledge(requirement, at_once, model)
+            batch.wait_for(model.append(number, base_offset, len(batch.isr)))
             # A follower may already have fetched from behind it: handlers end in another order.
-            log_ends = [follower.log_end_offset for follower in model.followers.values()]
-            if not model.maximal_isr or max(log_ends, default=-1) > base_offset:
-                self._acknowledge(led, at_once)
+            self._acknowledge(led, Acknowledgement.at(at_us))
         if led.role is Role.FOLLOWER:
             # It has not applied yet that it does not lead any more.
             model.forget({number})

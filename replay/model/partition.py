@@ -152,10 +152,8 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         follower.epoch, follower.session = epoch, session
         return offset != before
 
-    def append(
-        self, number: int, base_offset: int, isr_size: int
-    ) -> tuple[list[Requirement], list[Requirement]]:
-        """Appends a batch; returns what it waits for, and what is met by the leader alone.
+    def append(self, number: int, base_offset: int, isr_size: int) -> list[Requirement]:
+        """Appends a batch; returns what it waits for, be it met by the leader alone.
 
         With acks=1 a leader also appends a batch for which acks=all has too few in-sync replicas.
         Such a batch waits for the high watermark, under the min.insync.replicas in force only.
@@ -164,18 +162,15 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
             self.log_end_offset = base_offset + 1
         in_force, entry = self.effective_min_isr(self.requirements[0]), (base_offset, number)
         waits: list[Requirement] = []
-        met: list[Requirement] = []
         for requirement in self.requirements:
             min_isr, is_all = self.effective_min_isr(requirement), requirement.acks is Acks.ALL
             if min_isr is None:
                 continue
             is_taken = has_enough_in_sync(isr_size, min_isr)
-            if is_taken and min_isr <= 1 and not is_all:
-                met.append(requirement)
-            elif is_taken or (is_all and min_isr == in_force):
+            if is_taken or (is_all and min_isr == in_force):
                 heappush(requirement.waiting, entry)
                 waits.append(requirement)
-        return waits, met
+        return waits
 
     def acknowledge(self, at_us: int, may_join: MayJoin) -> list[tuple[int, Requirement]]:
         """Completes what enough replicas have (``checkEnoughReplicasReachOffset``).
