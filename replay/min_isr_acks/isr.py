@@ -140,7 +140,9 @@ class KnownPartition(msgspec.Struct, array_like=True):
         Returns whether that changed what is known.
         """
         isr = None if stated.isr is None else tuple(sorted({*stated.isr}))
-        self.model.replicas = len({*(stated.replicas or ())}) or self.model.replicas
+        replicas = len({*(stated.replicas or ())})
+        if replicas and replicas != self.model.replicas:
+            self.model.configure(self.model.min_isrs, replicas)
         if kind == EventKind.ISR_REQUESTED:
             # From now on the high watermark waits for those that the leader wants to add.
             if isr is not None and self.isr is not None:

@@ -158,7 +158,7 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             under.acks_all, under.missing = by, self._missing(partition)
         else:
             under.acks_min_isr, under.copies = by, partition.copies(self.base_offset or 0)
-            under.needed = partition.effective_min_isr(requirement) or 0
+            under.needed = requirement.min_isr or 0
 
     def _missing(self, partition: Partition) -> Isr:
         return partition.missing(self.base_offset or 0, self.isr or ())

@@ -192,13 +192,11 @@ class MinIsrAcks:
         """Returns what is known of a partition; begins anew where that is nothing, or too old."""
         led = self._state.led.get(partition)
         if led is None or led.seen_us < at_us - SILENT_US:
-            requirements = [
-                Requirement(acks, min_isr, variant)
-                for variant, min_isr in enumerate(self._min_isrs(partition[0]))
-                for acks in Acks
-            ]
             topic, number = partition
+            variants = range(len(self._state.variants))
+            requirements = [Requirement(acks, variant=n) for n in variants for acks in Acks]
             model = Partition(self._state.node_id, requirements)
+            model.configure(self._min_isrs(topic), None)
             led = self._state.led[partition] = LedPartition(model, topic=topic, number=number)
         led.seen_us = at_us
         return led
@@ -310,7 +308,7 @@ class MinIsrAcks:
         if event.is_transactional:
             led.mark(at_us, self._state.batches)
         variants = [
-            UnderVariant(model.effective_min_isr(requirement))
+            UnderVariant(requirement.min_isr)
             for requirement in model.requirements
             if requirement.acks is Acks.ALL
         ]
@@ -428,13 +426,8 @@ class MinIsrAcks:
         for led in self._state.led.values():
             if topic not in ("", led.topic):
                 continue
-            min_isrs, is_changed = self._min_isrs(led.topic), False
-            for requirement in led.model.requirements:
-                min_isr = min_isrs[requirement.variant]
-                is_changed |= min_isr != requirement.min_isr
-                requirement.min_isr = min_isr
-            if is_changed:
-                self._acknowledge(led, Acknowledgement.at(at_us))
+            led.model.configure(self._min_isrs(led.topic), led.model.replicas)
+            self._acknowledge(led, Acknowledgement.at(at_us))
 
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""

@@ -7,7 +7,7 @@ under several acks and min.insync.replicas at once: each pair is a ``Requirement
 acknowledged for each apart.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from enum import IntEnum, StrEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Self
@@ -88,13 +88,13 @@ class Replica(msgspec.Struct, array_like=True, gc=False):
 class Requirement(msgspec.Struct, array_like=True, gc=False):
     """One kind of acks under one min.insync.replicas, and the batches that wait for it.
 
-    Kafka's ``DelayedOperationPurgatory``. ``min_isr`` None: it is not known. ``variant`` tells
-    several min.insync.replicas apart. Below ``offset``, which only rises, enough replicas have all.
-    ``waiting`` is a heap of (base offset, number).
+    Kafka's ``DelayedOperationPurgatory``. ``min_isr`` (``effectiveMinIsr``) None: it is not known.
+    ``variant`` tells several min.insync.replicas apart. Below ``offset``, which only rises, enough
+    replicas have all. ``waiting`` is a heap of (base offset, number).
     """
 
     acks: Acks
-    min_isr: int | None
+    min_isr: int | None = None
     variant: int = 0
     offset: int = -1
     waiting: list[tuple[int, int]] = []
@@ -105,13 +105,14 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
 
     ``isr`` is the committed one, None if it is not known, and ``in_sync`` its followers;
     ``maximal_isr`` are these and the followers that the leader has requested the controller to add;
-    ``outside`` are all others that fetch. ``replicas``: how many there are, None if that is not
-    known. The first of the ``requirements`` has the min.insync.replicas in force. ``led_us``: when
-    the leader's term began, with the followers ``led_with`` in sync.
+    ``outside`` are all others that fetch. ``min_isrs``: min.insync.replicas by variant, the first
+    of which is in force; ``replicas``: how many there are, None if that is not known. ``led_us``:
+    when the leader's term began, with the followers ``led_with`` in sync.
     """
 
     leader_id: int
     requirements: list[Requirement]
+    min_isrs: list[int | None] = []
     replicas: int | None = None
     isr: Isr | None = None
     in_sync: Isr = ()
@@ -122,10 +123,13 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
     led_us: int = 0
     led_with: Isr = ()
 
-    def effective_min_isr(self, requirement: Requirement) -> int | None:
-        """Returns min.insync.replicas, at most the number of replicas (``effectiveMinIsr``)."""
-        min_isr, replicas = requirement.min_isr, self.replicas
-        return replicas if min_isr and replicas and replicas < min_isr else min_isr
+    def configure(self, min_isrs: Sequence[int | None], replicas: int | None) -> None:
+        """Sets min.insync.replicas of each variant, which counts up to the number of replicas."""
+        self.min_isrs, self.replicas = [*min_isrs], replicas
+        for requirement in self.requirements:
+            min_isr = min_isrs[requirement.variant]
+            is_fewer = min_isr and replicas and replicas < min_isr
+            requirement.min_isr = replicas if is_fewer else min_isr
 
     def lead(self, at_us: int) -> None:
         """Begins a term: followers have to show anew what they have (``makeLeader``)."""
@@ -160,10 +164,10 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         """
         if base_offset >= self.log_end_offset:
             self.log_end_offset = base_offset + 1
-        in_force, entry = self.effective_min_isr(self.requirements[0]), (base_offset, number)
+        in_force, entry = self.requirements[0].min_isr, (base_offset, number)
         waits: list[Requirement] = []
         for requirement in self.requirements:
-            min_isr, is_all = self.effective_min_isr(requirement), requirement.acks is Acks.ALL
+            min_isr, is_all = requirement.min_isr, requirement.acks is Acks.ALL
             if min_isr is None:
                 continue
             is_taken = has_enough_in_sync(isr_size, min_isr)
@@ -186,7 +190,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         for requirement in self.requirements:
             if not (waiting := requirement.waiting):
                 continue
-            min_isr = self.effective_min_isr(requirement)
+            min_isr = requirement.min_isr
             if min_isr is None or not has_enough_in_sync(size, min_isr):
                 continue
             offset = self.log_end_offset
