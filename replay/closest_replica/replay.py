@@ -11,16 +11,17 @@ from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_
 from ..outcomes import NOT_SWEPT, Variant
 from ..records import Records, events_of
 from ..rule import CLOCKS_DIFFER
-from .constants import DECIDED_AFTER_US, FORGET_US, LISTED_US
 from .events import LineKind, ReplicaEvent
-from .moments import Moments
-from .outcomes import (
-    LEADER,
-    ClosestReplicaOutcome,
-    RecordedRead,
-    UnknownReason,
+from .outcomes import LEADER, ClosestReplicaOutcome, RecordedRead, UnknownReason
+from .partition import (
+    DECIDED_AFTER_US,
+    FORGET_US,
+    LISTED_US,
+    LearnedWatermark,
+    Moments,
+    ReadPartition,
+    Zones,
 )
-from .partition import LearnedWatermark, ReadPartition, Zones
 
 _TIMES = ("given_at_earliest", "given_at", "added_ms")
 

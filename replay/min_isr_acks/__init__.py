@@ -1,15 +1,16 @@
 """min_isr_acks: how long would producers wait with acks=min.insync.replicas? (KIP-926)
 
 What the KIP is, the model and its limits: docs/rules/min_isr_acks.md. ``model.partition`` is the
-leader's part of the KIP, one machine with two drivers:
+leader's part of the KIP. The log is replayed twice:
 
-* ``replay``: the recorded log. For every partition of every PRODUCE, what acks=all and acks=-2
+* ``replay``: as recorded. For every partition of every PRODUCE, what acks=all and acks=-2
   would have done, and by which FETCH (open loop). ``events`` are its input. ``isr`` has how far ISR
   and leader are known, ``brokers`` who may be in an ISR, ``consumers`` who gets records first,
   ``produces`` the batches that wait; ``responses`` decides what a producer gets, and ``outcomes``
   are the rows.
 * ``closed_loop``: producers that react. ``closed_loop_replay`` feeds it what the open loop decides
-  of each PRODUCE, and how long followers take (``follower_cycles``).
+  of each PRODUCE, such as how many followers it waits for, and how long these take
+  (``follower_cycles``).
 
 Read ``model.partition`` first, then ``events``, then ``replay`` from ``_replay`` on: a method for
 each kind of event.

@@ -10,9 +10,9 @@ the metadata records, with a high watermark above them. Its own FETCHes of the m
   for each of its partitions is the fencing;
 * which high watermark they carried, and that the leader sent its next FETCH: it has the response.
 
-Where it can fail: two large appends in the window of one scan (``AmbiguousFencing``: the first is
-taken, and outcomes that depend on it are unknown), a session timeout that is not Kafka's default,
-no controller's log (then a change counts from when the controller responded, and a fencing is not
+Where it can fail: two large appends in the window of one scan (the first is taken; where the second
+comes, what waited since the first is unknown), a session timeout that is not Kafka's default, no
+controller's log (then a change counts from when the controller responded, and a fencing is not
 seen at all).
 """
 
@@ -27,18 +27,14 @@ from .events import SILENCE, LeaderEvent
 
 
 class Applied(NamedTuple):
-    """A broker's state, and since when the leader knows it."""
+    """A broker's state, and since when the leader knows it.
+
+    None: what was taken for its fencing since then may have been something else.
+    """
 
     at_us: int
     broker_id: int
-    state: BrokerControlState
-
-
-class AmbiguousFencing(NamedTuple):
-    """A broker was fenced somewhere between two times; the first was taken."""
-
-    since_us: int
-    until_us: int
+    state: BrokerControlState | None
 
 
 class MetadataResponse(NamedTuple):
@@ -48,10 +44,6 @@ class MetadataResponse(NamedTuple):
     start: int
     end: int
     high_watermark: int
-
-    @classmethod
-    def to(cls, fetch: LeaderEvent, end: int) -> "MetadataResponse":
-        return cls(fetch.built_us or 0, fetch.fetch_offset, end, fetch.high_watermark)
 
 
 class _Change(msgspec.Struct):
@@ -90,7 +82,6 @@ class BrokerStates(msgspec.Struct):
 
     states: dict[int, BrokerControlState] = {}
     epochs: dict[int, int] = {}
-    ambiguous: list[AmbiguousFencing] = []
     decided: dict[int, tuple[BrokerControlState, int]] = {}
     pending: list[_Change] = []
     responses: list[MetadataResponse] = []
@@ -155,20 +146,14 @@ class BrokerStates(msgspec.Struct):
         fetch, self.fetch = self.fetch, event
         if fetch is None or fetch.built_us is None or event.fetch_offset < 0:
             return []
-        response = MetadataResponse.to(fetch, event.fetch_offset)
-        self._find_fencings(response, partitions_with)
+        start, end = fetch.fetch_offset, event.fetch_offset
+        response = MetadataResponse(fetch.built_us, start, end, fetch.high_watermark)
+        ambiguous = self._find_fencings(response, partitions_with)
         self.responses.append(response)
         if response.built_us - self.responses[0].built_us > 2 * RESPONSES_KEPT_US:
             oldest_us = response.built_us - RESPONSES_KEPT_US
             self.responses = [kept for kept in self.responses if kept.built_us > oldest_us]
-        return self._apply(response, event.at_us)
-
-    def close(self) -> list[Applied]:
-        """Ends the log: the last response was received, though no FETCH shows it."""
-        fetch, self.fetch = self.fetch, None
-        if fetch is None or fetch.built_us is None:
-            return []
-        return self._apply(MetadataResponse.to(fetch, -1), fetch.built_us)
+        return [*ambiguous, *self._apply(response, event.at_us)]
 
     def committed_after(self, after_us: int) -> bool:
         """Tells whether the node has a response with a commit after a time (controller's clock)."""
@@ -186,8 +171,11 @@ class BrokerStates(msgspec.Struct):
 
     def _find_fencings(
         self, response: MetadataResponse, partitions_with: Callable[[int], int]
-    ) -> None:
-        """Finds fencings in a response: an append in their window that is large enough."""
+    ) -> list[Applied]:
+        """Finds fencings in a response: an append in their window that is large enough.
+
+        A second append as large within the window may have been the fencing, too.
+        """
 
         def may_fence(broker_id: int) -> bool:
             least = max(FENCING_RECORDS_MIN, 1 + partitions_with(broker_id))
@@ -197,10 +185,6 @@ class BrokerStates(msgspec.Struct):
         if self.responses:
             before_us = self.responses[-1].built_us
         self.fencings = [entry for entry in self.fencings if entry[0].may_come_at(built_us)]
-        for change, since_us in self.fencings:
-            # A second append as large within the window: it may have been that one.
-            if may_fence(change.broker_id):
-                self.ambiguous.append(AmbiguousFencing(since_us, built_us))
         for change in self.pending:
             if not change.is_fencing or change.offset is not None:
                 continue
@@ -210,6 +194,11 @@ class BrokerStates(msgspec.Struct):
             if (in_window or slept) and may_fence(change.broker_id):
                 change.offset = response.end
                 self.decided[change.broker_id] = (BrokerControlState.FENCED, change.epoch)
+        return [
+            Applied(since_us, change.broker_id, None)
+            for change, since_us in self.fencings
+            if may_fence(change.broker_id)
+        ]
 
     def _apply(self, response: MetadataResponse, at_us: int) -> list[Applied]:
         """Applies what a response shows to be committed; forgets fencings that did not come."""

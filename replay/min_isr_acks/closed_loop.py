@@ -18,7 +18,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, Acks, Partition, Requirement
+from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, Acks
 from ..simulation import EventQueue
 from .constants import LONG_WAIT_US, LOOKAHEAD_US, OWN_US, WOKEN_AT
 from .events import LeaderEvent
@@ -28,8 +28,6 @@ from .follower_cycles import Cycles
 # appended or responded to, waits get long, a follower in a pause is looked for again.
 _NOTED, _APPENDED, _RESPONDED, _OVERDUE, _LOOKED_FOR = range(5)
 
-#: The leader in an ISR: no follower has this id.
-_LEADER = -1
 #: Followers, and how many of them must have a batch.
 Group = tuple[tuple[int, ...], int]
 
@@ -124,9 +122,9 @@ class LoopState(msgspec.Struct, array_like=True):
     """All that a loop carries.
 
     ``events`` are of a PRODUCE's number or a follower. ``runs`` are those that were sent, by
-    number. ``partitions``: one for each group; offsets are the numbers of appends, since a response
-    carries all of them. ``due``: when waits get long, and the PRODUCEs. ``held_back_us``: when the
-    last two PRODUCEs that were held back are handled: their burst lasts until the earlier one.
+    number. ``waiting``: by group, the appends that it does not have yet, and their PRODUCEs.
+    ``due``: when waits get long, and the PRODUCEs. ``held_back_us``: when the last two PRODUCEs
+    that were held back are handled: their burst lasts until the earlier one.
     """
 
     acks: Acks
@@ -134,7 +132,7 @@ class LoopState(msgspec.Struct, array_like=True):
     events: EventQueue[int] = msgspec.field(default_factory=EventQueue)
     runs: dict[int, Run] = {}
     followers: dict[int, LoopFollower] = {}
-    partitions: dict[Group, Partition] = {}
+    waiting: dict[Group, list[tuple[int, int]]] = {}
     due: list[tuple[int, int]] = []
     appends: int = 0
     held_back_us: tuple[int, int] = (-1, -1)
@@ -170,7 +168,10 @@ class ProducerLoop:
     def advance(self, until_us: int) -> None:
         """Handles all events before a time, also those that they cause up to then."""
         state, produces, acks = self._state, self._produces, self._state.acks
-        followers, partitions = state.followers, state.partitions
+        followers = state.followers
+        # Of a PRODUCE that was responded to and emitted nobody waits for the rest.
+        for waiting in state.waiting.values():
+            waiting[:] = [entry for entry in waiting if entry[1] in produces]
         for at_us, kind, number in state.events.until(until_us - 1):
             if kind == _NOTED:
                 # A FETCH: the follower has all that the last response carried.
@@ -178,11 +179,9 @@ class ProducerLoop:
                 if follower.noted_us != at_us:
                     continue  # A burst has delayed it.
                 follower.acked = follower.carried
-                for partition in partitions.values():
-                    waiting = partition.requirements[0].waiting
-                    if waiting and waiting[0][0] <= follower.acked and number in partition.in_sync:
-                        partition.fetch(number, follower.acked + 1, at_us)
-                        self._acknowledge(partition, at_us)
+                for group, waiting in state.waiting.items():
+                    if waiting and waiting[0][0] <= follower.acked and number in group[0]:
+                        self._acknowledge(group, waiting, at_us)
                 # There is something to send once its handler is done, or it is parked.
                 if follower.is_behind:
                     self._respond_to(number, follower, follower.handled_us)
@@ -197,9 +196,6 @@ class ProducerLoop:
                 self._overdue(at_us)
             else:
                 self._travel(number, followers[number], at_us, in_burst=True)
-        for partition in partitions.values():
-            waiting = partition.requirements[0].waiting
-            partition.forget({number for _, number in waiting} - produces.keys())
 
     def _send(self, produce: Produce, free_us: int | None) -> None:
         """Lets it arrive when it was sent, but not before its connection is free."""
@@ -238,8 +234,7 @@ class ProducerLoop:
             return
         run.missing = len(groups)
         for group in groups:
-            partition = state.partitions.get(group) or self._begin(group)
-            partition.append(produce.number, state.appends, len(partition.isr or ()))
+            state.waiting.setdefault(group, []).append((state.appends, produce.number))
         if not state.due:
             state.events.push(at_us + LONG_WAIT_US, _OVERDUE, 0)
         state.due.append((at_us + LONG_WAIT_US, produce.number))
@@ -308,29 +303,21 @@ class ProducerLoop:
             follower.handled_us = follower.noted_us + drawn[1] - drawn[0]
             self._state.events.push(follower.noted_us, _NOTED, replica_id)
 
-    def _begin(self, group: Group) -> Partition:
-        replicas, needed = group
-        requirement = Requirement(self._state.acks, needed + 1)
-        partition = self._state.partitions[group] = Partition(_LEADER, [requirement])
-        partition.change_isr((_LEADER, *replicas))
-        return partition
-
-    def _acknowledge(self, partition: Partition, at_us: int) -> None:
-        """Responds to PRODUCEs that enough followers have."""
-        state = self._state
-        for number, _ in partition.acknowledge(at_us, _nobody):
-            if (produce := self._produces.get(number)) is None:
-                continue
+    def _acknowledge(self, group: Group, waiting: list[tuple[int, int]], at_us: int) -> None:
+        """Responds to PRODUCEs that enough followers of a group have."""
+        state, (replicas, needed) = self._state, group
+        followers = state.followers
+        acked = [followers[replica].acked for replica in replicas if replica in followers]
+        if len(acked) < needed:
+            return
+        reached = sorted(acked)[-needed]
+        while waiting and waiting[0][0] <= reached:
+            _, number = waiting.pop(0)
             run = state.runs[number]
             run.missing -= 1
             if run.missing or run.built_us is not None:
                 continue
-            if after_us := produce.waits[state.acks].after_ack_us:
+            if after_us := self._produces[number].waits[state.acks].after_ack_us:
                 state.events.push(at_us + after_us, _RESPONDED, number)
             else:
                 self._respond(number, run, at_us, 0)
-
-
-def _nobody(_: int, __: int | None) -> bool:
-    """Lets no follower join an ISR."""
-    return False

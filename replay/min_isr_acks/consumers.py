@@ -19,29 +19,15 @@ from .constants import SESSIONS_KEPT
 from .events import TopicPartition
 
 
-class ConsumerSession(msgspec.Struct, array_like=True):
-    """A session's partitions, and until when its last FETCH is parked."""
-
-    partitions: set[TopicPartition] = set()
-    parked_until_us: int = 0
-
-
 class Consumers(msgspec.Struct):
-    """Consumers' sessions by id, the last used last, and their ids by partition.
+    """Partitions of consumers' sessions by id, the last used last; until when each is parked on."""
 
-    ``parked_until_us``: of partitions that were listed without a session.
-    """
-
-    sessions: dict[int, ConsumerSession] = {}
-    ids: dict[TopicPartition, set[int]] = {}
+    sessions: dict[int, set[TopicPartition]] = {}
     parked_until_us: dict[TopicPartition, int] = {}
 
     def is_parked(self, partition: TopicPartition, since_us: int) -> bool:
         """Tells whether a FETCH of a partition was parked at a time."""
-        if self.parked_until_us.get(partition, 0) > since_us:
-            return True
-        ids = self.ids.get(partition, ())
-        return any(self.sessions[session_id].parked_until_us > since_us for session_id in ids)
+        return self.parked_until_us.get(partition, 0) > since_us
 
     def forget(self, before_us: int) -> None:
         parked = self.parked_until_us.items()
@@ -56,25 +42,13 @@ class Consumers(msgspec.Struct):
         until_us: int,
     ) -> None:
         """Notes which partitions a FETCH lists and forgets; ``until_us`` 0: it is not parked."""
-        if not session_id:
-            for partition in listed if until_us else ():
-                before_us = self.parked_until_us.get(partition, 0)
-                self.parked_until_us[partition] = max(before_us, until_us)
-            return
-        session = self.sessions.pop(session_id, None) or ConsumerSession()
-        self._leave(session_id, session.partitions - listed if is_full else forgotten)
-        session.partitions = listed if is_full else (session.partitions - forgotten) | listed
-        session.parked_until_us = max(session.parked_until_us, until_us)
-        for partition in listed:
-            self.ids.setdefault(partition, set()).add(session_id)
-        self.sessions[session_id] = session
-        if len(self.sessions) > SESSIONS_KEPT:
-            oldest = next(iter(self.sessions))
-            self._leave(oldest, self.sessions.pop(oldest).partitions)
-
-    def _leave(self, session_id: int, partitions: set[TopicPartition]) -> None:
-        for partition in partitions:
-            ids = self.ids.get(partition, set())
-            ids.discard(session_id)
-            if not ids:
-                self.ids.pop(partition, None)
+        if session_id:
+            before = self.sessions.pop(session_id, set())
+            if not is_full:
+                listed = (before - forgotten) | listed
+            self.sessions[session_id] = listed
+            if len(self.sessions) > SESSIONS_KEPT:
+                del self.sessions[next(iter(self.sessions))]
+        for partition in listed if until_us else ():
+            before_us = self.parked_until_us.get(partition, 0)
+            self.parked_until_us[partition] = max(before_us, until_us)

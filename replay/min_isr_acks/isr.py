@@ -5,11 +5,11 @@ comes from: lines that state it (METADATA, ALTER_PARTITION), lines that imply it
 with a leader epoch, a broker that was fenced), and gaps behind which it may be another one.
 """
 
-from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
 
+from ..log_gaps import LOG_GAP
 from ..model.partition import Isr, Partition, has_enough_in_sync
 from .constants import APPLY_US_MAX, STALE_US
 from .events import DESCRIBE, PENDING, EventKind, LeaderEvent, ListedPartition
@@ -24,24 +24,29 @@ class Role(StrEnum):
 
 
 class Loss(StrEnum):
-    """Names why batches that wait are not followed any more."""
+    """Names why batches that wait are not followed any more.
+
+    All but ``LEADER``, which is an error of the response, are reasons why this is unknown.
+    """
 
     LEADER = "this node does not lead any more"
-    LEADER_BEFORE = "METADATA shows that it did not lead any more before"
-    UNCERTAIN = "a gap in a log hides what acknowledgements depend on from then on"
-    CONTRADICTED = "offsets in the log contradict each other"
+    #: METADATA shows it, later.
+    LEADER_BEFORE = "the leader was lost meanwhile, and the log does not tell when"
+    #: What acknowledgements depend on from then on.
+    HIDDEN = LOG_GAP
+    CONTRADICTED = "a follower's offset goes back: it contradicts the FETCH before"
+    FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which append did it"
 
 
 class KnownPartition(msgspec.Struct, array_like=True):
     """A partition as far as the log shows it; ``model`` is as this node would lead it.
 
     ``previous_isr``: the one before the last change, at ``changed_us``. ``uncertain_us``: since
-    when the ISR may be another one behind a gap; None: it is not. ``absent``: followers that may be
-    fenced or stopped. ``lost_epoch``: the leader epoch of the lead that this node lost, at
-    ``lost_us``. ``loss``: what a change means for the batches that wait, until ``MinIsrAcks`` has
-    applied it to them.
+    when the ISR may be another one behind a gap; None: it is not. ``lost_epoch``: the leader epoch
+    of the lead that this node lost, at ``lost_us``. ``loss``: what a change means for the batches
+    that wait, until ``MinIsrAcks`` has applied it to them.
 
-    Methods that are a ``Change``, and ``note_state``, return whether acknowledgements may follow.
+    Whatever changes it, acknowledgements may follow.
     """
 
     model: Partition
@@ -49,7 +54,6 @@ class KnownPartition(msgspec.Struct, array_like=True):
     previous_isr: Isr | None = None
     changed_us: int = 0
     uncertain_us: int | None = None
-    absent: list[int] = []
     leader_id: int | None = None
     leader_epoch: int = -1
     lost_epoch: int = -2
@@ -121,20 +125,24 @@ class KnownPartition(msgspec.Struct, array_like=True):
             self.leader_id = None
             self.may_lead(0)
 
-    def may_lead(self, _: int) -> bool:
+    def may_lead(self, _: int) -> None:
         """Leaves open whether a node that did not lead does by now."""
         if self.role is Role.FOLLOWER:
             self.role = Role.UNKNOWN
-        return False
 
     # --- who is in sync
 
     def note_state(
         self, at_us: int, kind: str, stated: ListedPartition, *, is_active: bool
     ) -> bool:
-        """Notes what ALTER_PARTITION requested or returned, or METADATA of an active broker."""
+        """Notes what ALTER_PARTITION requested or returned, or METADATA of an active broker.
+
+        Returns whether that changed what is known.
+        """
         isr = None if stated.isr is None else tuple(sorted({*stated.isr}))
-        self.model.replicas = len({*(stated.replicas or ())}) or self.model.replicas
+        replicas = len({*(stated.replicas or ())})
+        if replicas and replicas != self.model.replicas:
+            self.model.configure(self.model.min_isrs, replicas)
         if kind == EventKind.ISR_REQUESTED:
             # From now on the high watermark waits for those that the leader wants to add.
             if isr is not None and self.isr is not None:
@@ -148,7 +156,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
     def _commit(self, at_us: int, isr: Isr | None) -> None:
         """Notes a committed ISR; None: the leader's request was refused, and the last one stays."""
         current = self.isr
-        if isr is not None and not set(self.absent) & set(isr):
+        if isr is not None:
             self.uncertain_us = None
             if isr != current:
                 self.previous_isr, self.changed_us, current = current, at_us, isr
@@ -164,7 +172,7 @@ class KnownPartition(msgspec.Struct, array_like=True):
         is_old = epoch is not None and epoch < self.leader_epoch
         return is_active and not is_old and at_us - self.changed_us > STALE_US
 
-    def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> bool:
+    def take_out(self, at_us: int, broker_id: int, inactive: frozenset[int]) -> None:
         """Removes a broker that a controller fenced or lets stop; the last of an ISR stays in it.
 
         This node loses the lead only to another one of the ISR that may lead: not ``inactive``.
@@ -176,20 +184,18 @@ class KnownPartition(msgspec.Struct, array_like=True):
         self._succeed(broker_id)
         if broker_id in isr and len(isr) > 1:
             self._commit(at_us, tuple(member for member in isr if member != broker_id))
-        return True
 
     # --- what gaps leave open
 
-    def forget_isr(self, at_us: int) -> bool:
+    def forget_isr(self, at_us: int) -> None:
         """Forgets the ISR: it may be another one by now."""
         self.uncertain_us = at_us
         self.model.change_isr(None)
-        return self.forget_waiting(at_us)
+        self.forget_waiting(at_us)
 
-    def forget_waiting(self, _: int) -> bool:
+    def forget_waiting(self, _: int, loss: Loss = Loss.HIDDEN) -> None:
         """Gives up what waits: it may have been completed otherwise."""
-        self.loss = Loss.UNCERTAIN
-        return True
+        self.loss = loss
 
     def depends_on(self, broker_id: int) -> bool:
         """Tells whether it matters that a broker may have stopped."""
@@ -201,20 +207,14 @@ class KnownPartition(msgspec.Struct, array_like=True):
         isr = self.isr or ()
         return bool(isr) and broker_id not in isr and len(isr) != self.model.replicas
 
-    def miss(self, at_us: int, follower: int) -> bool:
-        """Notes that a follower is absent, maybe fenced or stopped."""
-        self.absent = [*self.absent, follower]
+    def miss(self, at_us: int, follower: int) -> None:
+        """Allows for a follower that is absent, maybe fenced or stopped."""
         if follower in (self.isr or ()):
             self.forget_isr(at_us)
         self._succeed(follower)
-        return self.forget_waiting(at_us)
+        self.forget_waiting(at_us)
 
-    def note_return(self, _: int, follower: int) -> bool:
-        """Notes that a follower that was absent fetches again."""
-        self.absent = [broker_id for broker_id in self.absent if broker_id != follower]
-        return False
-
-    def allow_for_stop(self, at_us: int, broker_id: int) -> bool:
+    def allow_for_stop(self, at_us: int, broker_id: int) -> None:
         """Allows for a broker that left the ISR, or lost its heir in it, unseen before it stopped.
 
         Where it is this node, who is in the ISR and leads next is open.
@@ -223,11 +223,6 @@ class KnownPartition(msgspec.Struct, array_like=True):
             self.forget_isr(at_us)
         elif broker_id in (self.isr or ()):
             self.forget_waiting(at_us)
-        return True
-
-
-#: A change of many partitions at once: a function of the partition and the time.
-Change = Callable[[KnownPartition, int], bool]
 
 
 class MinIsrConfig(msgspec.Struct):

@@ -108,31 +108,22 @@ class Responses(NamedTuple):
         return self.acks_all.reason or self.acks_min_isr.reason
 
     @property
-    def latencies(self) -> "Latencies":
-        return Latencies(self.acks_all.latency, self.acks_min_isr.latency)
-
-
-class Latencies(NamedTuple):
-    """Latency and bounds under both acks."""
-
-    acks_all: Latency
-    acks_min_isr: Latency
-
-    def or_slower(self, other: "Latencies") -> "Latencies":
-        return Latencies(*map(Latency.or_slower, self, other))
+    def latencies(self) -> list[Latency]:
+        return [self.acks_all.latency, self.acks_min_isr.latency]
 
 
 class Produced(NamedTuple):
     """A PRODUCE that nothing changes any more: its batches, and each one's responses by variant.
 
-    ``slowest``: by variant, the latencies of the request, which are those of its slowest batch.
+    ``slowest``: by variant, the latencies of the request under both acks, which are those of its
+    slowest batch.
     """
 
     request: Request
     led: Sequence[LedPartition]
     batches: Sequence[OpenBatch]
     responses: list[list[Responses]]
-    slowest: list[Latencies]
+    slowest: list[list[Latency]]
 
     @classmethod
     def by(
@@ -145,7 +136,8 @@ class Produced(NamedTuple):
         responses = [_responses(request, batch, evidence) for batch in batches]
         slowest = [own.latencies for own in responses[0]]
         for others in responses[1:]:
-            slowest = [*map(Latencies.or_slower, slowest, (own.latencies for own in others))]
+            for latencies, own in zip(slowest, others, strict=True):
+                latencies[:] = map(Latency.or_slower, latencies, own.latencies)
         return cls(request, led, batches, responses, slowest)
 
 
@@ -220,7 +212,7 @@ def _recorded(
 
 
 def _outcome(
-    request: Request, variant: Variant, own: Responses, slowest: Latencies
+    request: Request, variant: Variant, own: Responses, slowest: Sequence[Latency]
 ) -> ProduceAckOutcome:
     """Makes the outcome of a batch under one variant; ``slowest``: of its request."""
     under, full, early = own

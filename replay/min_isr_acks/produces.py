@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..model.partition import Acks, Copies, Isr, Partition, Requirement
+from ..model.partition import Acks, Isr, Partition, Requirement
 from .constants import REORDER_US_MAX
 from .events import LeaderEvent, TopicPartition
 from .isr import KnownPartition, Loss
@@ -145,7 +145,7 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             self.variants[requirement.variant].waits.append(requirement.acks)
 
     def acknowledge(
-        self, requirement: Requirement, by: Acknowledgement, copies: Copies, needed: int
+        self, requirement: Requirement, by: Acknowledgement, partition: Partition
     ) -> None:
         """Notes what completed it under a requirement, and which replicas had it then."""
         if by.at_us > self.until_us:
@@ -155,16 +155,17 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             self.done_us = by.at_us
         under.waits.remove(requirement.acks)
         if requirement.acks is Acks.ALL:
-            under.acks_all, under.missing = by, copies.missing
+            under.acks_all, under.missing = by, self._missing(partition)
         else:
-            under.acks_min_isr, under.copies, under.needed = by, copies.replicas, needed
+            under.acks_min_isr, under.copies = by, partition.copies(self.base_offset or 0)
+            under.needed = requirement.min_isr or 0
 
-    def copies(self, partition: Partition) -> Copies:
-        return partition.copies(self.base_offset or 0, self.isr or ())
+    def _missing(self, partition: Partition) -> Isr:
+        return partition.missing(self.base_offset or 0, self.isr or ())
 
     def note_missing(self, partition: Partition) -> None:
         """Notes which followers of the ISR lack it, where acks=all is not complete."""
-        missing = self.copies(partition).missing
+        missing = self._missing(partition)
         for variant in self.variants:
             if Acks.ALL in variant.waits:
                 variant.missing = missing
@@ -186,14 +187,13 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
             for variant in self.variants:
                 variant.waits = []
 
-    def note_next(self, other: "OpenBatch", is_in_order: bool) -> None:
+    def note_next(self, other: "OpenBatch") -> None:
         """Notes a batch with a larger base offset as the one that follows, if none is nearer.
 
-        The order of handlers is not that of appends, but a batch that comes long after one with a
-        larger base offset is a retry, and was appended before.
+        The order of handlers is not that of appends, but a batch that comes long after the one that
+        follows is a retry, and was appended before.
         """
-        after_us = other.handled_us - self.handled_us
-        is_after = after_us > -REORDER_US_MAX and (after_us <= REORDER_US_MAX or is_in_order)
+        is_after = other.handled_us > self.handled_us - REORDER_US_MAX
         offset, next_offset = other.base_offset or 0, self.next_base_offset
         is_nearer = next_offset in (None, offset) or (
             offset < (next_offset or 0) and other.handled_us <= self.next_us + REORDER_US_MAX
@@ -207,8 +207,7 @@ class LedPartition(KnownPartition, array_like=True):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
     ``fetchers``: which of a follower's fetchers names it, if not the first. ``seen_us`` is when a
-    line named it last. ``logged_end``: the end of its log as far as base offsets show it.
-    ``unplaced`` and ``marked_us`` are those of its next batch (``OpenBatch``).
+    line named it last. ``unplaced`` and ``marked_us`` are those of its next batch (``OpenBatch``).
     """
 
     topic: str = ""
@@ -217,7 +216,6 @@ class LedPartition(KnownPartition, array_like=True):
     seen_us: int = 0
     batches: list[int] = msgspec.field(default_factory=list)
     base_offsets: list[tuple[int, int]] = msgspec.field(default_factory=list)
-    logged_end: int = 0
     unplaced: int = 0
     marked_us: int = NEVER
 
@@ -232,16 +230,14 @@ class LedPartition(KnownPartition, array_like=True):
         """Puts a batch among those around it by its base offset: each learns what follows it."""
         batch, base_offsets = batches[number], self.base_offsets
         base_offset = batch.base_offset or 0
-        is_in_order = base_offset >= self.logged_end
-        self.logged_end = max(self.logged_end, base_offset + 1)
         index = bisect_left(base_offsets, (base_offset, -1))
         after = bisect_left(base_offsets, (base_offset + 1, -1))
         for _, follower in base_offsets[after : after + 1]:
-            batch.note_next(batches[follower], is_in_order=False)
+            batch.note_next(batches[follower])
         # Retries repeat a base offset: of the one before, all batches are followed by this one.
         begin = bisect_left(base_offsets, (base_offsets[index - 1][0], -1)) if index else 0
         for _, before in reversed(base_offsets[begin:index]):
-            batches[before].note_next(batch, is_in_order)
+            batches[before].note_next(batch)
         insort(base_offsets, (base_offset, number))
 
     def forget(self, batches: dict[int, OpenBatch]) -> None:

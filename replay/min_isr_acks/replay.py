@@ -5,9 +5,8 @@ batches); a batch that enough replicas have then gets an ``Acknowledgement``. A 
 once no later line can change its batches.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 from ..log_gaps import NO_GAPS, Gaps
 from ..model import AT_ONCE_US, STAMP_US
 from ..model.brokers import BrokerControlState
-from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Copies, Partition, Requirement
+from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Partition, Requirement
 from ..outcomes import Variant
 from ..records import Records
 from .brokers import Applied, BrokerStates
@@ -44,7 +43,7 @@ from .events import (
     Uncertain,
     parts_of,
 )
-from .isr import Change, KnownPartition, Loss, MinIsrConfig, Role
+from .isr import KnownPartition, Loss, MinIsrConfig, Role
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
 from .produces import NEVER, Acknowledgement, Append, LedPartition, OpenBatch, Request, UnderVariant
 from .responses import LeaderEvidence
@@ -69,10 +68,9 @@ class LeaderState(msgspec.Struct):
     """All that a replay carries.
 
     ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
-    ``fetched``: the last FETCH of each session of a follower. ``batches`` are by number;
-    ``deadlines`` is a heap of (time, batch). After gaps: ``absent`` are followers not heard of
-    since; until ``uncertain_us`` ISRs may have changed unseen, and until ``own_us`` it is not known
-    which followers outside of ISRs are caught up.
+    ``fetched``: the last FETCH of each session of a follower. ``batches`` are by number. After
+    gaps: ``absent`` are followers not heard of since; until ``uncertain_us`` ISRs may have changed
+    unseen, and until ``own_us`` it is not known which followers outside of ISRs are caught up.
     """
 
     node_id: int
@@ -89,7 +87,6 @@ class LeaderState(msgspec.Struct):
     led: dict[TopicPartition, LedPartition] = {}
     requests: list[Request] = []
     batches: dict[int, OpenBatch] = {}
-    deadlines: list[tuple[int, int]] = []
     batch_count: int = 0
 
 
@@ -166,7 +163,6 @@ class MinIsrAcks:
         if order < state.front:
             raise ValueError("events must come in order of at_us, kind_order, request_id")
         state.front = order
-        self._expire(event.at_us)
         match event.kind:
             case EventKind.FETCH:
                 self._fetch(event, places)
@@ -196,13 +192,11 @@ class MinIsrAcks:
         """Returns what is known of a partition; begins anew where that is nothing, or too old."""
         led = self._state.led.get(partition)
         if led is None or led.seen_us < at_us - SILENT_US:
-            requirements = [
-                Requirement(acks, min_isr, variant)
-                for variant, min_isr in enumerate(self._min_isrs(partition[0]))
-                for acks in Acks
-            ]
             topic, number = partition
+            variants = range(len(self._state.variants))
+            requirements = [Requirement(acks, variant=n) for n in variants for acks in Acks]
             model = Partition(self._state.node_id, requirements)
+            model.configure(self._min_isrs(topic), None)
             led = self._state.led[partition] = LedPartition(model, topic=topic, number=number)
         led.seen_us = at_us
         return led
@@ -248,9 +242,7 @@ class MinIsrAcks:
     def _allow_for_changes(self, event: LeaderEvent, last: LastFetch) -> None:
         """Allows for what gaps hide of a follower that fetches: it may be in ISRs by now."""
         state, at_us, follower = self._state, event.at_us, event.replica_id
-        if follower in state.absent:
-            state.absent.remove(follower)
-            self._sweep(at_us - 1, partial(KnownPartition.note_return, follower=follower))
+        state.absent.discard(follower)
         is_next_tick = last.at_us // TICK_US < at_us // TICK_US
         if is_next_tick and at_us <= max(state.uncertain_us, state.own_us):
             joinable = [led for led in state.led.values() if led.may_add(follower)]
@@ -281,30 +273,8 @@ class MinIsrAcks:
             requirement.acks is Acks.ALL for _, requirement in acknowledged
         ):
             by = by._replace(responded_us=late_us)
-        self._complete(acknowledged, by, led.model)
-
-    def _complete(
-        self,
-        acknowledged: Iterable[tuple[int, Requirement]],
-        by: Acknowledgement,
-        model: Partition,
-    ) -> None:
-        """Notes in each batch what acknowledged it, and how many replicas have it."""
-        copies: dict[int, Copies] = {}
-        batches, effective_min_isr = self._state.batches, model.effective_min_isr
         for number, requirement in acknowledged:
-            batch = batches[number]
-            if number not in copies:
-                copies[number] = batch.copies(model)
-            needed = None if requirement.acks is Acks.ALL else effective_min_isr(requirement)
-            batch.acknowledge(requirement, by, copies[number], needed or 0)
-
-    def _expire(self, at_us: int) -> None:
-        """Times PRODUCEs out. Their batches are followed on: exposure ends when all have them."""
-        deadlines = self._state.deadlines
-        while deadlines and deadlines[0][0] < at_us:
-            batch = self._state.batches[heappop(deadlines)[1]]
-            batch.note_missing(self._state.led[batch.partition].model)
+            self._state.batches[number].acknowledge(requirement, by, led.model)
 
     # --- producers
 
@@ -338,7 +308,7 @@ class MinIsrAcks:
         if event.is_transactional:
             led.mark(at_us, self._state.batches)
         variants = [
-            UnderVariant(model.effective_min_isr(requirement))
+            UnderVariant(requirement.min_isr)
             for requirement in model.requirements
             if requirement.acks is Acks.ALL
         ]
@@ -381,17 +351,10 @@ class MinIsrAcks:
         state, model, at_us = self._state, led.model, batch.handled_us
         base_offset = batch.base_offset or 0
         led.place(number, state.batches)
-        heappush(state.deadlines, (batch.deadline_us, number))
         if batch.isr is not None:
-            waits, met = model.append(number, base_offset, len(batch.isr))
-            batch.wait_for(waits + met)
-            at_once = Acknowledgement.at(at_us)
-            if met:
-                self._complete([(number, requirement) for requirement in met], at_once, model)
+            batch.wait_for(model.append(number, base_offset, len(batch.isr)))
             # A follower may already have fetched from behind it: handlers end in another order.
-            log_ends = [follower.log_end_offset for follower in model.followers.values()]
-            if not model.maximal_isr or max(log_ends, default=-1) > base_offset:
-                self._acknowledge(led, at_once)
+            self._acknowledge(led, Acknowledgement.at(at_us))
         if led.role is Role.FOLLOWER:
             # It has not applied yet that it does not lead any more.
             model.forget({number})
@@ -420,6 +383,8 @@ class MinIsrAcks:
         for place in places:
             led = self._led(self._events.partitions[place], at_us)
             stated = self._events.stated(place)
+            if not state.absent.isdisjoint(stated.isr or ()):
+                stated = stated._replace(isr=None)  # it may be the one of before the gap
             if led.note_state(at_us, event.kind, stated, is_active=is_active):
                 self._acknowledge(led, Acknowledgement.at(at_us))
                 if is_metadata:
@@ -461,38 +426,37 @@ class MinIsrAcks:
         for led in self._state.led.values():
             if topic not in ("", led.topic):
                 continue
-            min_isrs, is_changed = self._min_isrs(led.topic), False
-            for requirement in led.model.requirements:
-                min_isr = min_isrs[requirement.variant]
-                is_changed |= min_isr != requirement.min_isr
-                requirement.min_isr = min_isr
-            if is_changed:
-                self._acknowledge(led, Acknowledgement.at(at_us))
+            led.model.configure(self._min_isrs(led.topic), led.model.replicas)
+            self._acknowledge(led, Acknowledgement.at(at_us))
 
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""
         state, brokers = self._state, self._state.brokers
         for at_us, broker_id, control_state in changes:
+            if control_state is None:
+                self._sweep(at_us - 1, KnownPartition.forget_waiting, Loss.FENCED_WHEN)
+                continue
             if control_state is BrokerControlState.UNFENCED:
                 continue
             if at_us - SILENCE_US <= state.uncertain_us:
-                self._sweep(at_us, partial(KnownPartition.allow_for_stop, broker_id=broker_id))
+                self._sweep(at_us, KnownPartition.allow_for_stop, broker_id)
             inactive = frozenset(b for b in brokers.decided if not brokers.is_active(b))
-            change = partial(KnownPartition.take_out, broker_id=broker_id, inactive=inactive)
-            self._sweep(at_us, change, at_us + APPLY_US_MAX)
+            latest_us = at_us + APPLY_US_MAX
+            self._sweep(at_us, KnownPartition.take_out, broker_id, inactive, latest_us=latest_us)
 
     def _sweep(
         self,
         at_us: int,
-        change: Change,
+        change: Callable[..., None],
+        *causes: object,
         latest_us: int | None = None,
         which: Iterable[LedPartition] | None = None,
     ) -> None:
-        """Applies a change to partitions; it takes effect at ``latest_us`` at the latest."""
+        """Lets causes change partitions; that takes effect at ``latest_us`` at the latest."""
         by = Acknowledgement.at(at_us, latest_us)
         for led in self._state.led.values() if which is None else which:
-            if change(led, at_us):
-                self._acknowledge(led, by)
+            change(led, at_us, *causes)
+            self._acknowledge(led, by)
             self._lose(led, at_us)
 
     def _forget_what_gaps_hide(self, event: LeaderEvent) -> None:
@@ -514,8 +478,8 @@ class MinIsrAcks:
                 state.absent.add(follower)
                 state.brokers.miss(follower)
                 dependent = [led for led in state.led.values() if led.depends_on(follower)]
-                miss = partial(KnownPartition.miss, follower=follower)
-                self._sweep(event.received_us - STOPPING_US, miss, which=dependent)
+                since_us = event.received_us - STOPPING_US
+                self._sweep(since_us, KnownPartition.miss, follower, which=dependent)
 
     def _partitions_with(self, at_us: int, broker_id: int) -> int:
         return sum(
@@ -529,16 +493,17 @@ class MinIsrAcks:
     def finalized(self, *, over: bool = False) -> list[Produced]:
         """Emits and returns PRODUCEs that nothing still to come changes; ``over``: nothing does."""
         state, batches = self._state, self._state.batches
-        if over:
-            self._apply(state.brokers.close())
-        front_us, own_gaps = state.front[0], self._gaps.in_log(state.node_id)
-        evidence = LeaderEvidence(front_us, state.brokers.ambiguous, own_gaps)
+        front_us = state.front[0]
+        evidence = LeaderEvidence(state.node_id, front_us, self._gaps)
         produced: list[Produced] = []
         requests: list[Request] = []
         for request in state.requests:
             own = [batches[number] for number in range(request.first, request.end)]
             if over or all(batch.is_final(front_us) for batch in own):
                 led = [state.led[batch.partition] for batch in own]
+                for batch, partition in zip(own, led, strict=True):
+                    if batch.deadline_us < front_us:
+                        batch.note_missing(partition.model)
                 produced.append(Produced.by(evidence, request, led, own))
             else:
                 requests.append(request)
@@ -559,8 +524,3 @@ class MinIsrAcks:
         for partition in partitions:
             state.led[partition].model.forget(gone)
             state.led[partition].forget(batches)
-        state.deadlines = [entry for entry in state.deadlines if entry[1] in batches]
-        heapify(state.deadlines)
-        oldest_us = min((batch.handled_us for batch in batches.values()), default=state.front[0])
-        ambiguous = state.brokers.ambiguous
-        state.brokers.ambiguous = [window for window in ambiguous if window.until_us >= oldest_us]

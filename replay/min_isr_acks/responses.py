@@ -4,13 +4,11 @@ A batch is first refused or appended (``refusal``). If it is appended, the respo
 first of enough replicas, the loss of the leader, and the timeout (``model.partition``).
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..log_gaps import LOG_GAP, LogGap
+from ..log_gaps import LOG_GAP, Gaps
 from ..model import STAMP_US
 from ..model.partition import Errors, delayed_produce, has_enough_in_sync
-from .brokers import AmbiguousFencing
 from .constants import APPLY_US_MAX, REORDER_US_MAX, WRITTEN_US_MAX
 from .isr import Loss
 from .produces import Acknowledgement, Append, OpenBatch, Request
@@ -20,9 +18,6 @@ MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"
 OFFSET_NOT_IN_LOG = "the base offset is not in the log"
 NOTHING_APPENDED = "nothing was appended, and the ISR was large enough: see recorded_error"
 REFUSED_AS_RECORDED = "nothing was appended, but would have been with this min.insync.replicas"
-LEADER_LOST = "the leader was lost meanwhile, and the log does not tell when"
-FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which append did it"
-CONTRADICTED = "a follower's offset goes back: it contradicts the FETCH before"
 ACKS_0 = "acks=0 waits for nobody"
 LOG_ENDED = "the log ended before the response"
 
@@ -79,14 +74,11 @@ class ProduceResponse(NamedTuple):
 
 
 class LeaderEvidence(NamedTuple):
-    """The evidence that decides responses: the last event of the log, and the leader's gaps.
+    """The evidence that decides responses: the last event of the log, and gaps in logs."""
 
-    ``ambiguous``: windows in which a broker was fenced, by one of two appends.
-    """
-
+    node_id: int
     front_us: int
-    ambiguous: Sequence[AmbiguousFencing]
-    gaps: Sequence[LogGap]
+    gaps: Gaps
 
     def respond(
         self,
@@ -127,36 +119,21 @@ class LeaderEvidence(NamedTuple):
 
     def _unknown(self, batch: OpenBatch, at_us: int, error: Errors) -> str | None:
         """Returns why it is not known what came first; None: it is known."""
-        if error is Errors.NONE and not self.ambiguous and not self.gaps:
-            return None
-        if error is Errors.NOT_LEADER_OR_FOLLOWER:
-            if batch.loss is Loss.UNCERTAIN:
-                return LOG_GAP
-            if batch.loss is not Loss.LEADER:
-                return LEADER_LOST if batch.loss is Loss.LEADER_BEFORE else CONTRADICTED
+        if error is Errors.NOT_LEADER_OR_FOLLOWER and batch.loss is not Loss.LEADER:
+            return batch.loss
         if error is Errors.REQUEST_TIMED_OUT and at_us > self.front_us:
             return LOG_ENDED
-        appended_us = batch.appended_us
-        for since_us, until_us in self.ambiguous:
-            if appended_us < until_us and since_us <= at_us <= until_us:
-                return FENCED_WHEN
-        return LOG_GAP if self.is_hidden(appended_us, at_us) else None
+        return LOG_GAP if self.is_hidden(batch.appended_us, at_us) else None
 
     def is_hidden(self, appended_us: int, at_us: int) -> bool:
         """Tells whether lines of the leader are missing that were written between two times."""
-        return any(
-            appended_us < gap.before_us and at_us > gap.after_us - WRITTEN_US_MAX
-            for gap in self.gaps
-        )
+        return self.gaps.touch(self.node_id, appended_us, at_us + WRITTEN_US_MAX)
 
     def visible_us(self, batch: OpenBatch, enough_us: int | None) -> int | None:
         """Returns when the high watermark passed a batch; None where the log may lack that."""
-        if enough_us is None or (self.gaps and self.is_hidden(batch.appended_us, enough_us)):
+        if enough_us is None or self.is_hidden(batch.appended_us, enough_us):
             return None
-        if batch.loss is None:
-            return enough_us
-        rests_on_loss = batch.loss in (Loss.UNCERTAIN, Loss.CONTRADICTED)
-        return None if rests_on_loss and enough_us > batch.lost_us else enough_us
+        return enough_us if enough_us <= batch.lost_us else None
 
     def last_offset(self, batch: OpenBatch) -> int | None:
         """Returns one below the next base offset, None where other records may lie between."""
@@ -184,7 +161,7 @@ def refusal(batch: OpenBatch, min_isr: int | None) -> Refusal | None:
     if append is Append.REFUSED and recorded is not None and recorded not in DECIDED:
         # Whatever acks are: the broker refused it before it looked at the ISR.
         return Refusal(recorded)
-    if batch.loss is Loss.UNCERTAIN and batch.lost_us <= batch.appended_us:
+    if batch.loss is Loss.HIDDEN and batch.lost_us <= batch.appended_us:
         return Refusal(None, LOG_GAP)
     if min_isr is None:
         return Refusal(None, MIN_ISR_NOT_IN_LOG)
@@ -195,7 +172,7 @@ def refusal(batch: OpenBatch, min_isr: int | None) -> Refusal | None:
     if is_short:
         return Refusal(Errors.NOT_ENOUGH_REPLICAS)
     if append is Append.NO_RESPONSE:
-        return Refusal(None, OFFSET_NOT_IN_LOG if batch.leads else LEADER_LOST)
+        return Refusal(None, OFFSET_NOT_IN_LOG if batch.leads else Loss.LEADER_BEFORE)
     in_force = batch.variants[0].min_isr
     if in_force is not None and not has_enough_in_sync(isr_size, in_force):
         return Refusal(None, REFUSED_AS_RECORDED)

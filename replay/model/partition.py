@@ -7,7 +7,7 @@ under several acks and min.insync.replicas at once: each pair is a ``Requirement
 acknowledged for each apart.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Sequence
 from enum import IntEnum, StrEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Self
@@ -85,23 +85,16 @@ class Replica(msgspec.Struct, array_like=True, gc=False):
         return is_recent or self.log_end_offset >= leader_log_end
 
 
-class Copies(NamedTuple):
-    """How many replicas have a batch, the leader among them, and who of its ISR does not."""
-
-    replicas: int
-    missing: Isr
-
-
 class Requirement(msgspec.Struct, array_like=True, gc=False):
     """One kind of acks under one min.insync.replicas, and the batches that wait for it.
 
-    Kafka's ``DelayedOperationPurgatory``. ``min_isr`` None: it is not known. ``variant`` tells
-    several min.insync.replicas apart. Below ``offset``, which only rises, enough replicas have all.
-    ``waiting`` is a heap of (base offset, number).
+    Kafka's ``DelayedOperationPurgatory``. ``min_isr`` (``effectiveMinIsr``) None: it is not known.
+    ``variant`` tells several min.insync.replicas apart. Below ``offset``, which only rises, enough
+    replicas have all. ``waiting`` is a heap of (base offset, number).
     """
 
     acks: Acks
-    min_isr: int | None
+    min_isr: int | None = None
     variant: int = 0
     offset: int = -1
     waiting: list[tuple[int, int]] = []
@@ -112,13 +105,14 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
 
     ``isr`` is the committed one, None if it is not known, and ``in_sync`` its followers;
     ``maximal_isr`` are these and the followers that the leader has requested the controller to add;
-    ``outside`` are all others that fetch. ``replicas``: how many there are, None if that is not
-    known. The first of the ``requirements`` has the min.insync.replicas in force. ``led_us``: when
-    the leader's term began, with the followers ``led_with`` in sync.
+    ``outside`` are all others that fetch. ``min_isrs``: min.insync.replicas by variant, the first
+    of which is in force; ``replicas``: how many there are, None if that is not known. ``led_us``:
+    when the leader's term began, with the followers ``led_with`` in sync.
     """
 
     leader_id: int
     requirements: list[Requirement]
+    min_isrs: list[int | None] = []
     replicas: int | None = None
     isr: Isr | None = None
     in_sync: Isr = ()
@@ -129,10 +123,13 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
     led_us: int = 0
     led_with: Isr = ()
 
-    def effective_min_isr(self, requirement: Requirement) -> int | None:
-        """Returns min.insync.replicas, at most the number of replicas (``effectiveMinIsr``)."""
-        min_isr, replicas = requirement.min_isr, self.replicas
-        return replicas if min_isr and replicas and replicas < min_isr else min_isr
+    def configure(self, min_isrs: Sequence[int | None], replicas: int | None) -> None:
+        """Sets min.insync.replicas of each variant, which counts up to the number of replicas."""
+        self.min_isrs, self.replicas = [*min_isrs], replicas
+        for requirement in self.requirements:
+            min_isr = min_isrs[requirement.variant]
+            is_fewer = min_isr and replicas and replicas < min_isr
+            requirement.min_isr = replicas if is_fewer else min_isr
 
     def lead(self, at_us: int) -> None:
         """Begins a term: followers have to show anew what they have (``makeLeader``)."""
@@ -159,30 +156,25 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         follower.epoch, follower.session = epoch, session
         return offset != before
 
-    def append(
-        self, number: int, base_offset: int, isr_size: int
-    ) -> tuple[list[Requirement], list[Requirement]]:
-        """Appends a batch; returns what it waits for, and what is met by the leader alone.
+    def append(self, number: int, base_offset: int, isr_size: int) -> list[Requirement]:
+        """Appends a batch; returns what it waits for, be it met by the leader alone.
 
         With acks=1 a leader also appends a batch for which acks=all has too few in-sync replicas.
         Such a batch waits for the high watermark, under the min.insync.replicas in force only.
         """
         if base_offset >= self.log_end_offset:
             self.log_end_offset = base_offset + 1
-        in_force, entry = self.effective_min_isr(self.requirements[0]), (base_offset, number)
+        in_force, entry = self.requirements[0].min_isr, (base_offset, number)
         waits: list[Requirement] = []
-        met: list[Requirement] = []
         for requirement in self.requirements:
-            min_isr, is_all = self.effective_min_isr(requirement), requirement.acks is Acks.ALL
+            min_isr, is_all = requirement.min_isr, requirement.acks is Acks.ALL
             if min_isr is None:
                 continue
             is_taken = has_enough_in_sync(isr_size, min_isr)
-            if is_taken and min_isr <= 1 and not is_all:
-                met.append(requirement)
-            elif is_taken or (is_all and min_isr == in_force):
+            if is_taken or (is_all and min_isr == in_force):
                 heappush(requirement.waiting, entry)
                 waits.append(requirement)
-        return waits, met
+        return waits
 
     def acknowledge(self, at_us: int, may_join: MayJoin) -> list[tuple[int, Requirement]]:
         """Completes what enough replicas have (``checkEnoughReplicasReachOffset``).
@@ -198,7 +190,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         for requirement in self.requirements:
             if not (waiting := requirement.waiting):
                 continue
-            min_isr = self.effective_min_isr(requirement)
+            min_isr = requirement.min_isr
             if min_isr is None or not has_enough_in_sync(size, min_isr):
                 continue
             offset = self.log_end_offset
@@ -232,20 +224,23 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
                 log_ends.append(follower.log_end_offset)
         return min(log_ends, default=self.log_end_offset)
 
-    def _log_ends(self, isr: Isr) -> list[int]:
-        followers = [self.followers.get(broker_id) for broker_id in isr]
+    def _log_ends(self, broker_ids: Iterable[int]) -> list[int]:
+        followers = [self.followers.get(broker_id) for broker_id in broker_ids]
         return [-1 if follower is None else follower.log_end_offset for follower in followers]
 
     def is_waited_for(self) -> bool:
         """Tells whether a batch waits, so that a FETCH may complete one."""
         return any(requirement.waiting for requirement in self.requirements)
 
-    def copies(self, offset: int, isr: Isr) -> Copies:
-        """Counts the replicas that have a batch, and names who of an ISR does not."""
-        followers = self.followers
-        ids = [id_ for id_, follower in followers.items() if follower.log_end_offset > offset]
-        missing = [id_ for id_ in isr if id_ != self.leader_id and id_ not in ids]
-        return Copies(1 + len(ids), tuple(missing))
+    def copies(self, offset: int) -> int:
+        """Returns how many replicas have a batch, the leader among them."""
+        return 1 + sum(follower.log_end_offset > offset for follower in self.followers.values())
+
+    def missing(self, offset: int, isr: Isr) -> Isr:
+        """Returns the followers of an ISR that do not have a batch."""
+        followers = [broker_id for broker_id in isr if broker_id != self.leader_id]
+        log_ends = zip(followers, self._log_ends(followers), strict=True)
+        return tuple([broker_id for broker_id, log_end in log_ends if log_end <= offset])
 
     def change_isr(self, isr: Isr | None, requested: Isr = ()) -> None:
         """Sets the committed ISR, and the one that the leader has requested since, if any.

@@ -17,45 +17,23 @@ SELECT recording, follower_id, count(*) AS waits, count(*) FILTER (WHERE last_id
     CAST(floor(0.5 * (count(*) FILTER (WHERE last_id = follower_id) - 1)) AS INT)) AS last_ms
 FROM waits WHERE follower_id <> node_id GROUP BY recording, follower_id
 -- name: produce_latency_over_time
--- How long producers wait over time, and for how long records are exposed, by variant.
--- metric: closed_loop_latency (a request, producers react), produce_request_latency (a request that arrives as recorded) or exposure (a partition of a request), as in latency_summary
+-- How long producers that react wait for the response over time, by variant.
 -- variant: recorded, acks_all or acks_min_insync_replicas
 -- bucket_at: the bucket begins; the PRODUCE arrived in it, as recorded
--- outcomes: requests that waited for all replicas, or partitions of them
+-- outcomes: requests that waited for all replicas
 -- unknown: those that the log can't decide
 -- p50_ms: at rank floor(0.5 * (n - 1)), the unknown ranked last
 -- p90_ms: likewise; null of fewer than 10
 -- p99_ms: likewise; null of fewer than 100
-WITH produced AS (
-  SELECT * FROM produce_ack_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable'
-),
-arrived AS (
-  SELECT recording, min(received_at) AS received_at,
-    max(request_recorded_latency_ms) AS recorded,
-    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_acks_all_latency_ms) END AS acks_all,
-    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_min_isr_latency_ms) END
-      AS acks_min_insync_replicas
-  FROM produced WHERE acks = -1 GROUP BY recording, request_id, node_id
-),
-reacting AS (SELECT * FROM produce_closed_loop_outcomes WHERE parameter = 'none'),
+WITH reacting AS (SELECT * FROM produce_closed_loop_outcomes WHERE parameter = 'none'),
 waits AS (
-  SELECT recording, 'closed_loop_latency' AS metric, variant, recorded_received_at AS event_at,
-    latency_ms AS value_ms
-  FROM reacting
+  SELECT recording, variant, recorded_received_at AS event_at, latency_ms AS value_ms FROM reacting
   UNION ALL
-  SELECT recording, 'closed_loop_latency', 'recorded', recorded_received_at,
-    request_recorded_latency_ms
+  SELECT recording, 'recorded', recorded_received_at, request_recorded_latency_ms
   FROM reacting
   WHERE variant = 'acks_min_insync_replicas' AND request_recorded_latency_ms IS NOT NULL
-  UNION ALL
-  SELECT recording, 'produce_request_latency', variant, received_at, value_ms
-  FROM arrived UNPIVOT INCLUDE NULLS (
-    value_ms FOR variant IN (recorded, acks_all, acks_min_insync_replicas))
-  UNION ALL
-  SELECT recording, 'exposure', variant, received_at, exposure_ms
-  FROM produced WHERE verdict = 'unknown' OR min_isr_error = 0
 )
-SELECT recording, metric, variant,
+SELECT recording, variant,
   timestamp_micros(unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)) AS bucket_at, bucket_s,
   count(*) AS outcomes,
   count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
@@ -77,29 +55,21 @@ FROM waits JOIN time_buckets USING (recording) GROUP BY ALL
 -- client_id: clientId, null if the client sent none
 -- acks: -1 all, 0, 1
 -- received_at: arrival
--- built_at: the response was built
 -- topic: of the partition that its in-sync followers had last, where that is known
 -- partition: its index
 -- partitions: how many the PRODUCE has
 -- base_offset: first offset of the batch there; null: the log can't tell
 -- error_code: Kafka's error code of the partition; null without a response
--- in_sync_replicas: how many were in sync at the append; null: not known
--- min_insync_replicas: in force then
 -- last_follower_id: follower whose FETCH completes it with acks=all; null: none does, or not known
 -- last_follower_offset: fetchOffset of that FETCH
 -- last_follower_at: arrival of that FETCH
 -- last_follower_after_ms: how long after received_at
--- last_follower_handled_at: its handler returned
 -- last_follower_fetch_id: its key in requests
 -- last_follower_source_file: its file of the log
 -- last_follower_line_number: its line in it
--- enough_follower_id: follower whose FETCH completes it with acks=min.insync.replicas; null: not known, or none does
--- enough_follower_at: arrival of that FETCH
 -- missing_followers: how many that were in sync at the append did not have it when acks=all completed
 -- missing_follower_id: the one of these with the least id; null: none
--- recorded_ms: from arrival until the response was built
--- acks_all_ms: likewise with acks=all, replayed; null: not known
--- min_isr_ms: likewise with acks=min.insync.replicas; null: not known
+-- min_isr_ms: from arrival until the response with acks=min.insync.replicas; null: not known
 -- reason: why it is not known
 -- request_id: key of requests
 -- source_file: file of the log
@@ -124,35 +94,29 @@ batches AS (
 ),
 waits AS (SELECT * FROM batches WHERE place = 1),
 completing AS (
-  SELECT w.recording, w.request_id, w.topic, w.partition, f.received_at, f.handled_at,
+  SELECT w.recording, w.request_id, w.topic, w.partition, f.received_at,
     explode(f.request_partitions) AS each
   FROM waits AS w
   JOIN fetches AS f ON f.recording = w.recording AND f.request_id = w.acks_all_fetch_id
 ),
 fetched AS (
-  SELECT c.recording, c.request_id, c.received_at, c.handled_at, c.each.fetch_offset AS fetch_offset
+  SELECT c.recording, c.request_id, c.received_at, c.each.fetch_offset AS fetch_offset
   FROM completing AS c
   LEFT JOIN topic_names AS named ON named.recording = c.recording AND named.topic_id = c.each.topic_id
   WHERE c.topic = coalesce(c.each.topic, named.name, c.each.topic_id)
     AND c.partition = c.each.partition
 )
 SELECT s.recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
-  s.response_queue_ms, s.send_ms, s.throttle_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
+  s.response_queue_ms, s.send_ms, s.throttle_ms, s.node_id, s.client_id, w.acks, s.received_at,
   w.topic, w.partition, w.partitions, w.base_offset, w.recorded_error AS error_code,
-  cardinality(w.isr) AS in_sync_replicas, w.min_insync_replicas,
   w.acks_all_follower_id AS last_follower_id, last.fetch_offset AS last_follower_offset,
   last.received_at AS last_follower_at,
   (unix_micros(last.received_at) - unix_micros(s.received_at)) / 1e3 AS last_follower_after_ms,
-  last.handled_at AS last_follower_handled_at,
   w.acks_all_fetch_id AS last_follower_fetch_id, f.source_file AS last_follower_source_file,
-  f.line_number AS last_follower_line_number, w.min_isr_follower_id AS enough_follower_id,
-  enough.received_at AS enough_follower_at, coalesce(cardinality(w.missing_followers), 0) AS missing_followers,
+  f.line_number AS last_follower_line_number, coalesce(cardinality(w.missing_followers), 0) AS missing_followers,
   get(w.missing_followers, 0) AS missing_follower_id,
-  w.request_recorded_latency_ms AS recorded_ms, w.request_acks_all_latency_ms AS acks_all_ms,
   w.request_min_isr_latency_ms AS min_isr_ms, w.reason, s.request_id, s.source_file, s.line_number
 FROM slow AS s
 LEFT JOIN waits AS w USING (recording, request_id)
 LEFT JOIN fetched AS last USING (recording, request_id)
 LEFT JOIN requests AS f ON f.recording = s.recording AND f.request_id = w.acks_all_fetch_id
-LEFT JOIN fetches AS enough
-  ON enough.recording = s.recording AND enough.request_id = w.min_isr_fetch_id

@@ -11,6 +11,7 @@ from notation.leader_log import REPLICAS, History, Row, batch_of, ms
 
 from kip_replay.replay.min_isr_acks import responses as reasons
 from kip_replay.replay.min_isr_acks.events import ListedPartition
+from kip_replay.replay.min_isr_acks.isr import Loss
 from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.model.partition import Errors
@@ -181,7 +182,7 @@ def test_leader_that_is_lost_who_knows_when() -> None:
     history = History().then("12:0@-1 p0@5000")
     history.metadata(8000, (12, 13), leader=12, epoch=1, node=12)
     row = first(history, 200_000)
-    assert (row["verdict"], row["reason"]) == ("unknown", reasons.LEADER_LOST)
+    assert (row["verdict"], row["reason"]) == ("unknown", Loss.LEADER_BEFORE)
 
 
 def test_old_metadata_is_not_believed() -> None:
@@ -200,5 +201,5 @@ def test_offsets_that_contradict_each_other_leave_open_who_rests_on_them() -> No
     history = History().then("12:0@-10 13:0@-10 p0@0 12:50@4 13:1@5 p1@6 12:1@8 12:2@12 13:2@13")
     history.then("p2@30 12:3@34 13:3@35")
     rows = [history.row(one, until_ms=200_000) for one in history.produced]
-    assert [row["reason"] for row in rows] == [reasons.CONTRADICTED, reasons.CONTRADICTED, None]
+    assert [row["reason"] for row in rows] == [Loss.CONTRADICTED, Loss.CONTRADICTED, None]
     assert responses(rows[2]) == (6, Errors.NONE, 5, Errors.NONE)

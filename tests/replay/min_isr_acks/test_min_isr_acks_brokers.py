@@ -4,7 +4,7 @@ import pytest
 from notation.leader_log import History, Row, ms
 
 from kip_replay.replay.min_isr_acks.constants import APPLY_US_MAX
-from kip_replay.replay.min_isr_acks.responses import FENCED_WHEN
+from kip_replay.replay.min_isr_acks.isr import Loss
 from kip_replay.replay.model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import Errors
 
@@ -65,7 +65,7 @@ def test_two_appends_that_could_be_the_fencing_leave_it_open() -> None:
     history = waiting("13=silence@0")
     metadata_log(history, (9200, 3), (9700, 3))
     row = first(history)
-    assert (row["verdict"], row["reason"]) == ("unknown", FENCED_WHEN)
+    assert (row["verdict"], row["reason"]) == ("unknown", Loss.FENCED_WHEN)
     assert row["min_isr_error"] == Errors.NONE
 
 
