@@ -62,14 +62,8 @@ from .streams import Unknown
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    is_string = settings.option(NAME, "draft_partition_id_is_string", False)
-    return IncrementalFetch(
-        int(key["node_id"]),
-        settings.option(NAME, SESSION_SLOTS),
-        draft_partition_id_is_string=is_string,
-        saved=saved,
-        gaps=settings.gaps_of(str(key["recording"])),
-    )
+    gaps = settings.gaps_of(str(key["recording"]))
+    return IncrementalFetch(int(key["node_id"]), settings.option(NAME, SESSION_SLOTS), saved, gaps)
 
 
 RULE = Rule(
@@ -80,7 +74,6 @@ RULE = Rule(
     tables=(Sent, SessionCacheEvent),
     start=_start,
     sweeps={SESSION_SLOTS: 0},
-    switches=("draft_partition_id_is_string",),
     needs=Fetches,
     constants={"shards": SHARDS, "began_before_log": Unknown.BEGAN_BEFORE_LOG.value},
 )

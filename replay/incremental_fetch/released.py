@@ -111,6 +111,12 @@ class ReplayedFetch(msgspec.Struct, gc=False):
             return self.returned.more_bytes_sum[self.row.number]
         return int(np.add.reduce(self.returned.more_bytes[at]))
 
+    def classic_bytes(self, at: Ints) -> int:
+        """Counts the same before there were flexible versions."""
+        if len(at) == self.row.response_partitions:
+            return self.returned.classic_bytes_sum[self.row.number]
+        return int(np.add.reduce(self.returned.classic_bytes[at]))
+
     def is_as_recorded(self, listed: Listed, at: Ints) -> bool:
         """Tells whether positions are all of the recorded list, in its order."""
         row = listed.rows[self.row.number]

@@ -21,7 +21,7 @@ from ..model.fetch_session import (
 from ..outcomes import Verdict
 from ..records import Records
 from . import released
-from .draft import Draft, with_draft_uuid
+from .draft import draft_fetch, with_draft_uuid
 from .lists import Lists, Partitions
 from .outcomes import (
     ClientKind,
@@ -77,8 +77,6 @@ class IncrementalFetch:
         self,
         node_id: int,
         session_slots: Iterable[int] = (),
-        *,
-        draft_partition_id_is_string: bool = False,
         saved: bytes | None = None,
         gaps: Gaps = NO_GAPS,
     ) -> None:
@@ -95,7 +93,6 @@ class IncrementalFetch:
         self._state = state = new if saved is None else decoded(saved)
         self._cache_numbers = frozenset(range(len(caches)))
         self._streams, self._caches, self._pending = state.streams, state.caches, state.pending
-        self._draft = Draft(draft_partition_id_is_string, state.numbering)
 
     def saved(self) -> bytes:
         return encoded(self._state)
@@ -242,7 +239,7 @@ class IncrementalFetch:
         full = released.full_fetch(fetch)
         incrementals = [released.incremental_fetch(fetch, session) for session in stream.sessions]
         current = next((i for i in incrementals if UNLIMITED in i.session.slots), None)
-        draft = self._draft.fetch(fetch, full, current)
+        draft = draft_fetch(fetch, full, current)
         equals = released.equals_recorded(fetch, current)
 
         has_records = fetch.returned.has_records

@@ -24,7 +24,6 @@ from fetch_logs import (
     returned,
 )
 
-from kip_replay.replay.incremental_fetch.draft import DraftFetchPieces
 from kip_replay.replay.incremental_fetch.outcomes import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.incremental_fetch.replay import IncrementalFetch
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
@@ -74,8 +73,8 @@ class Log:
         self.rows.append(fetched(self.at_ms, request, response, **(self.others | more)))
         return self
 
-    def replay(self, *slots: int, **settings: bool) -> Replayed:
-        return replay_of([self.rows], slots, NAMES, **settings)
+    def replay(self, *slots: int) -> Replayed:
+        return replay_of([self.rows], slots, NAMES)
 
 
 def both(key: Key, offset: int = 0, high_watermark: int = 0, **of_response: Any) -> Any:
@@ -307,19 +306,10 @@ def test_versions(version: int) -> None:
             assert column(rows.variant(FULL), name) == column(rows.variant(RECORDED), name)
 
 
-@pytest.mark.parametrize("is_string", [False, True])
-def test_draft_sizes(is_string: bool) -> None:
-    pieces = DraftFetchPieces(is_string)
-    log = Log(session=0).full(both((FOO, 10)), both(BAR_0))
-    log.full(both((FOO, 10), 1, 1, record_bytes=7), both(BAR_0))
-    full, incremental = log.replay(draft_partition_id_is_string=is_string).variant(
-        INCREMENTAL_DRAFT
-    )
+def test_draft_response_has_a_uuid() -> None:
+    log = Log(session=0).full(both(FOO_0)).full(both(FOO_0))
+    (full, _) = log.replay().variant(INCREMENTAL_DRAFT)
     assert full["response_bytes"] == (log.rows[0].response_bytes or 0) + 8
-    request = pieces.request_fixed_bytes(len("broker-12-fetcher-0")) + pieces.topic_bytes(3)
-    assert incremental["request_bytes"] == request + pieces.request_partition_bytes(10)
-    response = pieces.response_fixed_bytes() + pieces.topic_bytes(3)
-    assert incremental["response_bytes"] == response + pieces.response_partition_bytes(7)
 
 
 def test_draft_sends_all_when_a_partition_comes_or_goes() -> None:
