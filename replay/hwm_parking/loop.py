@@ -18,6 +18,7 @@ from .outcomes import (
     Advance,
     Epoch,
     HighWatermarkLag,
+    ParkedFetch,
     ParkingRows,
 )
 
@@ -95,6 +96,7 @@ class Loop(msgspec.Struct, array_like=True):
     each replica's FETCHes; ``high_watermark``: the leader's that was last noted. By replica:
     ``carried``: the last (high watermark, built_us, did the FETCH carry one); ``waiting``: what it
     is yet to learn; ``since_us``: when it learned of the advance before, or was away at it.
+    ``fetches`` and ``lags`` are outcomes that were not emitted yet.
     """
 
     WARM_UP_APPENDS: ClassVar[int] = 0
@@ -109,6 +111,7 @@ class Loop(msgspec.Struct, array_like=True):
     since_us: dict[int, int] = {}
     no_ops: NoOps = msgspec.field(default_factory=NoOps)
     waiting: dict[int, list[Advance]] = {}
+    fetches: list[ParkedFetch] = []
     lags: list[HighWatermarkLag] = []
 
     @classmethod
@@ -164,18 +167,17 @@ class Loop(msgspec.Struct, array_like=True):
         self.sequences[replica_id] = self.sequences.get(replica_id, -1) + 1
         return self.sequences[replica_id]
 
-    def close(self, rows: ParkingRows) -> None:
+    def close(self) -> None:
         """Ends the lags: the leader resigned, or the log ended, so what waits is never learned."""
         for replica_id, waiting in self.waiting.items():
             for advance in waiting:
                 self._add(self._lag(advance, replica_id, Verdict.UNKNOWN, NEVER_LEARNED))
         self.waiting.clear()
-        self.emit_lags(rows)
 
-    def emit_lags(self, rows: ParkingRows) -> None:
-        for lag in self.lags:
-            rows.add_lag(lag)
-        self.lags.clear()
+    def emit(self, rows: ParkingRows) -> None:
+        """Emits what became of FETCHes and advances since."""
+        rows.add(self.variant, self.epoch, self.fetches, self.lags)
+        self.fetches, self.lags = [], []
 
     def _lag(
         self,

@@ -92,7 +92,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         self._replay(front - LOOKAHEAD_US // 2, front - LOOKAHEAD_US * 3 // 4, rows)
         for loop in self.closed_loops:
             loop.advance(self.evidence, until)
-            loop.emit(self.evidence, rows)
+            loop.emit(rows)
         offsets = {r.fetch_offset for loop in self.closed_loops for r in loop.replicas.values()}
         self.evidence.forget(before, offsets)
         forget(self.open_loop, before)
@@ -101,14 +101,15 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         """Replays to the end: the epoch is over, or the log is."""
         self.evidence.close()
         self._replay(self.last_us, ALWAYS_UNTIL_US, rows)
-        self.open_loop.close(rows)
+        self.open_loop.close()
+        self.open_loop.emit(rows)
         for loop in self.closed_loops:
             if self.resigned_us is None:
                 loop.advance(self.evidence, self.last_us)
             else:
                 loop.resign(self.evidence, self.resigned_us)
-            loop.emit(self.evidence, rows)
-            loop.close(rows)
+            loop.close()
+            loop.emit(rows)
 
     def _replay(self, followed_until: int, explained_until: int, rows: ParkingRows) -> None:
         """Follows the recorded leader, explains its responses, and gives the loops its appends."""
@@ -123,7 +124,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
                 loop.warm_up = WarmUp.begin(self.evidence, loop.WARM_UP_APPENDS)
         appends = self.evidence.take_appends(followed_until)
         self.open_loop.advance(self.evidence, appends, followed_until)
-        drains = self.open_loop.emit(self.evidence, explained_until, rows)
+        drains = self.open_loop.explain_until(self.evidence, explained_until)
+        self.open_loop.emit(rows)
         for loop in self.closed_loops:
             for at, log_end_offset in [*appends, *((at, 0) for at in drains)]:
                 loop.append(at, log_end_offset)
