@@ -10,9 +10,8 @@ from ..model import STAMP_US
 from ..model.raft import UNKNOWN_OFFSET, Completion
 from ..outcomes import Verdict
 from ..simulation import EventQueue, Rising
-from .evidence import STALL_US, Evidence
+from .evidence import NOT_LEADING, STALL_US, WAKE_SPREAD_US, Evidence, RecordedMetadataFetch
 from .loop import Loop
-from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedMetadataFetch
 from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, ParkedFetch
 
 #: A line is stamped once its JSON is built: a stall before that makes all its derived times late.

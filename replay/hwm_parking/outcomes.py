@@ -10,7 +10,7 @@ from ..model.raft import NOT_SENT
 from ..outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
 from ..records import Outcome, Records
 from ..table import At, Bool, Long, Ms, RequiredAt, RequiredInt, RequiredLong, Text, column, key
-from .metadata_log import ABSENCE_US
+from .evidence import ABSENCE_US
 
 NAME = "hwm_parking"
 WITHOUT_KIP = "without_kip_1166"

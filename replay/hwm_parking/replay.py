@@ -7,20 +7,19 @@ import msgspec
 import pyarrow as pa
 
 from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, NO_GAPS, Gaps
-from ..model.raft import Completion
+from ..model.raft import NO_RESPONSE, Completion
 from ..outcomes import ALWAYS_STEADY, RECORDED, SteadyPhase, Variant, Verdict
 from ..records import events_of
 from ..simulation import forget
 from .closed_loop import ClosedLoop
-from .evidence import Evidence
-from .loop import Loop, WarmUp
-from .metadata_log import (
+from .evidence import (
     ABSENCE_US,
-    NO_RESPONSE,
     NOT_LEADING,
     WAKE_SPREAD_US,
+    Evidence,
     RecordedMetadataFetch,
 )
+from .loop import Loop, WarmUp
 from .open_loop import Explanation, OpenLoop
 from .outcomes import NOT_IN_LOG, NOT_LEADER, Epoch, ParkingRows
 
@@ -93,8 +92,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         for loop in self.closed_loops:
             loop.advance(self.evidence, until)
             loop.emit(rows)
-        offsets = {r.fetch_offset for loop in self.closed_loops for r in loop.replicas.values()}
-        self.evidence.forget(before, offsets)
+        self.evidence.forget(before)
         forget(self.open_loop, before)
 
     def close(self, rows: ParkingRows) -> None:
