@@ -28,6 +28,7 @@ Assumptions, and where they can fail
 * A FETCH that is refused with error 70 is ``not_applicable``: the full one by which its client
   repeats it is replayed instead, as an incremental one where the session would still be there.
   After other errors, and where the log has (id, 0), every protocol starts again with a full FETCH.
+  So does a client that goes from topic names to ids, without the FETCH that is refused (106).
 * A partition that a recorded incremental response does not list has what was returned last. The
   last stable offset alone is no reason to list one as released, so the draft replayed from
   incremental FETCHes misses such changes.

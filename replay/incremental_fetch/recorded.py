@@ -19,8 +19,8 @@ from .lists import Listed, Lists, Partitions, Requested, Returned
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
 SESSION_VERSION, FLEXIBLE_VERSION, TOPIC_ID_VERSION = 7, 12, 13
 
-FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR = 70, 106
-#: These, and INVALID_FETCH_SESSION_EPOCH.
+FETCH_SESSION_ID_NOT_FOUND = 70
+#: It, INVALID_FETCH_SESSION_EPOCH and FETCH_SESSION_TOPIC_ID_ERROR.
 SESSION_ERRORS = (70, 71, 106)
 
 #: Host and rack of an element of nodeEndpoints (v16+).

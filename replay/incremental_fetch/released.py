@@ -23,7 +23,7 @@ from ..outcomes import Verdict
 from .followed import FollowedPartitions
 from .lists import Listed, Lists, Requested, Returned
 from .outcomes import Sent, nothing_sent
-from .recorded import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, RecordedFetch
+from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
 from .sizes import FetchSizes, counted_version, sizes_of
 from .streams import Events, PendingSession, Session, Stream, Unknown
 
@@ -186,9 +186,6 @@ def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
         returned = fetch.response.entries
     else:
         returned = session.response(fetch.response, fetch.is_returned)
-    if session.uses_topic_ids != row.uses_topic_ids:
-        # To the client no partition is forgotten: each only has another topic id.
-        requested, forgotten = fetch.requested.positions[fetch.listed], forgotten[:0]
     is_recorded_request = fetch.is_as_recorded(fetch.requested, requested)
     is_recorded_response = fetch.is_as_recorded(fetch.returned, returned.at)
     sent = Sent(
@@ -250,18 +247,17 @@ def attempts(
     sent, retries = [full] * len(caches), dict[int, Sent]()
     for incremental in incrementals:
         session = incremental.session
-        is_changed = session.uses_topic_ids != row.uses_topic_ids
         refusing = [
             number
             for number, cache_id in session.slots.items()
-            if is_changed or caches[number].find(cache_id) is None
+            if caches[number].find(cache_id) is None
         ]
         for number in session.slots:
             sent[number] = incremental.sent
         for number in refusing:
-            is_cached = caches[number].find(session.slots[number]) is not None
-            sent[number], retries[number] = _refused(fetch, incremental, full, is_cached=is_cached)
-        fetch.events += session.close(refusing, caches, Reason.VERSION)
+            # "New Error Codes": it goes on with a full FETCH, as one without a session.
+            sent[number], retries[number] = _refused(fetch, incremental), full
+            del session.slots[number]
         if not size:
             fetch.events += session.close([*session.slots], caches, Reason.FORGOTTEN)
         elif session.slots:
@@ -269,27 +265,15 @@ def attempts(
     return sent, retries if size else {}
 
 
-def _refused(
-    fetch: ReplayedFetch, incremental: Incremental, full: Sent, *, is_cached: bool
-) -> tuple[Sent, Sent]:
-    """Returns an incremental FETCH with the error of its response, and what its client sends then.
-
-    "New Error Codes": it goes on with a full FETCH, under error 70 as one without a session. Where
-    the cache still has the session, the FETCH names topics by ids and the session does not, or the
-    other way round.
-    """
-    error, retry = FETCH_SESSION_ID_NOT_FOUND, full
-    if is_cached:
-        error = FETCH_SESSION_TOPIC_ID_ERROR
-        retry = replace(full, session_id=incremental.session.recorded_id)
-    refused = replace(
+def _refused(fetch: ReplayedFetch, incremental: Incremental) -> Sent:
+    """Returns an incremental FETCH whose session was evicted, with the error of its response."""
+    return replace(
         incremental.sent,
         response_partitions=0,
         record_bytes=0,
         response_bytes=fetch.sizes.error_response,
-        session_error=error,
+        session_error=FETCH_SESSION_ID_NOT_FOUND,
     )
-    return refused, retry
 
 
 def pending_session(fetch: ReplayedFetch, caches: Set[int]) -> PendingSession | None:
@@ -310,7 +294,6 @@ def pending_session(fetch: ReplayedFetch, caches: Set[int]) -> PendingSession | 
         request_id=row.request_id,
         stream=stream.number,
         caches=tuple(sorted(requesting)),
-        uses_topic_ids=row.uses_topic_ids,
         recorded_id=(row.response_session_id or None) if row.is_full else None,
         not_read=tuple(fetch.not_read.tolist()),
     )

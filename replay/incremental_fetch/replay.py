@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -57,13 +56,6 @@ UNLIMITED = 0
 REFUSED = "error response to the whole FETCH: the full one that follows replaces it"
 
 
-class Outcomes(NamedTuple):
-    """Batches of fetch_session_outcomes and fetch_session_evictions, less ``recording``."""
-
-    outcomes: pa.RecordBatch
-    evictions: pa.RecordBatch
-
-
 class IncrementalFetch:
     """The replay of one broker's log: feed it recorded FETCHes of topic partitions.
 
@@ -97,7 +89,7 @@ class IncrementalFetch:
     def saved(self) -> bytes:
         return encoded(self._state)
 
-    def feed(self, batch: pa.RecordBatch) -> Outcomes:
+    def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Replays an increment; returns the outcomes that nothing still to come can change."""
         state, fed = self._state, Batch(batch, self._state.numbering)
         for row in fed.fetches:
@@ -117,13 +109,13 @@ class IncrementalFetch:
                 self._take(row, fed.lists)
         return self._emitted()
 
-    def finish(self) -> Outcomes:
+    def finish(self) -> list[pa.RecordBatch]:
         while self._pending:
             self._decide_next()
         return self._emitted()
 
-    def _emitted(self) -> Outcomes:
-        return Outcomes(self._rows.take(), self._evictions.take())
+    def _emitted(self) -> list[pa.RecordBatch]:
+        return [self._rows.take(), self._evictions.take()]
 
     def _take(self, row: RecordedFetch, lists: Lists) -> None:
         stream = self._streams.find(row)
@@ -306,7 +298,6 @@ class IncrementalFetch:
             request_id=row.request_id,
             stream=stream.number,
             caches=tuple(range(len(self._caches))),
-            uses_topic_ids=row.uses_topic_ids,
             recorded_id=row.session_id,
         )
         session = self._create(stream, requested)

@@ -152,7 +152,6 @@ def is_returned(response: ResponseChanges) -> Bools:
 class FetchSession(msgspec.Struct, array_like=True):
     """A session ("Fetch Session"). ``epoch`` is that of its next FETCH."""
 
-    uses_topic_ids: bool
     client: PartitionOrder
     broker: PartitionOrder
     epoch: int = 1
@@ -225,7 +224,6 @@ class Reason(StrEnum):
     FORGOTTEN = "all forgotten"
     CLIENT = "client closed it"
     NEW_SESSION = "client requested a new one"
-    VERSION = "client changed between topic names and ids"
 
 
 class CachedSession(msgspec.Struct, array_like=True):
