@@ -88,15 +88,6 @@ class HighWatermarkLag(Outcome, name="high_watermark_lag", rule=NAME):
     phase: Text = column("starting, steady or stopping")
 
 
-class Advance(NamedTuple):
-    """An advance of the leader's high watermark."""
-
-    high_watermark: int
-    previous_high_watermark: int
-    is_change: bool | None
-    leader_at: int
-
-
 class ParkingRows:
     """Outcomes until they are emitted; ``gaps``: of all logs, of which the leader's counts.
 
