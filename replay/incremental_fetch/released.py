@@ -65,7 +65,6 @@ class ReplayedFetch(msgspec.Struct, gc=False):
         followed, requested, returned = stream.followed, lists.requested, lists.returned
         listed = requested.rows[row.number]
         forgotten = lists.forgotten.partitions[lists.forgotten.rows[row.number]]
-        followed.has_tags |= requested.has_tags
         changes = update(
             followed, requested, listed, None if row.is_full else forgotten, row.uses_topic_ids
         )
@@ -168,7 +167,7 @@ def full_fetch(fetch: ReplayedFetch) -> Sent:
         response_partitions=returned,
         added_partitions=fetch.added,
         record_bytes=row.record_bytes,
-        request_bytes=fetch.sizes.request(topics, n, followed.tag_bytes(), fetch.sizes.nothing),
+        request_bytes=fetch.sizes.request(topics, n, fetch.sizes.nothing),
         response_bytes=fetch.sizes.response(
             topics_returned, returned, fetch.more_bytes(fetch.response.entries.at)
         ),
@@ -202,7 +201,6 @@ def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
         request_bytes=fetch.sizes.request(
             fetch.topics(fetch.requested, requested, is_as_recorded=is_recorded_request),
             len(requested),
-            fetch.requested.tag_bytes(requested),
             fetch.sizes.forgotten(followed.numbering, forgotten),
         ),
         response_bytes=fetch.sizes.response(

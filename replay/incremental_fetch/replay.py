@@ -171,7 +171,7 @@ class IncrementalFetch:
         if stream is not None:
             if stream.unknown is None and row.error_code is not None:
                 partitions = stream.followed.size
-            if reason in (Unknown.NOT_IN_LOG, Unknown.VERSION):
+            if reason in (Unknown.NOT_IN_LOG, Unknown.VERSION, Unknown.TAGGED):
                 stream.lose()
             self._streams.respond(stream, row)
         nothing = nothing_sent(counted_version(row.api_version), verdict, reason)
@@ -192,12 +192,7 @@ class IncrementalFetch:
             response_partitions=m,
             added_partitions=added,
             record_bytes=row.record_bytes,
-            request_bytes=sizes.request(
-                requested.totals[row.number],
-                n,
-                requested.tag_bytes(requested.rows[row.number]),
-                sizes.nothing,
-            ),
+            request_bytes=sizes.request(requested.totals[row.number], n, sizes.nothing),
             response_bytes=sizes.response(
                 returned.totals[row.number], m, returned.more_bytes_sum[row.number]
             ),
@@ -363,6 +358,8 @@ def _why_not(row: RecordedFetch, stream: Stream | None) -> tuple[Verdict, str] |
         return Verdict.UNKNOWN, Unknown.NOT_IN_LOG
     if counted_version(row.api_version) not in FETCH_VERSIONS:
         return Verdict.UNKNOWN, Unknown.VERSION
+    if row.tagged_partitions:
+        return Verdict.UNKNOWN, Unknown.TAGGED
     if row.error_code:
         return Verdict.NOT_APPLICABLE, REFUSED
     if stream is not None and stream.unknown is not None and not row.is_full:

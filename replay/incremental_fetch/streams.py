@@ -40,6 +40,7 @@ class Unknown(StrEnum):
     NOT_IN_LOG = "a body of this FETCH is not in the log"
     LOST = "a body of an earlier FETCH is not in the log"
     VERSION = "the sizes of this FETCH version are not known"
+    TAGGED = "it has fields of partitions that only FETCHes of the metadata log have"
     GAP = LOG_GAP
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ..kafka.messages.encoding import Bools, Ints
 from .cached_partitions import (
     CACHED_HIGH_WATERMARK,
-    COMPARED,
+    EPOCHS,
     LOG_START_OFFSET,
     NO_ENTRIES,
     NO_SLOT,
@@ -68,7 +68,7 @@ class RequestChanges(msgspec.Struct, gc=False):
         return not (len(self.added.at) or len(self.removed) or len(self.replaced))
 
 
-_NO_CHANGES = RequestChanges(NO_SLOTS, NO_ENTRIES, np.zeros((COMPARED, 0), np.bool_))
+_NO_CHANGES = RequestChanges(NO_SLOTS, NO_ENTRIES, np.zeros((EPOCHS + 1, 0), np.bool_))
 
 
 def update(

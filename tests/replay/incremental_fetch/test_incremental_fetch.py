@@ -261,8 +261,17 @@ def without_request(row: RecordedFetch) -> RecordedFetch:
     return row._replace(**dict.fromkeys(gone))
 
 
-@pytest.mark.parametrize("changed", [without_request, lambda row: row._replace(api_version=19)])
-def test_body_that_is_missing_and_version_that_is_not_known(changed: Any) -> None:
+def tagged(row: RecordedFetch) -> RecordedFetch:
+    """With a field that has been in FETCHes of the metadata log alone."""
+    directory = requested(*FOO_0, replica_directory_id="a" * 22)
+    return row._replace(request_partitions=[directory])
+
+
+CHANGES = [without_request, tagged, lambda row: row._replace(api_version=19)]
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_body_that_is_missing_and_form_that_is_not_known(changed: Any) -> None:
     row = changed(Log(session=0).full(both(FOO_0)).rows[0])
     rows = replay_of([[row]], (8,), NAMES)
     assert {r["verdict"] for r in rows.outcomes if r["variant"] != RECORDED} == {"unknown"}
