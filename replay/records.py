@@ -124,7 +124,8 @@ class Records(Generic[Row]):
         self, records: Sequence[Row], variants: Sequence[Variant], shared: Record | None = None
     ) -> None:
         """Adds a record for each variant; several variants may have the same one."""
-        self._added.append((records, variants, shared))
+        if records:
+            self._added.append((records, variants, shared))
 
     def take(self) -> pa.RecordBatch:
         """Emits the rows as a batch, column by column."""

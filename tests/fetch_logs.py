@@ -186,6 +186,6 @@ def replay_of(
     batches = map(batch_of, ([names_row(names)] if names else [], *pieces))
     result = Replayed([], [])
     for out in fed(start, batches):
-        result.outcomes.extend(rows_of(out.outcomes))
-        result.evictions.extend(rows_of(out.evictions))
+        for rows, batch in zip(result, out, strict=True):
+            rows.extend(rows_of(batch))
     return result

@@ -49,10 +49,10 @@ from collections.abc import Mapping
 
 from ..log_gaps import LOG_GAP
 from ..log_tables import Fetches
-from ..model.raft import NOT_SENT
+from ..model.raft import NO_RESPONSE, NOT_SENT
 from ..outcomes import ALWAYS_STEADY
 from ..rule import Replay, Rule, Settings
-from .metadata_log import INPUT_SCHEMA, NO_RESPONSE
+from .evidence import INPUT_SCHEMA
 from .outcomes import MIDDLE_OF_EPOCH, NAME, HighWatermarkLag, ParkedFetch, variants
 from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
 

@@ -1,6 +1,5 @@
 """Starts leader and replicas anew: which FETCHes would exist, when, and what they would carry."""
 
-from functools import cache
 from typing import ClassVar
 
 import msgspec
@@ -11,7 +10,7 @@ from ..outcomes import Verdict
 from ..simulation import EventQueue
 from .evidence import Evidence, ReplicaEvidence
 from .loop import Loop
-from .outcomes import IMMEDIATE, PARKED, ParkedFetch, ParkingRows
+from .outcomes import IMMEDIATE, PARKED, ParkedFetch
 
 # Kinds of event; the number decides which of two at one time comes first.
 _APPEND, _EXPIRE, _ARRIVE, _PROCESS = range(4)
@@ -44,7 +43,6 @@ class ClosedLoop(Loop, array_like=True):
     awaited: dict[int, int] = msgspec.field(default_factory=dict)
     tokens: int = 0
     free_us: int = 0
-    completed: list[tuple[InFlight, int, Response]] = msgspec.field(default_factory=list)
 
     def append(self, at: int, log_end_offset: int) -> None:
         """Adds an append of the recorded leader, up to an offset; 0: a drain of no batch."""
@@ -92,45 +90,6 @@ class ClosedLoop(Loop, array_like=True):
         rejected = self.leader.resign([self.in_flight[token].fetch for token in waiting])
         self._complete(evidence, at, rejected, at)
 
-    def emit(self, evidence: Evidence, rows: ParkingRows) -> None:
-        """Emits what was completed, and learned, since; bytes the log doesn't show are null."""
-        # All replicas fetch the same records.
-        record_bytes_between = cache(evidence.log_bytes.between)
-        for sent, built_us, response in self.completed:
-            fetch = sent.fetch
-            record_bytes = record_bytes_between(fetch.fetch_offset, response.log_end_offset)
-            envelope = evidence.replicas[fetch.replica_id].envelopes.nearest(built_us)
-            outcome = ParkedFetch(
-                variant=self.variant,
-                verdict=Verdict.REPLAYED if sent.is_warm else Verdict.UNKNOWN,
-                reason=None if sent.is_warm else self.warm_up.reason,
-                leader_id=self.epoch.leader_id,
-                leader_epoch=self.epoch.leader_epoch,
-                replica_id=fetch.replica_id,
-                sequence=sent.sequence,
-                is_voter=fetch.replica_id in self.epoch.voters,
-                received_at=sent.dequeued_us,
-                dequeued_at=sent.dequeued_us,
-                built_at=built_us,
-                completed_at=built_us,
-                fetch_offset=fetch.fetch_offset,
-                replica_high_watermark=fetch.high_watermark,
-                response_high_watermark=response.high_watermark,
-                decision=PARKED if response.parked else IMMEDIATE,
-                completion=response.completion,
-                record_bytes=record_bytes,
-            )
-            if envelope is not None:
-                is_sent = fetch.high_watermark != NOT_SENT
-                tag_bytes = HIGH_WATERMARK_TAG_BYTES if is_sent else 0
-                outcome.request_bytes = envelope.request_bytes + tag_bytes
-                if record_bytes is not None:
-                    field_bytes = records_field_bytes(record_bytes)
-                    outcome.response_bytes = envelope.response_bytes + field_bytes
-            rows.add_fetch(outcome)
-        self.completed.clear()
-        self.emit_lags(rows)
-
     def _arrive(self, evidence: Evidence, at: int, replica_id: int, until: int) -> None:
         variant = self.variant
         if variant.parameter == "max_wait_ms":  # a sweep
@@ -174,10 +133,45 @@ class ClosedLoop(Loop, array_like=True):
                 built = at + position * evidence.service_us(at) if position else at
             if built > self.free_us:
                 self.free_us = built
-            self.completed.append((self.in_flight.pop(fetch.token), built, response))
+            self.fetches.append(self._outcome(evidence, response, built))
             self.learn(replica_id, response.high_watermark, built, leader.hwm_aware)
             self.replicas[replica_id].receive(response, leader)
             self._schedule(replica_evidence, replica_id, built)
+
+    def _outcome(self, evidence: Evidence, response: Response, built: int) -> ParkedFetch:
+        """Makes what becomes of a FETCH; bytes that the log doesn't show are null."""
+        fetch, epoch = response.fetch, self.epoch
+        sent, replica_id = self.in_flight.pop(fetch.token), fetch.replica_id
+        record_bytes = evidence.log_bytes.between(fetch.fetch_offset, response.log_end_offset)
+        outcome = ParkedFetch(
+            variant=self.variant,
+            verdict=Verdict.REPLAYED if sent.is_warm else Verdict.UNKNOWN,
+            reason=None if sent.is_warm else self.warm_up.reason,
+            leader_id=epoch.leader_id,
+            leader_epoch=epoch.leader_epoch,
+            replica_id=replica_id,
+            sequence=sent.sequence,
+            is_voter=replica_id in epoch.voters,
+            received_at=sent.dequeued_us,
+            dequeued_at=sent.dequeued_us,
+            built_at=built,
+            completed_at=built,
+            fetch_offset=fetch.fetch_offset,
+            replica_high_watermark=fetch.high_watermark,
+            response_high_watermark=response.high_watermark,
+            decision=PARKED if response.parked else IMMEDIATE,
+            completion=response.completion,
+            record_bytes=record_bytes,
+        )
+        envelope = evidence.replicas[replica_id].envelopes.nearest(built)
+        if envelope is not None:
+            is_sent = fetch.high_watermark != NOT_SENT
+            tag_bytes = HIGH_WATERMARK_TAG_BYTES if is_sent else 0
+            outcome.request_bytes = envelope.request_bytes + tag_bytes
+            if record_bytes is not None:
+                field_bytes = records_field_bytes(record_bytes)
+                outcome.response_bytes = envelope.response_bytes + field_bytes
+        return outcome
 
     def _schedule(self, replica_evidence: ReplicaEvidence, replica_id: int, built: int) -> None:
         following = replica_evidence.next_fetch(built)

@@ -5,21 +5,59 @@ was away, how fast the leader's Raft thread responds, and how large the envelope
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
 from typing import NamedTuple, Self
 
 import msgspec
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..log_gaps import ALWAYS_SINCE_US
-from ..model.raft import Completion
+from ..model.raft import HWM_AWARE_VERSION, NOT_SENT, Completion
+from ..records import event_schema
 from ..simulation import Samples
-from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedMetadataFetch
 
+#: NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+NOT_LEADING = frozenset({6, 8, 74, 75})
+#: A replica silent for longer than this between a response and its next FETCH is away.
+ABSENCE_US = 1_000_000
+#: Responses to FETCHes that one append completes are built within this.
+WAKE_SPREAD_US = 25_000
 #: Responses (or one per replica, if fewer) that one append must cause to measure the time for one.
 WAKE_RESPONSES_MIN = 4
 #: The longest that the Raft thread takes from a cause to a response that is due, unless it stalls.
 STALL_US = 100_000
+
+
+class RecordedMetadataFetch(NamedTuple):
+    """A FETCH of the metadata log as logged. Times are microseconds since the epoch."""
+
+    request_id: str
+    replica_id: int
+    leader_epoch: int
+    correlation_id: int
+    api_version: int
+    received_us: int
+    dequeued_us: int
+    built_us: int
+    completed_us: int
+    max_wait_us: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    high_watermark: int
+    error_code: int
+    response_high_watermark: int
+    record_bytes: int
+    is_diverging: bool
+    is_snapshot: bool
+    request_bytes: int | None
+    response_bytes: int | None
+
+    @property
+    def hwm_aware(self) -> bool:
+        """Checks that the FETCH carries a high watermark, which the leader compares."""
+        return self.api_version >= HWM_AWARE_VERSION and self.high_watermark != NOT_SENT
+
+
+INPUT_SCHEMA = event_schema(RecordedMetadataFetch)
 
 
 class Absence(NamedTuple):
@@ -58,15 +96,9 @@ class RangeBytes(msgspec.Struct, array_like=True):
             size += sizes[start]
         return size
 
-    def forget(self, before: int, kept: Collection[int]) -> None:
-        """Drops what was last carried before a time, but sums from the offsets to be ``kept``."""
-        old = {start for start, at in self.carried_us.items() if at < before}
-        for start in old.intersection(kept):
-            end = start
-            while end in old:
-                end = max(self.ranges[end])
-            self.ranges[start] = {end: self.between(start, end) or 0}
-        for start in old.difference(kept):
+    def forget(self, before: int) -> None:
+        """Drops what was last carried before a time."""
+        for start in [start for start, at in self.carried_us.items() if at < before]:
             del self.ranges[start], self.carried_us[start]
 
 
@@ -296,17 +328,13 @@ class Evidence(msgspec.Struct, array_like=True):
                 self.service.add(wake.first_us, spread // (wake.responses - 1))
             del self.wakes[offset]
 
-    def forget(self, before: int, offsets: Iterable[int]) -> None:
-        """Drops what no replay that has passed ``before`` reads again.
-
-        ``offsets`` are those of simulated replicas, some maybe for long.
-        """
+    def forget(self, before: int) -> None:
+        """Drops what no replay that has passed ``before`` reads again."""
         self.service.forget(before)
+        self.log_bytes.forget(before)
         for replica in self.replicas.values():
             for samples in (replica.delays, *replica.handling.values()):
                 samples.forget(before)
             replica.envelopes.forget(before)
             replica.stalls = [stall for stall in replica.stalls if stall[1] >= before]
             replica.absences = [a for a in replica.absences if a.returns.dequeued_us >= before]
-        last = {replica.last.fetch_offset for replica in self.replicas.values()}
-        self.log_bytes.forget(before, last.union(offsets))

@@ -15,9 +15,9 @@ from .outcomes import (
     MIDDLE_OF_EPOCH,
     NEVER_LEARNED,
     WITH_KIP,
-    Advance,
     Epoch,
     HighWatermarkLag,
+    ParkedFetch,
     ParkingRows,
 )
 
@@ -95,6 +95,7 @@ class Loop(msgspec.Struct, array_like=True):
     each replica's FETCHes; ``high_watermark``: the leader's that was last noted. By replica:
     ``carried``: the last (high watermark, built_us, did the FETCH carry one); ``waiting``: what it
     is yet to learn; ``since_us``: when it learned of the advance before, or was away at it.
+    ``fetches`` and ``lags`` are outcomes that were not emitted yet.
     """
 
     WARM_UP_APPENDS: ClassVar[int] = 0
@@ -108,7 +109,8 @@ class Loop(msgspec.Struct, array_like=True):
     carried: dict[int, list[tuple[int, int, bool]]] = {}
     since_us: dict[int, int] = {}
     no_ops: NoOps = msgspec.field(default_factory=NoOps)
-    waiting: dict[int, list[Advance]] = {}
+    waiting: dict[int, list[HighWatermarkLag]] = {}
+    fetches: list[ParkedFetch] = []
     lags: list[HighWatermarkLag] = []
 
     @classmethod
@@ -124,26 +126,37 @@ class Loop(msgspec.Struct, array_like=True):
         if high_watermark == previous or high_watermark <= self.warm_up.log_end_offset:
             return
         is_change = self.no_ops.is_change(at, high_watermark - previous)
-        advance = Advance(high_watermark, previous, is_change, at)
         voters = []
         for replica_id, replica in replicas.items():
             if replica.first.dequeued_us > at:
                 continue
-            is_away = replica.is_away(at)
-            if replica_id in self.epoch.voters and not is_away:
+            is_away, is_voter = replica.is_away(at), replica_id in self.epoch.voters
+            if is_voter and not is_away:
                 voters.append(replica_id)
+            lag = HighWatermarkLag(
+                variant=self.variant,
+                leader_id=self.epoch.leader_id,
+                leader_epoch=self.epoch.leader_epoch,
+                replica_id=replica_id,
+                high_watermark=high_watermark,
+                previous_high_watermark=previous,
+                is_change=is_change,
+                is_voter=is_voter,
+                leader_at=at,
+            )
             carried = self.carried.get(replica_id)
             if not self.warm_up.is_warm(replica_id):
-                reason = self.warm_up.reason
-                self.lags.append(self._lag(advance, replica_id, Verdict.UNKNOWN, reason))
+                lag.make_unknown(self.warm_up.reason)
+                self.lags.append(lag)
             elif is_away:
                 # It may be away for good, so nothing waits for its return.
-                self._add(self._lag(advance, replica_id, Verdict.NOT_APPLICABLE, AWAY))
+                lag.verdict, lag.reason = Verdict.NOT_APPLICABLE, AWAY
+                self._add(lag)
             elif carried and carried[-1][0] >= high_watermark:
                 _, built_us, aware = carried[bisect_left(carried, (high_watermark, -1))]
-                self._add(self._lag(advance, replica_id), built_us, aware)
+                self._add(lag, built_us, aware)
             else:
-                self.waiting.setdefault(replica_id, []).append(advance)
+                self.waiting.setdefault(replica_id, []).append(lag)
         if self.warm_up.warm_us is None and all(map(self.warm_up.has_appends, voters)):
             self.warm_up.warm_us = at
 
@@ -158,46 +171,24 @@ class Loop(msgspec.Struct, array_like=True):
         del carried[:-_CARRIED_MAX]
         waiting = self.waiting.get(replica_id)
         while waiting and waiting[0].high_watermark <= high_watermark:
-            self._add(self._lag(waiting.pop(0), replica_id), built_us, hwm_aware)
+            self._add(waiting.pop(0), built_us, hwm_aware)
 
     def next_sequence(self, replica_id: int) -> int:
         self.sequences[replica_id] = self.sequences.get(replica_id, -1) + 1
         return self.sequences[replica_id]
 
-    def close(self, rows: ParkingRows) -> None:
+    def close(self) -> None:
         """Ends the lags: the leader resigned, or the log ended, so what waits is never learned."""
-        for replica_id, waiting in self.waiting.items():
-            for advance in waiting:
-                self._add(self._lag(advance, replica_id, Verdict.UNKNOWN, NEVER_LEARNED))
+        for waiting in self.waiting.values():
+            for lag in waiting:
+                lag.make_unknown(NEVER_LEARNED)
+                self._add(lag)
         self.waiting.clear()
-        self.emit_lags(rows)
 
-    def emit_lags(self, rows: ParkingRows) -> None:
-        for lag in self.lags:
-            rows.add_lag(lag)
-        self.lags.clear()
-
-    def _lag(
-        self,
-        advance: Advance,
-        replica_id: int,
-        verdict: Verdict = Verdict.REPLAYED,
-        reason: str | None = None,
-    ) -> HighWatermarkLag:
-        """Makes what becomes of an advance at one replica."""
-        return HighWatermarkLag(
-            variant=self.variant,
-            verdict=verdict,
-            reason=reason,
-            leader_id=self.epoch.leader_id,
-            leader_epoch=self.epoch.leader_epoch,
-            replica_id=replica_id,
-            high_watermark=advance.high_watermark,
-            previous_high_watermark=advance.previous_high_watermark,
-            is_change=advance.is_change,
-            is_voter=replica_id in self.epoch.voters,
-            leader_at=advance.leader_at,
-        )
+    def emit(self, rows: ParkingRows) -> None:
+        """Emits what became of FETCHes and advances since."""
+        rows.add(self.variant, self.epoch, self.fetches, self.lags)
+        self.fetches, self.lags = [], []
 
     def _add(
         self,

@@ -10,10 +10,9 @@ from ..model import STAMP_US
 from ..model.raft import UNKNOWN_OFFSET, Completion
 from ..outcomes import Verdict
 from ..simulation import EventQueue, Rising
-from .evidence import STALL_US, Evidence
+from .evidence import NOT_LEADING, STALL_US, WAKE_SPREAD_US, Evidence, RecordedMetadataFetch
 from .loop import Loop
-from .metadata_log import NOT_LEADING, WAKE_SPREAD_US, RecordedMetadataFetch
-from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, ParkedFetch, ParkingRows
+from .outcomes import IMMEDIATE, PARKED, UNEXPLAINED, ParkedFetch
 
 #: A line is stamped once its JSON is built: a stall before that makes all its derived times late.
 LATE_STAMP_US = 25_000
@@ -74,13 +73,13 @@ class OpenLoop(Loop, array_like=True):
             self.high_watermarks.add(at, self.leader.high_watermark)
             self.follow(at, evidence.replicas)
 
-    def emit(self, evidence: Evidence, until: int, rows: ParkingRows) -> list[int]:
-        """Explains and emits FETCHes whose responses were built up to a time; returns drains."""
+    def explain_until(self, evidence: Evidence, until: int) -> list[int]:
+        """Explains FETCHes whose responses were built up to a time; returns drains."""
         explained = [row for row, explanation in self.taken if explanation is None]
         count = bisect_right(self.taken, until, key=lambda taken: taken[0].built_us)
         for row, explanation in self.taken[:count]:
             explanation = explanation or self._explained(evidence, row, explained)
-            rows.add_fetch(
+            self.fetches.append(
                 ParkedFetch(
                     variant=self.variant,
                     verdict=explanation.verdict,
@@ -106,7 +105,6 @@ class OpenLoop(Loop, array_like=True):
                 )
             )
         del self.taken[:count]
-        self.emit_lags(rows)
         drains, self.drains = self.drains, []
         return drains
 

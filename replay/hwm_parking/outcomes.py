@@ -1,6 +1,6 @@
 """States the two outcomes, and emits their records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ from ..model.raft import NOT_SENT
 from ..outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
 from ..records import Outcome, Records
 from ..table import At, Bool, Long, Ms, RequiredAt, RequiredInt, RequiredLong, Text, column, key
-from .metadata_log import ABSENCE_US
+from .evidence import ABSENCE_US
 
 NAME = "hwm_parking"
 WITHOUT_KIP = "without_kip_1166"
@@ -88,15 +88,6 @@ class HighWatermarkLag(Outcome, name="high_watermark_lag", rule=NAME):
     phase: Text = column("starting, steady or stopping")
 
 
-class Advance(NamedTuple):
-    """An advance of the leader's high watermark."""
-
-    high_watermark: int
-    previous_high_watermark: int
-    is_change: bool | None
-    leader_at: int
-
-
 class ParkingRows:
     """Outcomes until they are emitted; ``gaps``: of all logs, of which the leader's counts.
 
@@ -109,27 +100,42 @@ class ParkingRows:
         self._fetches = Records(ParkedFetch)
         self._lags = Records(HighWatermarkLag)
 
-    def add_fetch(self, fetch: ParkedFetch) -> None:
-        """Adds a FETCH, with how long it was parked; a high watermark that was not sent is null."""
-        if fetch.replica_high_watermark == NOT_SENT:
-            fetch.replica_high_watermark = None
-        if fetch.decision == IMMEDIATE:
-            fetch.parked_ms = 0.0
-        elif fetch.verdict is not Verdict.UNKNOWN:
-            fetch.parked_ms = (fetch.built_at - fetch.dequeued_at) / 1000
-        since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
-        fetch.rest_on_lines(self._gaps, fetch.leader_id, since_us, until_us, "parked_ms")
-        self._fetches.add(fetch)
+    def add(
+        self,
+        variant: Variant,
+        epoch: Epoch,
+        fetches: Sequence[ParkedFetch],
+        lags: Sequence[HighWatermarkLag],
+    ) -> None:
+        """Adds outcomes of one variant and epoch, with durations, and the phases of lags.
 
-    def add_lag(self, lag: HighWatermarkLag) -> None:
-        """Adds a lag, with how long it was and the phase that it is of."""
-        lag.phase = self._phase.phase_of(lag.leader_at)
-        if lag.learned_at is not None:
-            lag.lag_ms = (lag.learned_at - lag.leader_at) / 1000
-        since_us = lag.leader_at - ABSENCE_US
-        until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
-        lag.rest_on_lines(self._gaps, lag.leader_id, since_us, until_us, "learned_at", "lag_ms")
-        self._lags.add(lag)
+        A high watermark that was not sent is null.
+        """
+        for fetch in fetches:
+            if fetch.replica_high_watermark == NOT_SENT:
+                fetch.replica_high_watermark = None
+            if fetch.decision == IMMEDIATE:
+                fetch.parked_ms = 0.0
+            elif fetch.verdict is not Verdict.UNKNOWN:
+                fetch.parked_ms = (fetch.built_at - fetch.dequeued_at) / 1000
+        for lag in lags:
+            lag.phase = self._phase.phase_of(lag.leader_at)
+            if lag.learned_at is not None:
+                lag.lag_ms = (lag.learned_at - lag.leader_at) / 1000
+        if self._gaps.in_log(epoch.leader_id):
+            for fetch in fetches:
+                self._rest_on_lines(fetch, fetch.dequeued_at, fetch.built_at, "parked_ms")
+            for lag in lags:
+                until_us = lag.learned_at or lag.leader_at
+                self._rest_on_lines(lag, lag.leader_at, until_us, "learned_at", "lag_ms")
+        self._fetches.add_rows(fetches, [variant] * len(fetches))
+        self._lags.add_rows(lags, [variant] * len(lags))
+
+    def _rest_on_lines(
+        self, outcome: ParkedFetch | HighWatermarkLag, since_us: int, until_us: int, *clears: str
+    ) -> None:
+        begin_us, end_us = since_us - ABSENCE_US, until_us + ABSENCE_US
+        outcome.rest_on_lines(self._gaps, outcome.leader_id, begin_us, end_us, *clears)
 
     def take(self) -> list[pa.RecordBatch]:
         return [self._fetches.take(), self._lags.take()]

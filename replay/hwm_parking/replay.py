@@ -7,20 +7,19 @@ import msgspec
 import pyarrow as pa
 
 from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, NO_GAPS, Gaps
-from ..model.raft import Completion
+from ..model.raft import NO_RESPONSE, Completion
 from ..outcomes import ALWAYS_STEADY, RECORDED, SteadyPhase, Variant, Verdict
 from ..records import events_of
 from ..simulation import forget
 from .closed_loop import ClosedLoop
-from .evidence import Evidence
-from .loop import Loop, WarmUp
-from .metadata_log import (
+from .evidence import (
     ABSENCE_US,
-    NO_RESPONSE,
     NOT_LEADING,
     WAKE_SPREAD_US,
+    Evidence,
     RecordedMetadataFetch,
 )
+from .loop import Loop, WarmUp
 from .open_loop import Explanation, OpenLoop
 from .outcomes import NOT_IN_LOG, NOT_LEADER, Epoch, ParkingRows
 
@@ -92,23 +91,23 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         self._replay(front - LOOKAHEAD_US // 2, front - LOOKAHEAD_US * 3 // 4, rows)
         for loop in self.closed_loops:
             loop.advance(self.evidence, until)
-            loop.emit(self.evidence, rows)
-        offsets = {r.fetch_offset for loop in self.closed_loops for r in loop.replicas.values()}
-        self.evidence.forget(before, offsets)
+            loop.emit(rows)
+        self.evidence.forget(before)
         forget(self.open_loop, before)
 
     def close(self, rows: ParkingRows) -> None:
         """Replays to the end: the epoch is over, or the log is."""
         self.evidence.close()
         self._replay(self.last_us, ALWAYS_UNTIL_US, rows)
-        self.open_loop.close(rows)
+        self.open_loop.close()
+        self.open_loop.emit(rows)
         for loop in self.closed_loops:
             if self.resigned_us is None:
                 loop.advance(self.evidence, self.last_us)
             else:
                 loop.resign(self.evidence, self.resigned_us)
-            loop.emit(self.evidence, rows)
-            loop.close(rows)
+            loop.close()
+            loop.emit(rows)
 
     def _replay(self, followed_until: int, explained_until: int, rows: ParkingRows) -> None:
         """Follows the recorded leader, explains its responses, and gives the loops its appends."""
@@ -123,7 +122,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
                 loop.warm_up = WarmUp.begin(self.evidence, loop.WARM_UP_APPENDS)
         appends = self.evidence.take_appends(followed_until)
         self.open_loop.advance(self.evidence, appends, followed_until)
-        drains = self.open_loop.emit(self.evidence, explained_until, rows)
+        drains = self.open_loop.explain_until(self.evidence, explained_until)
+        self.open_loop.emit(rows)
         for loop in self.closed_loops:
             for at, log_end_offset in [*appends, *((at, 0) for at in drains)]:
                 loop.append(at, log_end_offset)

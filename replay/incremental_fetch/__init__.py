@@ -28,6 +28,7 @@ Assumptions, and where they can fail
 * A FETCH that is refused with error 70 is ``not_applicable``: the full one by which its client
   repeats it is replayed instead, as an incremental one where the session would still be there.
   After other errors, and where the log has (id, 0), every protocol starts again with a full FETCH.
+  So does a client that goes from topic names to ids, without the FETCH that is refused (106).
 * A partition that a recorded incremental response does not list has what was returned last. The
   last stable offset alone is no reason to list one as released, so the draft replayed from
   incremental FETCHes misses such changes.
@@ -62,14 +63,8 @@ from .streams import Unknown
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    is_string = settings.option(NAME, "draft_partition_id_is_string", False)
-    return IncrementalFetch(
-        int(key["node_id"]),
-        settings.option(NAME, SESSION_SLOTS),
-        draft_partition_id_is_string=is_string,
-        saved=saved,
-        gaps=settings.gaps_of(str(key["recording"])),
-    )
+    gaps = settings.gaps_of(str(key["recording"]))
+    return IncrementalFetch(int(key["node_id"]), settings.option(NAME, SESSION_SLOTS), saved, gaps)
 
 
 RULE = Rule(
@@ -79,7 +74,6 @@ RULE = Rule(
     tables=(Sent, SessionCacheEvent),
     start=_start,
     sweeps={SESSION_SLOTS: 0},
-    switches=("draft_partition_id_is_string",),
     needs=Fetches,
     constants={"shards": SHARDS, "began_before_log": Unknown.BEGAN_BEFORE_LOG.value},
 )

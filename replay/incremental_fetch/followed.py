@@ -31,7 +31,6 @@ class FollowedPartitions(CachedPartitions):
         self.numbering: Partitions = numbering
         self.order, self.moves, self.unplaced = NO_SLOTS, NO_SLOTS, 0
         self.is_fresh: Bools = np.zeros(0, np.bool_)
-        self.has_tags = False
         #: None: not counted since the order changed.
         self._totals: tuple[TopicTotals, TopicTotals] | None = None
 
@@ -43,7 +42,6 @@ class FollowedPartitions(CachedPartitions):
 
     def take_over(self, requested: lists.Requested, listed: slice) -> None:
         """Begins with what a session had before the log, in an order that is not known."""
-        self.has_tags |= requested.has_tags
         self.order = self.add(requested, requested.positions[listed]).slots
         self.is_fresh, self.unplaced, self._totals = np.zeros(self.end, np.bool_), self.end, None
 
@@ -103,10 +101,6 @@ class FollowedPartitions(CachedPartitions):
 
     def topics_of(self, slots: Slots) -> Ints:
         return self.numbering.topic_of.take(self.numbers_of(slots))
-
-    def tag_bytes(self) -> int:
-        """Counts the bytes of the tagged fields with which all partitions are requested."""
-        return int(self.requested[lists.TAGS, self.slots()].sum()) if self.has_tags else 0
 
     def renumber(self) -> Slots:
         place = np.zeros(self.end, np.int64)

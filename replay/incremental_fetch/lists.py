@@ -16,9 +16,7 @@ from ..kafka.messages.columns import Columns
 from ..kafka.messages.encoding import Bools, Ints, varint_sizes
 from ..kafka.messages.sizes import (
     CURRENT_LEADER_TAG_BYTES,
-    DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
-    HIGH_WATERMARK_TAG_BYTES,
     TopicTotals,
 )
 from ..model.cached_partitions import ABSENT
@@ -167,9 +165,6 @@ def ends_of_runs(topics: Ints) -> Ints:
 _NO_HIGH_WATERMARK = 2**63 - 1
 _NO_EPOCH = -(2**31)
 
-#: Row of ``Requested.values``: bytes of tagged fields.
-TAGS = 4
-
 
 class Listed:
     """A list column of a batch. ``partitions`` are numbers, ``topics`` too (``Partitions``)."""
@@ -225,23 +220,15 @@ class Requested(Listed):
         epochs = self._flat.ints("current_leader_epoch", _NO_EPOCH) << 32
         epochs |= self._flat.ints("last_fetched_epoch", _NO_EPOCH) & 0xFFFFFFFF
         has_high_watermark = (version >= 18) & (self._ints("high_watermark") != _NO_HIGH_WATERMARK)
-        tags = HIGH_WATERMARK_TAG_BYTES * has_high_watermark
-        tags += DIRECTORY_ID_TAG_BYTES * (
-            (version >= 17) & self._flat.present("replica_directory_id")
-        )
+        has_directory = (version >= 17) & self._flat.present("replica_directory_id")
+        #: How many of each row have a tagged field: of the metadata log alone, in every client.
+        self.tagged = self._sums(has_high_watermark | has_directory)
         self.values: Ints = np.stack([
             self._ints("fetch_offset"),
             self._ints("log_start_offset"),
             self._ints("partition_max_bytes"),
             epochs,
-            tags,
         ])  # fmt: skip
-        #: False with the clients that there are: they send none of these fields for topics.
-        self.has_tags = bool(tags.any())
-
-    def tag_bytes(self, at: Ints | slice) -> int:
-        """Counts the bytes of partitions' tagged fields."""
-        return int(self.values[TAGS, at].sum()) if self.has_tags else 0
 
 
 class Returned(Listed):

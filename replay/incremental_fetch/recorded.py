@@ -19,8 +19,8 @@ from .lists import Listed, Lists, Partitions, Requested, Returned
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
 SESSION_VERSION, FLEXIBLE_VERSION, TOPIC_ID_VERSION = 7, 12, 13
 
-FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR = 70, 106
-#: These, and INVALID_FETCH_SESSION_EPOCH.
+FETCH_SESSION_ID_NOT_FOUND = 70
+#: It, INVALID_FETCH_SESSION_EPOCH and FETCH_SESSION_TOPIC_ID_ERROR.
 SESSION_ERRORS = (70, 71, 106)
 
 #: Host and rack of an element of nodeEndpoints (v16+).
@@ -58,6 +58,7 @@ class RecordedFetch(NamedTuple):
     forgotten_partitions: int | None
     response_partitions: int | None
     record_bytes: int
+    tagged_partitions: int
     is_follower: bool
     uses_topic_ids: bool
     is_full: bool
@@ -85,7 +86,7 @@ class RecordedFetch(NamedTuple):
 _TYPES = {f.name: f.type for f in Fetches.arrow_schema if not pa.types.is_integer(f.type)}
 _TYPES["topic_names"] = pa.list_(struct("topic_id string, topic string"))
 _FLAGS = ("is_follower", "uses_topic_ids", "is_full", "closes_session")
-_DERIVED = ("record_bytes", *_FLAGS, "number")
+_DERIVED = ("record_bytes", "tagged_partitions", *_FLAGS, "number")
 _COLUMNS = (*(f for f in RecordedFetch._fields if f not in _DERIVED), "topic_names")
 #: In place of a request that is not in the log: no replica's, and of no session.
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
@@ -121,7 +122,8 @@ class Batch:
                 is_final & ~without_sessions,
             )
         ]
-        columns = (*scalars, *lengths, self.lists.returned.record_bytes, *flags, endpoints)
+        sums = self.lists.returned.record_bytes, self.lists.requested.tagged
+        columns = (*scalars, *lengths, *sums, *flags, endpoints)
         rows = zip(*columns, range(batch.num_rows), strict=True)
         self.fetches = list(map(RecordedFetch._make, rows))
 

@@ -23,7 +23,7 @@ from ..outcomes import Verdict
 from .followed import FollowedPartitions
 from .lists import Listed, Lists, Requested, Returned
 from .outcomes import Sent, nothing_sent
-from .recorded import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, RecordedFetch
+from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
 from .sizes import FetchSizes, counted_version, sizes_of
 from .streams import Events, PendingSession, Session, Stream, Unknown
 
@@ -65,7 +65,6 @@ class ReplayedFetch(msgspec.Struct, gc=False):
         followed, requested, returned = stream.followed, lists.requested, lists.returned
         listed = requested.rows[row.number]
         forgotten = lists.forgotten.partitions[lists.forgotten.rows[row.number]]
-        followed.has_tags |= requested.has_tags
         changes = update(
             followed, requested, listed, None if row.is_full else forgotten, row.uses_topic_ids
         )
@@ -110,6 +109,12 @@ class ReplayedFetch(msgspec.Struct, gc=False):
         if len(at) == self.row.response_partitions:
             return self.returned.more_bytes_sum[self.row.number]
         return int(np.add.reduce(self.returned.more_bytes[at]))
+
+    def classic_bytes(self, at: Ints) -> int:
+        """Counts the same before there were flexible versions."""
+        if len(at) == self.row.response_partitions:
+            return self.returned.classic_bytes_sum[self.row.number]
+        return int(np.add.reduce(self.returned.classic_bytes[at]))
 
     def is_as_recorded(self, listed: Listed, at: Ints) -> bool:
         """Tells whether positions are all of the recorded list, in its order."""
@@ -162,7 +167,7 @@ def full_fetch(fetch: ReplayedFetch) -> Sent:
         response_partitions=returned,
         added_partitions=fetch.added,
         record_bytes=row.record_bytes,
-        request_bytes=fetch.sizes.request(topics, n, followed.tag_bytes(), fetch.sizes.nothing),
+        request_bytes=fetch.sizes.request(topics, n, fetch.sizes.nothing),
         response_bytes=fetch.sizes.response(
             topics_returned, returned, fetch.more_bytes(fetch.response.entries.at)
         ),
@@ -180,9 +185,6 @@ def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
         returned = fetch.response.entries
     else:
         returned = session.response(fetch.response, fetch.is_returned)
-    if session.uses_topic_ids != row.uses_topic_ids:
-        # To the client no partition is forgotten: each only has another topic id.
-        requested, forgotten = fetch.requested.positions[fetch.listed], forgotten[:0]
     is_recorded_request = fetch.is_as_recorded(fetch.requested, requested)
     is_recorded_response = fetch.is_as_recorded(fetch.returned, returned.at)
     sent = Sent(
@@ -199,7 +201,6 @@ def incremental_fetch(fetch: ReplayedFetch, session: Session) -> Incremental:
         request_bytes=fetch.sizes.request(
             fetch.topics(fetch.requested, requested, is_as_recorded=is_recorded_request),
             len(requested),
-            fetch.requested.tag_bytes(requested),
             fetch.sizes.forgotten(followed.numbering, forgotten),
         ),
         response_bytes=fetch.sizes.response(
@@ -244,18 +245,17 @@ def attempts(
     sent, retries = [full] * len(caches), dict[int, Sent]()
     for incremental in incrementals:
         session = incremental.session
-        is_changed = session.uses_topic_ids != row.uses_topic_ids
         refusing = [
             number
             for number, cache_id in session.slots.items()
-            if is_changed or caches[number].find(cache_id) is None
+            if caches[number].find(cache_id) is None
         ]
         for number in session.slots:
             sent[number] = incremental.sent
         for number in refusing:
-            is_cached = caches[number].find(session.slots[number]) is not None
-            sent[number], retries[number] = _refused(fetch, incremental, full, is_cached=is_cached)
-        fetch.events += session.close(refusing, caches, Reason.VERSION)
+            # "New Error Codes": it goes on with a full FETCH, as one without a session.
+            sent[number], retries[number] = _refused(fetch, incremental), full
+            del session.slots[number]
         if not size:
             fetch.events += session.close([*session.slots], caches, Reason.FORGOTTEN)
         elif session.slots:
@@ -263,27 +263,15 @@ def attempts(
     return sent, retries if size else {}
 
 
-def _refused(
-    fetch: ReplayedFetch, incremental: Incremental, full: Sent, *, is_cached: bool
-) -> tuple[Sent, Sent]:
-    """Returns an incremental FETCH with the error of its response, and what its client sends then.
-
-    "New Error Codes": it goes on with a full FETCH, under error 70 as one without a session. Where
-    the cache still has the session, the FETCH names topics by ids and the session does not, or the
-    other way round.
-    """
-    error, retry = FETCH_SESSION_ID_NOT_FOUND, full
-    if is_cached:
-        error = FETCH_SESSION_TOPIC_ID_ERROR
-        retry = replace(full, session_id=incremental.session.recorded_id)
-    refused = replace(
+def _refused(fetch: ReplayedFetch, incremental: Incremental) -> Sent:
+    """Returns an incremental FETCH whose session was evicted, with the error of its response."""
+    return replace(
         incremental.sent,
         response_partitions=0,
         record_bytes=0,
         response_bytes=fetch.sizes.error_response,
-        session_error=error,
+        session_error=FETCH_SESSION_ID_NOT_FOUND,
     )
-    return refused, retry
 
 
 def pending_session(fetch: ReplayedFetch, caches: Set[int]) -> PendingSession | None:
@@ -304,7 +292,6 @@ def pending_session(fetch: ReplayedFetch, caches: Set[int]) -> PendingSession | 
         request_id=row.request_id,
         stream=stream.number,
         caches=tuple(sorted(requesting)),
-        uses_topic_ids=row.uses_topic_ids,
         recorded_id=(row.response_session_id or None) if row.is_full else None,
         not_read=tuple(fetch.not_read.tolist()),
     )

@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from ..model.fetch_session import (
 from ..outcomes import Verdict
 from ..records import Records
 from . import released
-from .draft import Draft, with_draft_uuid
+from .draft import draft_fetch, with_draft_uuid
 from .lists import Lists, Partitions
 from .outcomes import (
     ClientKind,
@@ -57,13 +56,6 @@ UNLIMITED = 0
 REFUSED = "error response to the whole FETCH: the full one that follows replaces it"
 
 
-class Outcomes(NamedTuple):
-    """Batches of fetch_session_outcomes and fetch_session_evictions, less ``recording``."""
-
-    outcomes: pa.RecordBatch
-    evictions: pa.RecordBatch
-
-
 class IncrementalFetch:
     """The replay of one broker's log: feed it recorded FETCHes of topic partitions.
 
@@ -77,8 +69,6 @@ class IncrementalFetch:
         self,
         node_id: int,
         session_slots: Iterable[int] = (),
-        *,
-        draft_partition_id_is_string: bool = False,
         saved: bytes | None = None,
         gaps: Gaps = NO_GAPS,
     ) -> None:
@@ -95,12 +85,11 @@ class IncrementalFetch:
         self._state = state = new if saved is None else decoded(saved)
         self._cache_numbers = frozenset(range(len(caches)))
         self._streams, self._caches, self._pending = state.streams, state.caches, state.pending
-        self._draft = Draft(draft_partition_id_is_string, state.numbering)
 
     def saved(self) -> bytes:
         return encoded(self._state)
 
-    def feed(self, batch: pa.RecordBatch) -> Outcomes:
+    def feed(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Replays an increment; returns the outcomes that nothing still to come can change."""
         state, fed = self._state, Batch(batch, self._state.numbering)
         for row in fed.fetches:
@@ -120,13 +109,13 @@ class IncrementalFetch:
                 self._take(row, fed.lists)
         return self._emitted()
 
-    def finish(self) -> Outcomes:
+    def finish(self) -> list[pa.RecordBatch]:
         while self._pending:
             self._decide_next()
         return self._emitted()
 
-    def _emitted(self) -> Outcomes:
-        return Outcomes(self._rows.take(), self._evictions.take())
+    def _emitted(self) -> list[pa.RecordBatch]:
+        return [self._rows.take(), self._evictions.take()]
 
     def _take(self, row: RecordedFetch, lists: Lists) -> None:
         stream = self._streams.find(row)
@@ -182,7 +171,7 @@ class IncrementalFetch:
         if stream is not None:
             if stream.unknown is None and row.error_code is not None:
                 partitions = stream.followed.size
-            if reason in (Unknown.NOT_IN_LOG, Unknown.VERSION):
+            if reason in (Unknown.NOT_IN_LOG, Unknown.VERSION, Unknown.TAGGED):
                 stream.lose()
             self._streams.respond(stream, row)
         nothing = nothing_sent(counted_version(row.api_version), verdict, reason)
@@ -203,12 +192,7 @@ class IncrementalFetch:
             response_partitions=m,
             added_partitions=added,
             record_bytes=row.record_bytes,
-            request_bytes=sizes.request(
-                requested.totals[row.number],
-                n,
-                requested.tag_bytes(requested.rows[row.number]),
-                sizes.nothing,
-            ),
+            request_bytes=sizes.request(requested.totals[row.number], n, sizes.nothing),
             response_bytes=sizes.response(
                 returned.totals[row.number], m, returned.more_bytes_sum[row.number]
             ),
@@ -242,7 +226,7 @@ class IncrementalFetch:
         full = released.full_fetch(fetch)
         incrementals = [released.incremental_fetch(fetch, session) for session in stream.sessions]
         current = next((i for i in incrementals if UNLIMITED in i.session.slots), None)
-        draft = self._draft.fetch(fetch, full, current)
+        draft = draft_fetch(fetch, full, current)
         equals = released.equals_recorded(fetch, current)
 
         has_records = fetch.returned.has_records
@@ -309,7 +293,6 @@ class IncrementalFetch:
             request_id=row.request_id,
             stream=stream.number,
             caches=tuple(range(len(self._caches))),
-            uses_topic_ids=row.uses_topic_ids,
             recorded_id=row.session_id,
         )
         session = self._create(stream, requested)
@@ -375,6 +358,8 @@ def _why_not(row: RecordedFetch, stream: Stream | None) -> tuple[Verdict, str] |
         return Verdict.UNKNOWN, Unknown.NOT_IN_LOG
     if counted_version(row.api_version) not in FETCH_VERSIONS:
         return Verdict.UNKNOWN, Unknown.VERSION
+    if row.tagged_partitions:
+        return Verdict.UNKNOWN, Unknown.TAGGED
     if row.error_code:
         return Verdict.NOT_APPLICABLE, REFUSED
     if stream is not None and stream.unknown is not None and not row.is_full:

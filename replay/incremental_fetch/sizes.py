@@ -62,11 +62,9 @@ class FetchSizes:
     def topics(self, topics: TopicTotals) -> int:
         return self._pieces.topics_bytes(topics)
 
-    def request(
-        self, topics: TopicTotals, partitions: int, tag_bytes: int, forgotten_bytes: int
-    ) -> int:
-        """Counts a request; ``tag_bytes`` is what partitions take beyond plain ones."""
-        size = self._request + self._pieces.topics_bytes(topics) + forgotten_bytes + tag_bytes
+    def request(self, topics: TopicTotals, partitions: int, forgotten_bytes: int) -> int:
+        """Counts a request, whose partitions have no tagged fields."""
+        size = self._request + self._pieces.topics_bytes(topics) + forgotten_bytes
         return size + partitions * self._pieces.request_partition_bytes
 
     def response(self, topics: TopicTotals, partitions: int, more_bytes: int) -> int:

@@ -14,7 +14,7 @@ from ..kafka.messages.encoding import Ints
 from ..model.cached_partitions import Slots
 from ..model.fetch_session import FetchSessionCache
 from .followed import FollowedPartitions
-from .lists import TAGS, Partitions
+from .lists import Partitions
 from .streams import PendingSession, Streams
 
 #: ``Partitions`` of those that are open: names, topics, and of each partition topic and index.
@@ -74,11 +74,10 @@ def decoded(saved: bytes) -> Carried:
             rows, order, moves, unplaced = msgspec.convert(value, _Followed, dec_hook=decode)
             followed = FollowedPartitions(numbering)
             places, *values, is_fresh = rows
-            requested, returned = np.split(np.stack(values), 2)
+            requested, returned = np.split(np.stack(values), [len(followed.requested)])
             followed.restore(places, requested, returned)
             followed.is_fresh, followed.unplaced = is_fresh.astype(np.bool_), unplaced
             followed.order, followed.moves = Slots(order), Slots(moves)
-            followed.has_tags = bool(followed.requested[TAGS].any())
             return followed
         return np.frombuffer(value, "<i8").astype(np.int64)
 

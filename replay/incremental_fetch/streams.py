@@ -40,6 +40,7 @@ class Unknown(StrEnum):
     NOT_IN_LOG = "a body of this FETCH is not in the log"
     LOST = "a body of an earlier FETCH is not in the log"
     VERSION = "the sizes of this FETCH version are not known"
+    TAGGED = "it has fields of partitions that only FETCHes of the metadata log have"
     GAP = LOG_GAP
 
 
@@ -82,7 +83,6 @@ class PendingSession(NamedTuple):
     request_id: str
     stream: int
     caches: tuple[int, ...]
-    uses_topic_ids: bool
     recorded_id: int | None
     not_read: tuple[int, ...] = ()
 
@@ -102,6 +102,7 @@ class Stream(msgspec.Struct, array_like=True):
     replica_id: int
     replica_epoch: int
     session_key: str
+    uses_topic_ids: bool
     followed: FollowedPartitions
     recorded_session_id: int = NO_SESSION
     unknown: Unknown | None = Unknown.BEGAN_BEFORE_LOG
@@ -156,7 +157,6 @@ class Stream(msgspec.Struct, array_like=True):
         if pending.not_read:
             returned = self.followed.order_returned(np.array(pending.not_read))
         session = Session(
-            uses_topic_ids=pending.uses_topic_ids,
             client=PartitionOrder.listing(requested),
             broker=PartitionOrder.listing(returned),
             cached=cached,
@@ -288,6 +288,7 @@ class Streams(msgspec.Struct, array_like=True):
             row.replica_id,
             row.replica_epoch,
             self.key_without_session(row),
+            row.uses_topic_ids,
             FollowedPartitions(numbering),
         )
         self.by_number[stream.number] = stream
@@ -309,6 +310,9 @@ class Streams(msgspec.Struct, array_like=True):
     def _place(self, stream: Stream, row: RecordedFetch) -> None:
         self._leave(stream)
         stream.client_id, stream.connection = row.client_id, row.connection
+        if stream.uses_topic_ids != row.uses_topic_ids:
+            # FETCH_SESSION_TOPIC_ID_ERROR: the session is of topics by name, or by id.
+            stream.uses_topic_ids, stream.is_broken = row.uses_topic_ids, True
         if row.request_partitions is not None:
             stream.replica_id, stream.replica_epoch = row.replica_id, row.replica_epoch
             stream.epoch = row.session_epoch

@@ -64,8 +64,7 @@ Assumptions, and where they can fail
 
 from collections.abc import Mapping
 
-from ..hwm_parking.metadata_log import NO_RESPONSE
-from ..model.raft import NOT_SENT
+from ..model.raft import NO_RESPONSE, NOT_SENT
 from ..rule import Comparison, Replay, Rule, Settings
 from . import state, tables
 from .events import INPUT_SCHEMA, ORDER, REPLICA_APPLY_MS

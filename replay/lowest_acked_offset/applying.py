@@ -32,8 +32,9 @@ import msgspec
 
 from ..model import STAMP_US
 from ..model.brokers import BrokerHeartbeatManager
+from ..model.raft import NOT_SENT
 from ..simulation import forget
-from .events import HEARTBEAT, NOT_SENT, SLOW_US, ClusterEvent
+from .events import HEARTBEAT, SLOW_US, ClusterEvent
 from .evidence import BrokerEvidence, Replicas
 from .tables import LOG_GAP, NO_NEXT_FETCH, NOT_CARRIED, SLOW, STARTING, UNKNOWN_WORK
 from .writes import Front

@@ -7,8 +7,7 @@ times are when things happened before that. Times are microseconds since the epo
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..hwm_parking.metadata_log import NO_RESPONSE as NO_RESPONSE
-from ..model.raft import NOT_SENT as NOT_SENT
+from ..model.raft import NO_RESPONSE, NOT_SENT
 from ..records import event_schema
 
 #: BROKER_HEARTBEAT with a controller's response.

@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..model.raft import NOT_SENT
 from ..simulation import EventQueue, Rising
-from .events import API_VERSIONS, HEARTBEAT, HEARTBEAT_WAIT_US, NOT_SENT, ClusterEvent
+from .events import API_VERSIONS, HEARTBEAT, HEARTBEAT_WAIT_US, ClusterEvent
 
 FETCH_HIGH_WATERMARK = "fetch_high_watermark"
 EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from ..log_gaps import Gaps
 from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
+from ..model.raft import NO_RESPONSE
 from ..outcomes import Variant, Verdict
 from . import tables
 from .applying import Broker, Estimate
@@ -14,7 +15,6 @@ from .events import (
     API_VERSIONS,
     HEARTBEAT,
     HORIZON_US,
-    NO_RESPONSE,
     SIMULATED_ON_US,
     ClusterEvent,
 )

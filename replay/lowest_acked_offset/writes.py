@@ -23,9 +23,9 @@ from typing import NamedTuple
 import msgspec
 
 from ..model import STAMP_US
-from ..model.raft import UNKNOWN_OFFSET, Leader
+from ..model.raft import NO_RESPONSE, UNKNOWN_OFFSET, Leader
 from ..simulation import Rising
-from .events import HORIZON_US, JOIN_SLACK_US, NO_RESPONSE, VOTER_SILENCE_US, ClusterEvent
+from .events import HORIZON_US, JOIN_SLACK_US, VOTER_SILENCE_US, ClusterEvent
 from .tables import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from ..kafka.messages.encoding import Bools, Ints
 
 #: Rows of the values of requested partitions: fetchOffset, logStartOffset, maxBytes, and in one the
-#: epochs of KIP-320 and KIP-595. Only these are compared: rows behind them are just remembered.
+#: epochs of KIP-320 and KIP-595.
 FETCH_OFFSET, FETCHER_LOG_START, MAX_BYTES, EPOCHS = range(4)
-COMPARED = 4
 #: Rows of the values of returned partitions. The last is the high watermark as the broker caches
 #: it, ``NOT_CACHED`` after an error.
 ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
@@ -96,8 +95,9 @@ class ResponseChanges(msgspec.Struct, gc=False):
         return is_changed
 
 
-_NO_ROWS: Ints = np.zeros((5, 0), np.int64)
-_NO_FLAGS: Bools = np.zeros((5, 0), np.bool_)
+_NO_REQUESTED: Ints = np.zeros((EPOCHS + 1, 0), np.int64)
+_NO_RETURNED: Ints = np.zeros((CACHED_HIGH_WATERMARK + 1, 0), np.int64)
+_NO_FLAGS = _NO_RETURNED.astype(np.bool_)
 _NO_RESPONSE = ResponseChanges(NO_ENTRIES, _NO_FLAGS, _NO_FLAGS[0], None)
 
 
@@ -111,7 +111,7 @@ class CachedPartitions:
 
     def __init__(self, numbering: Numbering) -> None:
         self.numbering = numbering
-        self.restore(NOTHING, _NO_ROWS, _NO_ROWS)
+        self.restore(NOTHING, _NO_REQUESTED, _NO_RETURNED)
 
     def restore(self, numbers: Ints, requested: Ints, returned: Ints) -> None:
         """Replaces all partitions by these, in slots 0, 1, ..."""
@@ -154,7 +154,7 @@ class CachedPartitions:
     def update(self, requested: RequestLists, entries: Entries) -> tuple[Entries, Bools]:
         """Remembers what is requested; returns the entries that changed, and in which rows."""
         now = _columns(requested.values, entries.at)
-        differs = (self.requested.take(entries.slots, axis=1) != now)[:COMPARED]
+        differs = self.requested.take(entries.slots, axis=1) != now
         which = np.logical_or.reduce(differs).nonzero()[0]
         if len(which) < len(entries.at):
             entries, now, differs = entries.where(which), now.take(which, 1), differs[:, which]

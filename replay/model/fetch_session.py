@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ..kafka.messages.encoding import Bools, Ints
 from .cached_partitions import (
     CACHED_HIGH_WATERMARK,
-    COMPARED,
+    EPOCHS,
     LOG_START_OFFSET,
     NO_ENTRIES,
     NO_SLOT,
@@ -68,7 +68,7 @@ class RequestChanges(msgspec.Struct, gc=False):
         return not (len(self.added.at) or len(self.removed) or len(self.replaced))
 
 
-_NO_CHANGES = RequestChanges(NO_SLOTS, NO_ENTRIES, np.zeros((COMPARED, 0), np.bool_))
+_NO_CHANGES = RequestChanges(NO_SLOTS, NO_ENTRIES, np.zeros((EPOCHS + 1, 0), np.bool_))
 
 
 def update(
@@ -152,7 +152,6 @@ def is_returned(response: ResponseChanges) -> Bools:
 class FetchSession(msgspec.Struct, array_like=True):
     """A session ("Fetch Session"). ``epoch`` is that of its next FETCH."""
 
-    uses_topic_ids: bool
     client: PartitionOrder
     broker: PartitionOrder
     epoch: int = 1
@@ -225,7 +224,6 @@ class Reason(StrEnum):
     FORGOTTEN = "all forgotten"
     CLIENT = "client closed it"
     NEW_SESSION = "client requested a new one"
-    VERSION = "client changed between topic names and ids"
 
 
 class CachedSession(msgspec.Struct, array_like=True):

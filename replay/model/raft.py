@@ -19,6 +19,8 @@ HWM_AWARE_VERSION = 18
 UNKNOWN_OFFSET = -1
 #: "The default value for the HWM is the largest int64" ("Request"): read where it was not sent.
 NOT_SENT = 2**63 - 1
+#: In the place of its error code: the response is not in the log ("response":"").
+NO_RESPONSE = -2
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -75,7 +77,7 @@ class Leader(msgspec.Struct, array_like=True):
 
     ``voters`` are the other voters; ``voter_count`` counts the leader too if it votes.
     ``epoch_ends``: end offsets of earlier epochs; ``snapshot``: that of the latest snapshot.
-    ``segment``: number of the log's last one. ``parked``: by token, the response that expiry sends.
+    ``parked``: by token, the response that expiry sends.
     Methods return the responses that they cause, as the Raft thread builds them.
     """
 
@@ -89,8 +91,6 @@ class Leader(msgspec.Struct, array_like=True):
     epoch_ends: dict[int, int] = {}
     snapshot: int | None = None
     high_watermark: int = UNKNOWN_OFFSET
-    segment: int = 0
-    high_watermark_segment: int = 0
     voter_offsets: dict[int, int] = {}
     parked: dict[int, Response] = {}
 
@@ -130,17 +130,17 @@ class Leader(msgspec.Struct, array_like=True):
     def _update_high_watermark(self) -> list[Response]:
         """Moves the high watermark once a majority has a record of the leader's epoch.
 
-        The same offset in a new segment is a change too. "When the leader's HWM changes, the leader
-        may complete all parked FETCH requests" ("KRaft").
+        "When the leader's HWM changes, the leader may complete all parked FETCH requests"
+        ("KRaft").
         """
         own_offset = self.log_end_offset if self.voter_count > len(self.voters) else None
         offset = majority_offset(self.voter_offsets.values(), self.voter_count, own_offset)
         if offset is None or offset <= self.epoch_start_offset:
             return []
-        change = min(offset, self.log_end_offset), self.segment
-        if change <= (self.high_watermark, self.high_watermark_segment):
+        high_watermark = min(offset, self.log_end_offset)
+        if high_watermark <= self.high_watermark:
             return []
-        self.high_watermark, self.high_watermark_segment = change
+        self.high_watermark = high_watermark
         return self._complete(Completion.HIGH_WATERMARK) if self.hwm_aware else []
 
     def append(self, log_end_offset: int) -> list[Response]:

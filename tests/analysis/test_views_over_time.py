@@ -9,7 +9,7 @@ from kip_replay.pipelines.analysis.views import in_order, read_views
 from kip_replay.replay.incremental_fetch.outcomes import (
     SessionCacheEvent,
 )
-from kip_replay.replay.log_tables import Configs, Fetches, Requests
+from kip_replay.replay.log_tables import Requests
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -64,12 +64,6 @@ def event(second: float, key: str, what: str, slots: int | None = None) -> Row:
     return row(SessionCacheEvent, **of, **happened)
 
 
-def session_fetch(second: float, asked: int, epoch: int, returned: int, error: int = 0) -> Row:
-    session = {"session_id": asked, "session_epoch": epoch, "response_session_id": returned}
-    line: Row = {"node_id": 11, "built_at": at(second), "error_code": error}
-    return row(Fetches, is_cluster_metadata=False, **line, **session)
-
-
 def test_peak_sessions() -> None:
     replayed = [
         *(event(second, f"s{second}", "created") for second in (1, 2, 5, 6)),
@@ -81,27 +75,12 @@ def test_peak_sessions() -> None:
         event(2, "s2", "created", 8),
         event(3, "s3", "refused", 8),
     ]
-    recorded = [
-        session_fetch(1, 0, 0, 70),
-        session_fetch(2, 0, 0, 71),
-        session_fetch(3, 70, 1, 70),
-        session_fetch(4, 71, -1, 0),  # closed
-        session_fetch(5, 0, 0, 72),
-        session_fetch(6, 70, 2, 0, error=70),  # it had been evicted
-        session_fetch(7, 0, 0, 73),
-        session_fetch(8, 0, -1, 0),  # without a session
-    ]
-    line: Row = {"node_id": 1, "built_at": at(0), "source": "DESCRIBE_CONFIGS", "error_code": 0}
-    line |= {"resource_type": "broker", "resource_name": "11", "operation": "describe"}
-    name = "max.incremental.fetch.session.cache.slots"
-    slots = row(Configs, name=name, value="1000", **line)
-    tables = {SessionCacheEvent: replayed, Fetches: recorded, Configs: [slots]}
+    tables = {SessionCacheEvent: replayed}
     found = rows_of(tables, "FROM peak_sessions ORDER BY variant, slots NULLS FIRST")
     names = ("variant", "slots", "sessions", "peak_sessions", "peak_at", "evicted")
     assert [[r[name] for name in names] for r in found] == [
         ["incremental", None, 4, 2, at(2), 0],
         ["incremental", 8, 2, 1, at(1), 1],
-        ["recorded", 1000, 4, 2, at(2), 1],
     ]
 
 

@@ -51,7 +51,7 @@ STEPS: dict[str, SummedRule] = {steps.name: steps for steps in RULES}
 OPTIONS = {
     **read_config(None, []),
     "hwm_parking": {"max_wait_ms": []},
-    "incremental_fetch": {"session_slots": [0], "draft_partition_id_is_string": False},
+    "incremental_fetch": {"session_slots": [0]},
     "min_isr_acks": {"min_insync_replicas": [1, 3]},
 }
 

@@ -186,7 +186,7 @@ class Client:
     """A client and its session at a broker that has room, by the model."""
 
     def __init__(self, numbering: Partitions) -> None:
-        self.cached, self.session = CachedPartitions(numbering), FetchSession(True, _NONE, _NONE)
+        self.cached, self.session = CachedPartitions(numbering), FetchSession(_NONE, _NONE)
 
     def fetch(self, fetch: Fetch, number: int, lists: Lists) -> None:
         """Plays a FETCH, of which ``lists`` have all that is fetched in this row."""
@@ -206,7 +206,7 @@ class Client:
             listed = numbers, np.append(numbers[~last], numbers[last])
             assert self.keys(listed[1]) == _keys(fetch.response.partitions)
             orders = (PartitionOrder.listing(self.cached.slots_of(order)) for order in listed)
-            self.session = FetchSession(moment.by_id, *orders)
+            self.session = FetchSession(*orders)
             return
         entries = session.response(whole, is_returned(whole))
         assert self.keys(returned.partitions[entries.at]) == _keys(fetch.response.partitions)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import NamedTuple
 
-from kip_replay.replay.hwm_parking.metadata_log import RecordedMetadataFetch
+from kip_replay.replay.hwm_parking.evidence import RecordedMetadataFetch
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from kip_replay.replay.model.raft import (
     MAX_FETCH_WAIT_US,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import constructed
 
-from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, RecordedMetadataFetch
+from kip_replay.replay.hwm_parking.evidence import INPUT_SCHEMA, RecordedMetadataFetch
 from kip_replay.replay.hwm_parking.replay import HwmParking
 from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US, NOT_SENT, UNKNOWN_OFFSET

@@ -34,8 +34,8 @@ def code(rule: str) -> str:
 @pytest.mark.parametrize(
     ("changed", "rules"),
     [
-        # Whose form of FETCHes lowest_acked_offset reads too.
-        ("replay/hwm_parking/metadata_log.py", {"hwm_parking", "lowest_acked_offset"}),
+        # What a FETCH of the metadata log lacks, lowest_acked_offset reads too.
+        ("replay/model/raft.py", {"hwm_parking", "lowest_acked_offset"}),
         ("replay/hwm_parking/loop.py", {"hwm_parking"}),
         ("replay/incremental_fetch/__init__.py", {"incremental_fetch"}),
         ("replay/outcomes.py", {*BY_NAME}),

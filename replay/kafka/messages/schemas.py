@@ -141,7 +141,7 @@ LOWEST_ACKNOWLEDGED_OFFSET: Final = "LowestAcknowledgedOffset int64 1+"
 FETCH_RESPONSE_UUID: Final = "Uuid int64 0+"
 
 #: KIP-227, version 3, "Public Interfaces". Kafka had no flexible versions then. The page declares
-#: ``partition_id`` a STRING here and an INT32 in the response, likely a slip.
+#: ``partition_id`` a STRING in the request, likely a slip: in all of Kafka it is an INT32.
 INCREMENTAL_FETCH: Final = """
 IncrementalFetchRequest request validVersions=0 flexibleVersions=none
   Uuid            int64    0+
@@ -152,7 +152,7 @@ IncrementalFetchRequest request validVersions=0 flexibleVersions=none
   Topics          []Topic  0+
     Topic         string   0+
     Partitions    []Partition 0+
-      PartitionId string   0+
+      PartitionId int32    0+
       FetchOffset int64    0+
       StartOffset int64    0+
       MaxBytes    int32    0+

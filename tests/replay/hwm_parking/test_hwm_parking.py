@@ -10,8 +10,7 @@ from notation.cluster import Cluster, Member, every
 from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
 
 from kip_replay.replay.hwm_parking.closed_loop import ClosedLoop
-from kip_replay.replay.hwm_parking.evidence import Evidence
-from kip_replay.replay.hwm_parking.metadata_log import NO_RESPONSE, RecordedMetadataFetch
+from kip_replay.replay.hwm_parking.evidence import Evidence, RecordedMetadataFetch
 from kip_replay.replay.hwm_parking.outcomes import (
     NOT_IN_LOG,
     NOT_LEADER,
@@ -20,7 +19,7 @@ from kip_replay.replay.hwm_parking.outcomes import (
     Epoch,
     variants,
 )
-from kip_replay.replay.model.raft import UNKNOWN_OFFSET, ReplicaState
+from kip_replay.replay.model.raft import NO_RESPONSE, UNKNOWN_OFFSET, ReplicaState
 from kip_replay.replay.outcomes import RECORDED, Variant
 
 NINE = {"record_bytes": 9}

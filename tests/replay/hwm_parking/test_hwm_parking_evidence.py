@@ -11,9 +11,9 @@ from kip_replay.replay.hwm_parking.evidence import (
     Absence,
     Evidence,
     RangeBytes,
+    RecordedMetadataFetch,
     ReplicaEvidence,
 )
-from kip_replay.replay.hwm_parking.metadata_log import RecordedMetadataFetch
 from kip_replay.replay.model.raft import Completion
 
 FOREVER = micros(10**9)
@@ -172,12 +172,12 @@ def test_forwarded_fetch_has_no_envelope(size: str) -> None:
     assert evidence_of(row).replicas[9].envelopes.nearest(0) is None
 
 
-def test_bytes_that_are_forgotten_are_summed_from_where_a_replica_stands() -> None:
+def test_bytes_that_are_forgotten_are_not_known() -> None:
     log_bytes = RangeBytes()
     for start in range(15, 20):
         log_bytes.add(start, start + 1, 90, at=start)
-    log_bytes.forget(18, {15})
-    assert [log_bytes.between(start, 20) for start in (15, 16, 18)] == [450, None, 180]
+    log_bytes.forget(18)
+    assert [log_bytes.between(start, 20) for start in (17, 18)] == [None, 180]
 
 
 def test_a_stall_holds_what_is_due_in_it_and_measures_nothing_else() -> None:

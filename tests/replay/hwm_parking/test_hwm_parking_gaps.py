@@ -4,7 +4,7 @@ import pytest
 from notation.cluster import Cluster, Member, every
 from notation.recorded import Replayed, fetched, in_order, micros, replay_of
 
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, RecordedMetadataFetch
+from kip_replay.replay.hwm_parking.evidence import ABSENCE_US, RecordedMetadataFetch
 from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH, variants
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 

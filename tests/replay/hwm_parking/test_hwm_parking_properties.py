@@ -15,14 +15,14 @@ from notation.cluster import Cluster, Member, Silence, cut, every, repeating
 from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
 
 from kip_replay.replay.hwm_parking import replay as hwm_parking
-from kip_replay.replay.hwm_parking.metadata_log import (
+from kip_replay.replay.hwm_parking.evidence import (
     ABSENCE_US,
-    NO_RESPONSE,
     RecordedMetadataFetch,
 )
 from kip_replay.replay.hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP, variants
 from kip_replay.replay.hwm_parking.replay import HwmParking, LeaderEpoch, State
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US as WAIT_US
+from kip_replay.replay.model.raft import NO_RESPONSE
 from kip_replay.replay.outcomes import RECORDED, Variant
 
 pytestmark = pytest.mark.property

@@ -75,19 +75,6 @@ def test_replica_goes_on_where_the_leader_sends_it() -> None:
     assert (truncated, behind) == (ReplicaState(8, 3, 8), ReplicaState(4, EPOCH, 4))
 
 
-def test_same_offset_in_a_new_segment_is_a_move_once() -> None:
-    """testUpdateHighWatermarkMetadata."""
-    leader = leader_of(voters=frozenset({2}), voter_count=2)
-    waiting = Fetch(9, 15, EPOCH, 15, token=1)
-    leader.update_voter(2, 15)
-    leader.fetch(waiting)
-    assert leader.update_voter(2, 15) == []
-    leader.segment += 1
-    assert ends(leader.update_voter(2, 15)) == [(9, Completion.HIGH_WATERMARK, 15)]
-    leader.fetch(waiting)
-    assert leader.update_voter(2, 15) == []
-
-
 def test_follower_that_lost_its_log_takes_nothing_back() -> None:
     """testNonMonotonicHighWatermarkUpdate; and a leader that does not vote commits nothing."""
     leader = leader_of(voters=frozenset({2}), voter_count=1)

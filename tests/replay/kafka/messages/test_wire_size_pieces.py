@@ -11,12 +11,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names, topics
 
-from kip_replay.replay.incremental_fetch.draft import DraftFetchPieces
+from kip_replay.replay.incremental_fetch.draft import (
+    REQUEST_BYTES,
+    REQUEST_PARTITION_BYTES,
+    RESPONSE_BYTES,
+    RESPONSE_PARTITION_BYTES,
+    TOPIC_BYTES,
+)
 from kip_replay.replay.incremental_fetch.outcomes import FULL
 from kip_replay.replay.outcomes import RECORDED
 
 #: What a pair has in common, and errors: those that are not read are returned behind the others.
 OF_A_PAIR = {"topic_id", "topic", "partition", "error_code"}
+#: What only FETCHes of the metadata log have of a partition that they request.
+TAGGED = {"replica_directory_id", "high_watermark"}
 Pair = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -25,8 +33,8 @@ def check(pairs: list[Pair], versions: Iterable[int], **others: Any) -> None:
     for version in versions:
         by = "topic_id" if version >= 13 else "topic"
         asked, told = (
-            [make(pair[0][by], number, **fields(pair[side])) for number, pair in enumerate(pairs)]
-            for side, make in enumerate((requested, returned))
+            [make(pair[0][by], n, **fields(pair[side], left_out)) for n, pair in enumerate(pairs)]
+            for side, make, left_out in ((0, requested, TAGGED), (1, returned, set[str]()))
         )
         request, response = Request(0, 0, asked, [], version), Response(0, 0, told)
         replayed = replay_of([[fetched(1, request, response, **others)]])
@@ -35,8 +43,8 @@ def check(pairs: list[Pair], versions: Iterable[int], **others: Any) -> None:
             assert full[name] == recorded[name]
 
 
-def fields(partition: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in partition.items() if name not in OF_A_PAIR}
+def fields(partition: dict[str, Any], left_out: set[str]) -> dict[str, Any]:
+    return {n: value for n, value in partition.items() if n not in OF_A_PAIR | left_out}
 
 
 @given(request=fetch_request, response=fetch_response, client_id=st.none() | names, data=st.data())
@@ -81,15 +89,13 @@ def topic_array(partitions: list[dict[str, Any]], partition: Any) -> bytes:
     return array([string(topic) + array([*map(partition, run)]) for _, topic, run in of_topics])
 
 
-def serialized_request(row: dict[str, Any], partition_id_is_string: bool) -> bytes:
+def serialized_request(row: dict[str, Any]) -> bytes:
     """IncrementalFetchRequest => uuid replica_id max_wait_time min_bytes isolation_level [topic]"""
 
     def partition(p: dict[str, Any]) -> bytes:
         """partition_id fetch_offset start_offset max_bytes"""
-        index = p["partition"]
-        partition_id = string(str(index)) if partition_id_is_string else struct.pack(">i", index)
-        rest = (p["fetch_offset"], p["log_start_offset"], p["partition_max_bytes"])
-        return partition_id + struct.pack(">qqi", *rest)
+        values = (p["fetch_offset"], p["log_start_offset"], p["partition_max_bytes"])
+        return struct.pack(">iqqi", p["partition"], *values)
 
     fixed = (row["replica_id"], row["max_wait_ms"], row["min_bytes"], row["isolation_level"])
     return struct.pack(">qiiib", 99, *fixed) + topic_array(row["request_partitions"], partition)
@@ -115,33 +121,27 @@ def framed(header: bytes, body: bytes) -> bytes:
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def topics_by_pieces(pieces: DraftFetchPieces, partitions: list[dict[str, Any]], of: Any) -> int:
-    names = sum(pieces.topic_bytes(len(topic.encode())) for _, topic, _ in topics(partitions))
-    return names + sum(map(of, partitions))
+def topics_bytes(partitions: list[dict[str, Any]]) -> int:
+    return sum(TOPIC_BYTES + len(topic.encode()) for _, topic, _ in topics(partitions))
 
 
-@pytest.mark.parametrize("partition_id_is_string", [False, True])
 @given(row=fetch_request, client_id=st.none() | names)
-def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: str | None) -> None:
+def test_request(row: dict[str, Any], client_id: str | None) -> None:
     # api_key api_version correlation_id client_id; NULLABLE_STRING of null is -1.
     header = struct.pack(">hhi", 42, 0, 7)
     header += struct.pack(">h", -1) if client_id is None else string(client_id)
-    whole = framed(header, serialized_request(row, partition_id_is_string))
-    pieces = DraftFetchPieces(partition_id_is_string)
-    by_pieces = pieces.request_fixed_bytes(len((client_id or "").encode())) + topics_by_pieces(
-        pieces, row["request_partitions"], lambda p: pieces.request_partition_bytes(p["partition"])
-    )
-    assert by_pieces == len(whole)
+    whole, listed = framed(header, serialized_request(row)), row["request_partitions"]
+    size = REQUEST_BYTES + len((client_id or "").encode()) + topics_bytes(listed)
+    assert size + REQUEST_PARTITION_BYTES * len(listed) == len(whole)
 
 
-@pytest.mark.parametrize("partition_id_is_string", [False, True])
 @given(row=fetch_response)
-def test_response(partition_id_is_string: bool, row: dict[str, Any]) -> None:
-    whole = framed(struct.pack(">i", 7), serialized_response(row))
-    pieces = DraftFetchPieces(partition_id_is_string)
-    by_pieces = pieces.response_fixed_bytes() + topics_by_pieces(
-        pieces,
+def test_response(row: dict[str, Any]) -> None:
+    """A partition's records and aborted transactions come beside what is fixed."""
+    whole, listed = (
+        framed(struct.pack(">i", 7), serialized_response(row)),
         row["response_partitions"],
-        lambda p: pieces.response_partition_bytes(p["record_bytes"], p["aborted_transactions"]),
     )
-    assert by_pieces == len(whole)
+    brought = sum((p["record_bytes"] or 0) + 16 * (p["aborted_transactions"] or 0) for p in listed)
+    size = RESPONSE_BYTES + topics_bytes(listed) + brought
+    assert size + RESPONSE_PARTITION_BYTES * len(listed) == len(whole)
