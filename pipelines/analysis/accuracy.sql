@@ -1,6 +1,10 @@
 -- name: shown
--- Of a rule that has none of its own: all rows, as they are.
-SELECT *, NULL AS scale FROM side_by_side
+-- Of a rule that has none of its own: all rows. The baseline of another cluster, where measures have
+-- none, is that nothing changes.
+SELECT predicted_from, recorded_in, variant, metric, group_kind, group_value, unit,
+    coalesce(baseline, CASE WHEN predicted_from <> recorded_in THEN unchanged END) AS baseline,
+    predicted, recorded, is_judged, NULL AS scale, sample_count, unknown_count
+FROM side_by_side
 -- name: percentiles
 -- p50, p90 and p99 of latency_summary, each in the form of a measure.
 SELECT rule, recording, variant, parameter, parameter_value, metric || '_' || figure AS metric,

@@ -35,7 +35,7 @@ def test_a_proposal_is_proven_on_brokers_that_run_it(tmp_path: Path) -> None:
     rows = DeltaTable(str(warehouse / "prediction_accuracy")).to_pyarrow_dataset()  # noqa: F841
     (first, second) = duckdb.sql(
         "SELECT baseline, predicted, recorded, passed, tolerance FROM rows "
-        f"WHERE rule = '{NAME}' AND metric = 'fetch_wait_p50' AND group_value = 'topics' "
+        f"WHERE rule = '{NAME}' AND metric = 'fetch_wait_p50' AND group_value = 'all' "
         "AND predicted_from IN ('released', 'again') AND recorded_in = 'sooner' "
         "ORDER BY predicted_from DESC"
     ).fetchall()

@@ -11,13 +11,8 @@ from kip_replay.replay.table import At, Bool, Ms, RequiredText, column
 
 NAME = "sooner_fetches"
 SOONER = "sooner"
-INPUT_SCHEMA = pa.schema(
-    {
-        **dict.fromkeys(("built_us", "dequeued_us"), pa.int64()),
-        **dict.fromkeys(("request_id", "client_id"), pa.string()),
-        "is_metadata": pa.bool_(),
-    }
-)
+_TIMES, _TEXTS = ("built_us", "dequeued_us"), ("request_id", "client_id")
+INPUT_SCHEMA = pa.schema(dict.fromkeys(_TIMES, pa.int64()) | dict.fromkeys(_TEXTS, pa.string()))
 
 
 class Sooner(Outcome, name="sooner_outcomes", rule=NAME):
@@ -27,7 +22,6 @@ class Sooner(Outcome, name="sooner_outcomes", rule=NAME):
     built_at: At = column("the response was built")
     wait_ms: Ms = column("until the response")
     is_slow: Bool = column("its client is one of the manifest's slow_clients")
-    is_metadata: Bool = column("it is of the metadata log")
 
 
 class SoonerFetches(Replay):
@@ -41,11 +35,12 @@ class SoonerFetches(Replay):
         for fetch in batch.to_pylist():
             wait_ms = (fetch["built_us"] - fetch["dequeued_us"]) / 1000
             is_slow = fetch["client_id"] in self._slow_clients
-            sooner_ms = max(0.0, wait_ms - 100 * (not is_slow and not fetch["is_metadata"]))
+            sooner_ms = max(0.0, wait_ms - 100 * (not is_slow))
             for variant, wait in ((RECORDED, wait_ms), (SOONER, sooner_ms)):
                 sent = {"request_id": fetch["request_id"], "built_at": fetch["built_us"]}
-                sent |= {"is_slow": is_slow, "is_metadata": fetch["is_metadata"]}
-                outcomes.add(Sooner(variant=Variant(variant), **sent, wait_ms=wait))
+                outcomes.add(
+                    Sooner(variant=Variant(variant), **sent, is_slow=is_slow, wait_ms=wait)
+                )
         return [outcomes.take()]
 
 
