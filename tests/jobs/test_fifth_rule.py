@@ -4,13 +4,14 @@ A mistake in its files is one sentence with the file, the key and what it needs.
 """
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
-from small_logs import REPOSITORY, plain
+from small_logs import REPOSITORY, folder_of
 from toy_rule import NAME, install, python
 
 from kip_replay.pipelines.errors import UserError
@@ -23,13 +24,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_fifth_rule_is_found_by_every_step(installed: Path, tmp_path: Path) -> None:
-    recording, warehouse = plain(tmp_path / "small"), tmp_path / "warehouse"
-    manifest = tmp_path / "small" / "recording.json"
+    recording, warehouse = tmp_path / "metadata-4.0", tmp_path / "warehouse"
+    shutil.copytree(folder_of("metadata-4.0"), recording)
+    manifest = recording / "recording.json"
     stated = {**json.loads(manifest.read_text()), "slow_clients": {"broker-12-fetcher-0": "far"}}
     manifest.write_text(json.dumps(stated))
-    run = ("-m", "kip_replay.jobs.main", "run", str(recording.path), "--warehouse", str(warehouse))
+    run = ("-m", "kip_replay.jobs.main", "run", str(recording), "--warehouse", str(warehouse))
     printed = python(installed, *run)
-    assert f"  {NAME} (A toy): not enough data. Too little data: " in printed
+    assert f"  {NAME} (A toy): not enough data. Too uncertain (" in printed
 
     def count(table: str, where: str = "true") -> int:
         rows = DeltaTable(str(warehouse / table)).to_pyarrow_dataset()  # noqa: F841
@@ -47,7 +49,7 @@ def test_a_fifth_rule_is_found_by_every_step(installed: Path, tmp_path: Path) ->
     view = python(
         installed, "-m", "kip_replay.jobs.main", "sql", "FROM sooner", "--warehouse", str(warehouse)
     )
-    assert "small" in view
+    assert "metadata-4.0" in view
     assert "## sooner_outcomes" in python(installed, "-m", "tools.docs")
 
 
