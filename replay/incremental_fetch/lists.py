@@ -43,8 +43,6 @@ class Partitions:
         self.topic_of: Ints = np.zeros(0, np.int64)
         self.index_of: Ints = np.zeros(0, np.int64)
         self._number_of_topic: dict[str, int] = {}
-        #: The last list that was numbered, packed, and its numbers.
-        self._last: tuple[Ints, Ints] = self.topic_of, self.topic_of
         #: By topic: bytes of the name of its id in UTF-8, or ``_NOT_KNOWN``; None: topics
         #: or names came since they were counted.
         self._name_bytes: Ints | None = None
@@ -128,21 +126,13 @@ class Partitions:
 
     def numbers(self, topics: Ints, indexes: Ints) -> Ints:
         """Returns the number of each partition, from its topic's number and its index."""
-        keys = _packed(topics, indexes)
-        if not len(keys):
-            return keys
-        # Full FETCHes, and responses to them, mostly list the same.
-        if not np.array_equal(keys, self._last[0]):
-            self._last = keys, self._numbers(pa.array(keys))
-        return self._last[1]
-
-    def _numbers(self, keys: pa.Array) -> Ints:
+        keys = pa.array(_packed(topics, indexes))
         numbers = pc.index_in(keys, pa.array(_packed(self.topic_of, self.index_of)))
         if numbers.null_count:
             new = keys.filter(numbers.is_null()).unique().to_numpy()
             self.topic_of = np.append(self.topic_of, new >> 32)
             self.index_of = np.append(self.index_of, new.astype(np.int32))
-            return self._numbers(keys)
+            return self.numbers(topics, indexes)
         number_of_key: Ints = numbers.to_numpy().astype(np.int64)
         return number_of_key
 

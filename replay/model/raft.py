@@ -19,7 +19,7 @@ HWM_AWARE_VERSION = 18
 UNKNOWN_OFFSET = -1
 #: "The default value for the HWM is the largest int64" ("Request"): read where it was not sent.
 NOT_SENT = 2**63 - 1
-#: Instead of its error code: the response is not in the log ("response":"").
+#: Error code of a FETCH whose response is not in the log ("response":"").
 NO_RESPONSE = -2
 
 
