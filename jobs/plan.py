@@ -51,6 +51,15 @@ _RUN_S, _MB_S = 5.2, 0.168
 _TABLE_BYTES = 0.5
 #: APIs shown of each node, the most frequent ones.
 _APIS = 8
+#: Clients shown of a recording.
+_CLIENTS = 5
+_THEN = (
+    "then: docs/sql.md has statements that show what was offline or under-replicated; which "
+    "clients rebalance and why, produce most, poll idle, open connections, were refused, break at "
+    "4.x; unused topics, committed lag, p99 by API over time"
+)
+
+
 Record = dict[str, Any]
 
 
@@ -108,6 +117,8 @@ def _record(seen: Overview, notes: Sequence[str] | None) -> Record:
         "nodes": [_node_record(node) for node in seen.nodes],
         "of_all_brokers": [_at(us) for us in seen.of_brokers] if seen.of_brokers else None,
         "kafka_versions": sorted(seen.kafka_versions),
+        "produced_bytes": dict(seen.produced.most_common()),
+        "deprecated": sorted(seen.deprecated),
         "missing": [*_missing(seen)],
         "refused": refused,
         "problems": seen.problems,
@@ -185,6 +196,12 @@ def _lines(plan: Record) -> Iterator[str]:
         named = some((f"{name} ({count:,})" for name, count in node["requests"].items()), _APIS)
         sample = " (samples)" if node["is_sample"] else ""
         yield from _fitted(f"  node {node['node_id']}{sample}: {named or 'none'}")
+    for what, texts in (
+        ("who produces most", [f"{c} ({size_text(n)})" for c, n in plan["produced_bytes"].items()]),
+        ("deprecated versions of", plan["deprecated"]),
+    ):
+        sample = ", in samples" if any(node["is_sample"] for node in nodes) else ""
+        yield from _fitted(f"{what}{sample}: {some(texts, _CLIENTS)}") if texts else ()
     yield "missing" if plan["missing"] else "missing: nothing"
     for text in plan["missing"]:
         yield from _fitted(f"  {text}")
@@ -241,6 +258,7 @@ def _ending(whole: Record, job: Job) -> Iterator[str]:
         yield f"next: {_again(job, 'plan')} --write-manifest, correct the file, and run"
     else:
         yield f"next: {_again(job, 'run')}"
+        yield from _fitted(_THEN)
 
 
 def _again(job: Job, name: str) -> str:

@@ -188,6 +188,9 @@ class Overview:
     #: Rows of some tables, of all excerpts.
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
     of_zookeeper: list[str] = field(default_factory=list)
+    #: Bytes of PRODUCEs by client id, and clients with versions that are deprecated, of excerpts.
+    produced: Counter[str] = field(default_factory=Counter)
+    deprecated: set[str] = field(default_factory=set)
 
     @property
     def log_bytes(self) -> int:
@@ -274,12 +277,16 @@ def _look_at_rows(seen: Overview, node: NodeOverview, rows: Rows) -> None:
     """Notes which requests there are, and what they say of who sent them."""
     for table in ("requests", "fetches", "isr_changes"):
         seen.rows[table].append(rows[table])
-    names = ("api_name", "api_version", "software_version")
-    columns = [rows["requests"].column(name).to_pylist() for name in names]
-    for api, version, of_kafka in zip(*columns, strict=True):
+    names = ("api_name", "api_version", "software_version", "client_id", "request_bytes")
+    columns = [rows["requests"].column(n).to_pylist() for n in (*names, "is_deprecated_version")]
+    for api, version, of_kafka, client_id, size, is_deprecated in zip(*columns, strict=True):
         node.apis[str(api), version] += 1
         if api in _BY_KAFKA and of_kafka:
             seen.kafka_versions.add(of_kafka)
+        if api == "PRODUCE":
+            seen.produced[client_id or ""] += size or 0
+        if is_deprecated:
+            seen.deprecated.add(f"{client_id or ''} ({api} v{version})")
     beating = {*rows["broker_heartbeats"].column("broker_id").to_pylist()}
     seen.brokers_seen |= beating - {None}
 
