@@ -160,12 +160,12 @@ def _responses(request: Request, batch: OpenBatch, evidence: LeaderEvidence) -> 
 
 
 def ack_outcomes(
-    produced: Produced, node_id: int, variants: Sequence[Variant], evidence: LeaderEvidence
+    produced: Produced, variants: Sequence[Variant], evidence: LeaderEvidence
 ) -> Iterator[tuple[RecordedBatch, list[tuple[ProduceAckOutcome, list[Variant]]]]]:
     """Yields each batch of a PRODUCE, and its outcomes, each with the variants that have it."""
-    request, batches = produced.request, zip(produced.led, produced.batches, strict=True)
-    for (led, batch), responses in zip(batches, produced.responses, strict=True):
-        recorded = _recorded(request, node_id, led, batch, evidence, is_only=len(produced.led) == 1)
+    request, is_only = produced.request, len(produced.batches) == 1
+    for batch, responses in zip(produced.batches, produced.responses, strict=True):
+        recorded = _recorded(request, batch, evidence, is_only=is_only)
         outcomes: list[tuple[ProduceAckOutcome, list[Variant]]] = []
         for variant, own, slowest in zip(variants, responses, produced.slowest, strict=True):
             if outcomes and own is responses[0] and slowest == produced.slowest[0]:
@@ -178,22 +178,16 @@ def ack_outcomes(
 
 
 def _recorded(
-    request: Request,
-    node_id: int,
-    led: LedPartition,
-    batch: OpenBatch,
-    evidence: LeaderEvidence,
-    *,
-    is_only: bool,
+    request: Request, batch: OpenBatch, evidence: LeaderEvidence, *, is_only: bool
 ) -> RecordedBatch:
     """Makes the columns of a batch as recorded; ``is_only``: its PRODUCE has no other."""
-    event = request.event
+    event, (topic, partition) = request.event, batch.partition
     recorded_ms = _ms(event.received_us, event.built_us)
     return RecordedBatch(
         request_id=event.request_id,
-        node_id=node_id,
-        topic=led.topic,
-        partition=led.number,
+        node_id=evidence.node_id,
+        topic=topic,
+        partition=partition,
         client_id=event.client_id,
         acks=event.acks,
         is_transactional=event.is_transactional,

@@ -210,8 +210,6 @@ class LedPartition(KnownPartition, array_like=True):
     line named it last. ``unplaced`` and ``marked_us`` are those of its next batch (``OpenBatch``).
     """
 
-    topic: str = ""
-    number: int = 0
     fetchers: dict[int, int] = msgspec.field(default_factory=dict)
     seen_us: int = 0
     batches: list[int] = msgspec.field(default_factory=list)

@@ -192,12 +192,11 @@ class MinIsrAcks:
         """Returns what is known of a partition; begins anew where that is nothing, or too old."""
         led = self._state.led.get(partition)
         if led is None or led.seen_us < at_us - SILENT_US:
-            topic, number = partition
             variants = range(len(self._state.variants))
             requirements = [Requirement(acks, variant=n) for n in variants for acks in Acks]
             model = Partition(self._state.node_id, requirements)
-            model.configure(self._min_isrs(topic), None)
-            led = self._state.led[partition] = LedPartition(model, topic=topic, number=number)
+            model.configure(self._min_isrs(partition[0]), None)
+            led = self._state.led[partition] = LedPartition(model)
         led.seen_us = at_us
         return led
 
@@ -236,7 +235,7 @@ class MinIsrAcks:
                     state.batches[number].note_carried(begin, offset, last.built_us)
             is_moved = model.fetch(follower, offset, at_us, epoch, session)
             if is_moved and model.is_waited_for():
-                self._acknowledge_by(event, led)
+                self._acknowledge_by(event, partitions[place], led)
         state.fetched[session] = LastFetch(at_us, event.built_us)
 
     def _allow_for_changes(self, event: LeaderEvent, last: LastFetch) -> None:
@@ -251,7 +250,9 @@ class MinIsrAcks:
             else:
                 self._sweep(at_us - TICK_US, KnownPartition.forget_waiting, which=joinable)
 
-    def _acknowledge_by(self, event: LeaderEvent, led: LedPartition) -> None:
+    def _acknowledge_by(
+        self, event: LeaderEvent, partition: TopicPartition, led: LedPartition
+    ) -> None:
         """Completes what a follower's FETCH completes.
 
         Where that moves the high watermark and a consumer is parked, its response comes first, and
@@ -259,7 +260,7 @@ class MinIsrAcks:
         """
         at_us, begin_us, end_us = event.at_us, event.dequeued_us, event.done_us
         by = Acknowledgement(at_us, at_us, begin_us, end_us, event.replica_id, event.request_id)
-        is_parked = self._state.consumers.is_parked((led.topic, led.number), begin_us)
+        is_parked = self._state.consumers.is_parked(partition, begin_us)
         self._acknowledge(led, by, max(at_us, end_us - AFTER_RESPONSE_US) if is_parked else None)
 
     def _acknowledge(
@@ -423,11 +424,10 @@ class MinIsrAcks:
 
     def _reconfigure(self, at_us: int, topic: str = "") -> None:
         """Configures min.insync.replicas of a topic anew; of all without a name."""
-        for led in self._state.led.values():
-            if topic not in ("", led.topic):
-                continue
-            led.model.configure(self._min_isrs(led.topic), led.model.replicas)
-            self._acknowledge(led, Acknowledgement.at(at_us))
+        for (name, _), led in self._state.led.items():
+            if topic in ("", name):
+                led.model.configure(self._min_isrs(name), led.model.replicas)
+                self._acknowledge(led, Acknowledgement.at(at_us))
 
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""
@@ -509,7 +509,7 @@ class MinIsrAcks:
                 requests.append(request)
         state.requests = requests
         for done in produced:
-            for recorded, outcomes in ack_outcomes(done, state.node_id, state.variants, evidence):
+            for recorded, outcomes in ack_outcomes(done, state.variants, evidence):
                 for outcome, variants in outcomes:
                     self._records.add(outcome, variants, recorded)
         if produced:
