@@ -16,7 +16,7 @@ deleted AS (
     LEFT JOIN topic_names AS n ON n.recording = w.recording AND n.topic_id = written.name
   WHERE written.error_code = 0
 ),
-read AS (
+reads AS (
   SELECT recording, listed.topic AS topic, listed.topic_id AS topic_id
   FROM (SELECT recording, explode(partitions) AS listed FROM group_assignments) AS a
   UNION ALL SELECT recording, listed.topic, listed.topic_id
@@ -27,7 +27,7 @@ read AS (
 used AS (
   SELECT recording, topic, true AS is_written, false AS is_read FROM produced_partitions
   UNION ALL SELECT r.recording, coalesce(name, r.topic, r.topic_id), false, true
-  FROM read AS r LEFT JOIN topic_names AS n ON n.recording = r.recording AND n.topic_id = r.topic_id
+  FROM reads AS r LEFT JOIN topic_names AS n ON n.recording = r.recording AND n.topic_id = r.topic_id
 ),
 uses AS (
   SELECT recording, topic, bool_or(is_written) AS is_written, bool_or(is_read) AS is_read FROM used GROUP BY recording, topic

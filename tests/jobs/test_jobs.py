@@ -237,7 +237,7 @@ def test_a_first_look_needs_neither_java_nor_spark_and_a_notebook_reads_it(
     assert sweeps.num_rows > len(names["fetches"])
     assert "topic name" in [*w.columns("topic_names").comment]
     for mistake, sentence in (
-        (lambda: w.table("requestz"), "is requests or group_requests or request_time_parts meant?"),
+        (lambda: w.table("requestz"), "is requests or group_requests meant?"),
         (lambda: w.table("requests", "friday"), "there are: metadata-4.0"),
         (lambda: w.outcomes("parking"), "there are: closest_replica, hwm_parking"),
         (lambda: w.sql("SELECT 1", as_="polars"), "write pandas, arrow or spark"),
