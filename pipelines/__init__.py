@@ -16,9 +16,10 @@ def ready_process() -> None:
     arrow.array([0])
     sys.path = path
     # Nor is what all commands import ever garbage. Of DuckDB, which comes later, the interpreter's
-    # last look must free everything.
-    import_module("kip_replay.replay.tables")
-    gc.freeze()
+    # last look must free everything, or its bindings complain.
+    if "duckdb" not in sys.modules:
+        import_module("kip_replay.replay.tables")
+        gc.freeze()
 
 
 def ready_worker() -> None:

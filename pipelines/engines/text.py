@@ -104,7 +104,7 @@ class Text:
                 assert read.setdefault(other, text).query == text.query, f"two texts {other}"
         return read
 
-    @property
+    @cached_property
     def names(self) -> set[str]:
         """Names of tables and inputs that it and its parts read."""
         texts = (self, *self.parts_read.values())
