@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rule_files import rule_pages
-from kip_replay.replay.outcomes import Advice
+from kip_replay.replay.records import Advice
 
 #: May name the warehouse once for all commands.
 WAREHOUSE_VARIABLE = "KIP_REPLAY_WAREHOUSE"

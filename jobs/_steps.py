@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from kip_replay.jobs._cli import Job, in_columns, say
-from kip_replay.jobs._config import Config, checked
+from kip_replay.jobs._cli import Config, Job, checked, in_columns, say
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
@@ -43,9 +42,8 @@ from kip_replay.pipelines.report.marks import Row
 from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.rule_files import ROOT, conf_dir, of_rules
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.recordings import delete_derived, ingested_recordings
-from kip_replay.pipelines.warehouse.steps import Step
+from kip_replay.pipelines.warehouse.steps import Step, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 

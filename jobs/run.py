@@ -36,10 +36,9 @@ from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, wr
 from kip_replay.pipelines.report.pages import accuracy_sentence, read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.storage import Place, place_of
-from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.maintenance import keep_bounded
 from kip_replay.pipelines.warehouse.recordings import ingested_recordings
-from kip_replay.pipelines.warehouse.steps import recent_of
+from kip_replay.pipelines.warehouse.steps import fingerprint, recent_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import IngestedFiles
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .log_gaps import Gaps, LogGap
-from .outcomes import SteadyPhase, Verdict
+from .records import SteadyPhase, Verdict
 from .table import Table
 
 #: Reason of outcomes that compare times by clocks that differ.

@@ -28,7 +28,7 @@ from kip_replay.pipelines.rule_files import Kind
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.outcomes import SteadyPhase, Verdict
+from kip_replay.replay.records import SteadyPhase, Verdict
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES, PredictionAccuracy
 

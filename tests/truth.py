@@ -28,7 +28,7 @@ from kip_replay.pipelines.analysis.accuracy import (
 from kip_replay.pipelines.analysis.summarize import comparable_pairs
 from kip_replay.pipelines.engines.text import read_texts
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
-from kip_replay.pipelines.replaying.phases import steady_phases
+from kip_replay.pipelines.replaying.states import steady_phases
 from kip_replay.pipelines.rule_files import Kind, Tolerance, read_toml
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse

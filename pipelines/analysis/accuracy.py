@@ -21,10 +21,10 @@ from msgspec.structs import astuple
 
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text, read_texts
-from kip_replay.pipelines.replaying.phases import Phases, phases_table
+from kip_replay.pipelines.replaying.states import Phases, phases_table
 from kip_replay.pipelines.rule_files import Tolerance
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.outcomes import SAMPLES_MIN
+from kip_replay.replay.records import SAMPLES_MIN
 from kip_replay.replay.table import LONG, MS, TEXT
 from kip_replay.replay.tables import PredictionAccuracy
 

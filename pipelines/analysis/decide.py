@@ -22,15 +22,21 @@ from kip_replay.pipelines.analysis.summarize import (
 )
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.phases import phases_table, steady_phases
+from kip_replay.pipelines.replaying.states import phases_table, steady_phases
 from kip_replay.pipelines.replaying.words import SELECTIONS
 from kip_replay.pipelines.rule_files import of_rules, require_facts, rule_headlines, rule_pages
-from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, Step, inputs_of, is_growing, recent_of
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    Step,
+    fingerprint,
+    inputs_of,
+    is_growing,
+    recent_of,
+)
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_TABLES, LogGaps
-from kip_replay.replay.outcomes import SAMPLES_MIN, Advice
+from kip_replay.replay.records import SAMPLES_MIN, Advice
 from kip_replay.replay.rule import CLOCKS_DIFFER
 from kip_replay.replay.table import BOOL, INT, TEXT
 from kip_replay.replay.tables import (

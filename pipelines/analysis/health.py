@@ -19,11 +19,17 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, SummedRule
 from kip_replay.pipelines.analysis.views import CLIENT_CONNECTIONS, NAMES_OF_ERRORS, STATED_ERRORS
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.phases import STEADY_PHASES
 from kip_replay.pipelines.replaying.rule_texts import SHARED
+from kip_replay.pipelines.replaying.states import STEADY_PHASES
 from kip_replay.pipelines.rule_files import of_rules
-from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, inputs_of, readings_of
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    Step,
+    contents_of,
+    fingerprint,
+    inputs_of,
+    readings_of,
+)
 from kip_replay.replay.log_tables import LogGaps
 from kip_replay.replay.tables import BandwidthSummary, Incidents, TopicUsage, Usage
 

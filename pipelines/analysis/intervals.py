@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from kip_replay.pipelines.analysis.accuracy import SHORT_S
 from kip_replay.pipelines.rule_files import RULES_ERRORS, read_toml
-from kip_replay.replay.outcomes import RECORDED, SAMPLES_MIN
+from kip_replay.replay.records import RECORDED, SAMPLES_MIN
 
 #: Blocks of a recording at most.
 BLOCKS = 32

@@ -31,11 +31,11 @@ from kip_replay.pipelines.analysis.intervals import (
 )
 from kip_replay.pipelines.engines import NO_INPUTS, Feed, Feeding, Inputs, TableSlice
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
+from kip_replay.pipelines.replaying.states import Phases, phases_table
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.outcomes import SteadyPhase
+from kip_replay.replay.records import SteadyPhase
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 from kip_replay.replay.tables import (
     BandwidthSummary,

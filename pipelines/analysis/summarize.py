@@ -29,24 +29,24 @@ from kip_replay.pipelines.analysis.summaries import (
 from kip_replay.pipelines.engines import Engine, Steps, TableSlice
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
-from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
+from kip_replay.pipelines.replaying.states import Phases, log_spans, steady_phases
 from kip_replay.pipelines.rule_files import RULES_ERRORS, of_rules, rule_headlines
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import microseconds
-from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
     Step,
     StepKind,
+    fingerprint,
     inputs_of,
     readings_of,
     requests_in,
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.outcomes import SteadyPhase
+from kip_replay.replay.records import SteadyPhase
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BandwidthSummary,

@@ -74,8 +74,13 @@ from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, SurveySettin
 from kip_replay.pipelines.ingest.whose_log import Senders, wrong_logs, zookeeper
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Step, StepKind, contents_of, readings_of
+from kip_replay.pipelines.warehouse.steps import (
+    Step,
+    StepKind,
+    contents_of,
+    fingerprint,
+    readings_of,
+)
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.log_tables import LOG_TABLES, IngestedFiles, Requests

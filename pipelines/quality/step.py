@@ -31,8 +31,14 @@ from kip_replay.pipelines.quality.counts import validated
 from kip_replay.pipelines.quality.results import QualityOutcome, Result
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.storage import is_uri
-from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, Step, StepKind, inputs_of, recent_of
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    Step,
+    StepKind,
+    fingerprint,
+    inputs_of,
+    recent_of,
+)
 from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse
 from kip_replay.replay.tables import TABLES, QualityFailures, QualityResult
 

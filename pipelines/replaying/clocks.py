@@ -15,16 +15,15 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import voters_table
-from kip_replay.pipelines.replaying.phases import HEARTBEATS
-from kip_replay.pipelines.replaying.states import Kept, added, packed, write_states
+from kip_replay.pipelines.replaying.states import HEARTBEATS, Kept, added, packed, write_states
 from kip_replay.pipelines.replaying.words import Row, is_apart
 from kip_replay.pipelines.warehouse.data_files import moment
-from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
     Step,
     StepKind,
     contents_of,
+    fingerprint,
     last_ingest,
     readings_of,
 )

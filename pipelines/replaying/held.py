@@ -13,8 +13,13 @@ from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.log_gaps import log_gaps, voters_table
 from kip_replay.pipelines.replaying.rule_texts import HELD, SHARED
-from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, Step, contents_of, readings_of
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    Step,
+    contents_of,
+    fingerprint,
+    readings_of,
+)
 from kip_replay.replay.log_tables import HELD_TABLES, Uncertainties
 from kip_replay.replay.model.brokers import FENCED_AFTER_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US

@@ -34,13 +34,24 @@ from kip_replay.pipelines.ingest.line_accounting import read_spans
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.clocks import nodes_apart
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
-from kip_replay.pipelines.replaying.phases import phases_table, steady_phases
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import Increment, replayed
-from kip_replay.pipelines.replaying.states import Kept, packed, summed, write_states
+from kip_replay.pipelines.replaying.states import (
+    Kept,
+    packed,
+    phases_table,
+    steady_phases,
+    summed,
+    write_states,
+)
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.steps import Covered, contents_of, last_ingest, readings_of
+from kip_replay.pipelines.warehouse.steps import (
+    Covered,
+    contents_of,
+    fingerprint,
+    last_ingest,
+    readings_of,
+)
 from kip_replay.replay.log_tables import IngestedFiles
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table

@@ -19,13 +19,13 @@ from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.replaying.states import new_files
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
-from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
     Readings,
     Step,
     StepKind,
     contents_of,
+    fingerprint,
     last_ingest,
     readings_of,
 )

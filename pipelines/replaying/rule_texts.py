@@ -10,7 +10,7 @@ from kip_replay.pipelines.engines.text import Text, read_texts
 from kip_replay.pipelines.rule_files import RULES_FOLDER, RuleFile, rule_files
 from kip_replay.pipelines.warehouse.steps import Step, StepKind
 from kip_replay.replay.log_tables import LogGaps
-from kip_replay.replay.outcomes import SAMPLES_MIN
+from kip_replay.replay.records import SAMPLES_MIN
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import ClockBounds, ReplayState

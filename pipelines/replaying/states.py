@@ -1,11 +1,12 @@
 """Keeps states and sums of a log that grows from run to run, so that a run adds only what is new.
 
 They are rows of ``replay_state``: what a rule carries, by replay key, and tables of sums, each an
-Arrow stream.
+Arrow stream. Of the sums of heartbeats follows the steady phase of a recording.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Self
+from pathlib import Path
+from typing import NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -15,9 +16,18 @@ from kip_replay.pipelines.warehouse.commits import of_epochs_after
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import sql_text
-from kip_replay.replay.table import Table
+from kip_replay.replay.records import SteadyPhase
+from kip_replay.replay.table import LONG, TEXT, Table
 from kip_replay.replay.tables import ReplayState
 
+#: By recording; one without requests has none.
+Phases: TypeAlias = Mapping[str, SteadyPhase]
+
+_STEADY_PHASES, _LOG_SPANS, HEARTBEATS = (
+    Path(__file__).with_name(f"{name}.sql")
+    for name in ("steady_phases", "log_spans", "heartbeat_sums")
+)
+STEADY_PHASES = Text.read(_STEADY_PHASES, {"heartbeat_sums": HEARTBEATS})
 #: How columns of sums add up; all others are their key.
 _HOW = {"pairs": "sum", "created_us": "min", "stated_us": "min"}
 
@@ -91,3 +101,23 @@ def summed(engine: Engine, text: Text, recording: str, name: str, kept: Kept | N
 def new_files(engine: Engine, table: Table, recording: str, epoch: int) -> TableSlice:
     """Returns the files of a table that ingests after an epoch have written."""
     return TableSlice(table, of_epochs_after(engine.warehouse.files(table, [recording]), epoch))
+
+
+def steady_phases(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:
+    return _spans(engine, STEADY_PHASES, recordings)
+
+
+def log_spans(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:
+    """From the first to the last request of each recording, as if all of it were steady."""
+    return _spans(engine, Text.read(_LOG_SPANS), recordings)
+
+
+def _spans(engine: Engine, text: Text, recordings: Collection[str]) -> dict[str, SteadyPhase]:
+    rows = engine.rows(text, recordings).sort_by("recording").to_pylist()
+    return {row["recording"]: SteadyPhase(row["from_us"], row["until_us"]) for row in rows}
+
+
+def phases_table(phases: Phases) -> pa.Table:
+    rows = [{"recording": name, **phase._asdict()} for name, phase in sorted(phases.items())]
+    schema = pa.schema({"recording": TEXT, "from_us": LONG, "until_us": LONG})
+    return pa.Table.from_pylist(rows, schema)

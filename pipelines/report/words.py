@@ -9,7 +9,7 @@ from typing import Any
 from kip_replay.pipelines.analysis.accuracy import SHORT_S
 from kip_replay.pipelines.rule_files import rule_pages
 from kip_replay.replay.kafka.request_log.line import RejectReason
-from kip_replay.replay.outcomes import RECORDED, SAMPLES_MIN
+from kip_replay.replay.records import RECORDED, SAMPLES_MIN
 
 NOT_KNOWN = "–"
 MINUS = "−"

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from ..outcomes import Variant
-from ..records import REQUEST_ID, Outcome, Record
+from ..records import REQUEST_ID, Outcome, Record, Variant
 from ..table import At, Bool, Int, Long, Ms, RequiredInt, RequiredText, Text, column, key
 
 NAME = "closest_replica"

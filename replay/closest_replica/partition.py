@@ -20,7 +20,7 @@ import msgspec
 from ..model import PROGRESS_US_MAX, STAMP_US
 from ..model.partition import REPLICA_FETCH_WAIT_MAX_US
 from ..model.read_replica import ReplicaView
-from ..outcomes import Variant
+from ..records import Variant
 from ..simulation import Rising, Timeline
 from .events import ReplicaEvent
 from .outcomes import CLOSEST_HWM_AWARE, FETCH_WAIT_MS

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from ..log_gaps import NO_GAPS, Gaps
 from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_rack, select
-from ..outcomes import NOT_SWEPT, Variant
-from ..records import Records, events_of
+from ..records import NOT_SWEPT, Records, Variant, events_of
 from ..rule import CLOCKS_DIFFER
 from .events import LineKind, ReplicaEvent
 from .outcomes import LEADER, ClosestReplicaOutcome, RecordedRead, UnknownReason

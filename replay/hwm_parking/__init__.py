@@ -50,7 +50,7 @@ from collections.abc import Mapping
 from ..log_gaps import LOG_GAP
 from ..log_tables import Fetches
 from ..model.raft import NO_RESPONSE, NOT_SENT
-from ..outcomes import ALWAYS_STEADY
+from ..records import ALWAYS_STEADY
 from ..rule import Replay, Rule, Settings
 from .evidence import INPUT_SCHEMA
 from .outcomes import MIDDLE_OF_EPOCH, NAME, HighWatermarkLag, ParkedFetch, variants

@@ -6,7 +6,7 @@ import msgspec
 
 from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from ..model.raft import NOT_SENT, Completion, Fetch, ReplicaState, Response
-from ..outcomes import Verdict
+from ..records import Verdict
 from ..simulation import EventQueue
 from .evidence import Evidence, ReplicaEvidence
 from .loop import Loop

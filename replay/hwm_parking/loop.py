@@ -8,7 +8,7 @@ import msgspec
 
 from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
 from ..model.raft import METADATA_MAX_IDLE_INTERVAL_US, UNKNOWN_OFFSET, Leader
-from ..outcomes import Variant, Verdict
+from ..records import Variant, Verdict
 from .evidence import Evidence, ReplicaEvidence
 from .outcomes import (
     AWAY,

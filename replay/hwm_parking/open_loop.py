@@ -8,7 +8,7 @@ import msgspec
 
 from ..model import STAMP_US
 from ..model.raft import UNKNOWN_OFFSET, Completion
-from ..outcomes import Verdict
+from ..records import Verdict
 from ..simulation import EventQueue, Rising
 from .evidence import NOT_LEADING, STALL_US, WAKE_SPREAD_US, Evidence, RecordedMetadataFetch
 from .loop import Loop

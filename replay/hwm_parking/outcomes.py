@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from ..log_gaps import Gaps
 from ..model.raft import NOT_SENT
-from ..outcomes import NOT_SWEPT, SteadyPhase, Variant, Verdict
-from ..records import Outcome, Records
+from ..records import NOT_SWEPT, Outcome, Records, SteadyPhase, Variant, Verdict
 from ..table import At, Bool, Long, Ms, RequiredAt, RequiredInt, RequiredLong, Text, column, key
 from .evidence import ABSENCE_US
 

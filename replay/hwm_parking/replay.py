@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LOG_GAP, NO_GAPS, Gaps
 from ..model.raft import NO_RESPONSE, Completion
-from ..outcomes import ALWAYS_STEADY, RECORDED, SteadyPhase, Variant, Verdict
-from ..records import events_of
+from ..records import ALWAYS_STEADY, RECORDED, SteadyPhase, Variant, Verdict, events_of
 from ..simulation import forget
 from .closed_loop import ClosedLoop
 from .evidence import (

@@ -18,11 +18,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from ..kafka.messages import schemas
-from ..kafka.messages.encoding import Ints
+from ..kafka.messages.columns import Ints
 from ..kafka.messages.layout import field_of, messages_of
 from ..kafka.messages.sizes import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
 from ..model.cached_partitions import EPOCHS, FETCH_OFFSET
-from ..outcomes import Verdict
+from ..records import Verdict
 from .outcomes import Sent
 from .released import Incremental, ReplayedFetch
 from .sizes import utf8

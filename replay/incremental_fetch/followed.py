@@ -10,7 +10,7 @@ to the end. Only the grouping of adjacent partitions of a topic follows from it.
 
 import numpy as np
 
-from ..kafka.messages.encoding import Bools, Ints
+from ..kafka.messages.columns import Bools, Ints
 from ..kafka.messages.sizes import TopicTotals
 from ..model.cached_partitions import NO_SLOTS, CachedPartitions, Slots
 from ..model.fetch_session import RequestChanges

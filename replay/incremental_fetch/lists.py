@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..kafka.messages.columns import Columns
-from ..kafka.messages.encoding import Bools, Ints, varint_sizes
+from ..kafka.messages.columns import Bools, Columns, Ints, varint_sizes
 from ..kafka.messages.sizes import (
     CURRENT_LEADER_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,

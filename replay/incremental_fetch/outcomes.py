@@ -4,8 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..outcomes import RECORDED, Variant, Verdict
-from ..records import NODE_ID, REASON, REQUEST_ID, VERDICT, Decided, OfVariant, Record, WhatIf
+from ..records import (
+    NODE_ID,
+    REASON,
+    RECORDED,
+    REQUEST_ID,
+    VERDICT,
+    Decided,
+    OfVariant,
+    Record,
+    Variant,
+    Verdict,
+    WhatIf,
+)
 from ..table import At, Bool, Int, Long, RequiredInt, RequiredText, Text, column, key
 
 NAME = "incremental_fetch"

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ..kafka.messages.encoding import Bools, Ints
+from ..kafka.messages.columns import Bools, Ints
 from ..kafka.messages.sizes import TopicTotals
 from ..model.cached_partitions import NOTHING, Entries, ResponseChanges
 from ..model.fetch_session import (
@@ -19,7 +19,7 @@ from ..model.fetch_session import (
     is_returned,
     update,
 )
-from ..outcomes import Verdict
+from ..records import Verdict
 from .followed import FollowedPartitions
 from .lists import Listed, Lists, Requested, Returned
 from .outcomes import Sent, nothing_sent

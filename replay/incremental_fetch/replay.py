@@ -17,8 +17,7 @@ from ..model.fetch_session import (
     Reason,
     next_epoch,
 )
-from ..outcomes import Verdict
-from ..records import Records
+from ..records import Records, Verdict
 from . import released
 from .draft import draft_fetch, with_draft_uuid
 from .lists import Lists, Partitions

@@ -9,7 +9,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from ..kafka.messages import FETCH, request_bytes, response_bytes
-from ..kafka.messages.encoding import Ints
+from ..kafka.messages.columns import Ints
 from ..kafka.messages.sizes import TopicTotals, fetch_pieces
 from ..log_tables import Fetches
 from .lists import Partitions

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..kafka.messages.encoding import Ints
+from ..kafka.messages.columns import Ints
 from ..model.cached_partitions import Slots
 from ..model.fetch_session import FetchSessionCache
 from .followed import FollowedPartitions

@@ -8,7 +8,7 @@ from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from ..log_gaps import Gaps
 from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
 from ..model.raft import NO_RESPONSE
-from ..outcomes import Variant, Verdict
+from ..records import Variant, Verdict
 from . import tables
 from .applying import Broker, Estimate
 from .events import (

@@ -22,7 +22,7 @@ import msgspec
 
 from ..hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP
 from ..model.brokers import RESET_OFFSET, SESSION_TIMEOUT_US, BrokerHeartbeatManager, Heartbeat
-from ..outcomes import RECORDED
+from ..records import RECORDED
 from ..simulation import EventQueue, Rising, Samples, Timeline, forget
 from .events import (
     ASSUMED_DELAY,

@@ -8,7 +8,7 @@ import msgspec
 from ..log_gaps import NO_GAPS, Gaps
 from ..model import STAMP_US
 from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
-from ..outcomes import NOT_SWEPT, Variant
+from ..records import NOT_SWEPT, Variant
 from .applying import Broker, Estimate
 from .events import HEARTBEAT, REPLICA_APPLY_MS, STEP_ROWS, VOTER_SILENCE_US, ClusterEvent
 from .evidence import Replicas, WrittenTopics

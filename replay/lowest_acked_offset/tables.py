@@ -1,8 +1,7 @@
 """Outcomes of lowest_acked_offset: of heartbeats, of writes, and of what brokers had applied."""
 
 from ..log_gaps import LOG_GAP as LOG_GAP
-from ..outcomes import Variant
-from ..records import REQUEST_ID, Outcome
+from ..records import REQUEST_ID, Outcome, Variant
 from ..table import (
     At,
     Bool,

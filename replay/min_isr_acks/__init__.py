@@ -54,7 +54,7 @@ from functools import partial
 from ..log_tables import Produces
 from ..model import PROGRESS_US_MAX
 from ..model.brokers import FENCED_AFTER_US
-from ..outcomes import RECORDED
+from ..records import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
 from .constants import SCAN_SLACK_US, STALE_US

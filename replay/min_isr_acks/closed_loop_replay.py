@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from ..log_gaps import NO_GAPS, Gaps
 from ..model.partition import Acks, Errors
-from ..outcomes import Variant, Verdict
-from ..records import Records
+from ..records import Records, Variant, Verdict
 from .closed_loop import Group, LoopState, Produce, ProducerLoop, SendTime, Waits
 from .constants import LOOKAHEAD_US, OWN_US, PAUSE_US, WARM
 from .events import EventKind, LeaderEvent

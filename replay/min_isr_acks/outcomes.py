@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..outcomes import Variant, Verdict
-from ..records import NODE_ID, REQUEST_ID, Outcome, Record
+from ..records import NODE_ID, REQUEST_ID, Outcome, Record, Variant, Verdict
 from ..table import At, Bool, Int, Ints, Long, Ms, RequiredInt, RequiredText, Text, column, key
 from .produces import Append, LedPartition, OpenBatch, Request, UnderVariant
 from .responses import ACKS_0, Latency, LeaderEvidence, ProduceResponse, Refusal, refusal

@@ -18,8 +18,7 @@ from ..log_gaps import NO_GAPS, Gaps
 from ..model import AT_ONCE_US, STAMP_US
 from ..model.brokers import BrokerControlState
 from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Partition, Requirement
-from ..outcomes import Variant
-from ..records import Records
+from ..records import Records, Variant
 from .brokers import Applied, BrokerStates
 from .constants import (
     AFTER_RESPONSE_US,

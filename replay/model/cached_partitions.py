@@ -11,7 +11,7 @@ from typing import NewType, Protocol, Self, TypeVar
 import msgspec
 import numpy as np
 
-from ..kafka.messages.encoding import Bools, Ints
+from ..kafka.messages.columns import Bools, Ints
 
 #: Rows of the values of requested partitions: fetchOffset, logStartOffset, maxBytes, and in one the
 #: epochs of KIP-320 and KIP-595.

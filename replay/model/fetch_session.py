@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ..kafka.messages.encoding import Bools, Ints
+from ..kafka.messages.columns import Bools, Ints
 from .cached_partitions import (
     CACHED_HIGH_WATERMARK,
     EPOCHS,

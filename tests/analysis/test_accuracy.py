@@ -14,7 +14,7 @@ from kip_replay.pipelines.analysis.accuracy import Judgement, prediction_accurac
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rule_files import Kind, Tolerance
 from kip_replay.pipelines.rules import RULES
-from kip_replay.replay.outcomes import RECORDED, SAMPLES_MIN, SteadyPhase
+from kip_replay.replay.records import RECORDED, SAMPLES_MIN, SteadyPhase
 from kip_replay.replay.tables import PredictionAccuracy
 from tools.accuracy import largest, text
 

@@ -24,7 +24,7 @@ from kip_replay.pipelines.warehouse.maintenance import optimize
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import IngestedFiles, LogGaps
-from kip_replay.replay.outcomes import SteadyPhase
+from kip_replay.replay.records import SteadyPhase
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 

@@ -33,11 +33,11 @@ from kip_replay.pipelines.analysis.summaries import (
 )
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
-from kip_replay.pipelines.replaying.phases import log_spans
+from kip_replay.pipelines.replaying.states import log_spans
 from kip_replay.pipelines.rule_files import Kind
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.records import RECORDED
 from kip_replay.replay.tables import BandwidthSummary, LatencyHistograms
 from tools.accuracy import largest
 from tools.docs import DOCS, fill

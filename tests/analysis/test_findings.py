@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from constructed import Row, at, row, viewed
 
-from kip_replay.jobs._config import read_config
+from kip_replay.jobs._cli import read_config
 from kip_replay.replay.incremental_fetch.outcomes import Sent as POLLS
 from kip_replay.replay.log_tables import Fetches, Produces, Requests
 from kip_replay.replay.min_isr_acks.outcomes import ProduceAckOutcome as ACKS

@@ -20,7 +20,7 @@ import pytest
 from ran import made_once
 from small_logs import REPOSITORY, folder_of
 
-from kip_replay.jobs._config import read_config
+from kip_replay.jobs._cli import read_config
 from kip_replay.pipelines.analysis.health import find_health
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording

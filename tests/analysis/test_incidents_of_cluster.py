@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from constructed import Row, Tables, at, engine_on, row
 
-from kip_replay.jobs._config import read_config
+from kip_replay.jobs._cli import read_config
 from kip_replay.pipelines.analysis.health import FILES, PARTS
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.replay.log_tables import (

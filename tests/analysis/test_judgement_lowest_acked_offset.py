@@ -16,7 +16,7 @@ from kip_replay.replay.lowest_acked_offset.tables import (
     LOWEST_ACKED,
     VisibilityOutcome,
 )
-from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.records import Verdict
 from kip_replay.replay.table import Table
 
 #: A request, and what it returned on a topic.

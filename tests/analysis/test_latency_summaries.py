@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Error
 from kip_replay.pipelines.analysis.summaries import CURVE_POINTS, LatencySummaries, traffic_figures
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.replay.outcomes import SteadyPhase
+from kip_replay.replay.records import SteadyPhase
 from kip_replay.replay.tables import (
     LatencyCurves,
     LatencyHistograms,

@@ -19,7 +19,7 @@ from kip_replay.pipelines.engines import Feeding, Steps
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, microseconds
 from kip_replay.replay.incremental_fetch.outcomes import Sent
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.records import Verdict
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import BandwidthSummary, LatencySummary
 

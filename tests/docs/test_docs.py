@@ -17,8 +17,7 @@ from markdown_it import MarkdownIt
 from small_logs import REPOSITORY
 
 from kip_replay.jobs import sql
-from kip_replay.jobs._cli import Exit
-from kip_replay.jobs._config import read_config
+from kip_replay.jobs._cli import Exit, read_config
 from kip_replay.jobs._steps import STEPS
 from kip_replay.jobs.main import JOBS
 from kip_replay.jobs.run import PARSER

@@ -20,7 +20,7 @@ from constructed import rows_of
 from filelock import FileLock
 from small_logs import REPOSITORY, folder_of
 
-from kip_replay.jobs._config import read_config
+from kip_replay.jobs._cli import read_config
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.engines import NO_INPUTS, Inputs
@@ -29,15 +29,15 @@ from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.held import account
-from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
+from kip_replay.pipelines.replaying.states import steady_phases
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.log_tables import TYPED_TABLES, LogGaps, Requests, Uncertainties
-from kip_replay.replay.outcomes import SteadyPhase
+from kip_replay.replay.records import SteadyPhase
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.phases import phases_table
+from kip_replay.pipelines.replaying.states import phases_table
 from kip_replay.replay.hwm_parking.outcomes import (
     WITH_KIP,
     WITHOUT_KIP,
@@ -13,7 +13,7 @@ from kip_replay.replay.hwm_parking.outcomes import (
     ParkedFetch,
 )
 from kip_replay.replay.model import STAMP_US
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.records import RECORDED
 
 from .recorded import ENGINE, STEPS, Row, events_of, found, outcomes, replayed, steady
 

@@ -12,7 +12,7 @@ from fetch_logs import Key, Request, Response, batch_of, unweighed
 
 from kip_replay.replay.incremental_fetch.lists import Lists, Partitions
 from kip_replay.replay.incremental_fetch.recorded import Batch
-from kip_replay.replay.kafka.messages.encoding import Ints
+from kip_replay.replay.kafka.messages.columns import Ints
 from kip_replay.replay.model.brokers import BrokerHeartbeatManager, Heartbeat
 from kip_replay.replay.model.cached_partitions import (
     NO_SLOTS,

@@ -10,7 +10,7 @@ from kip_replay.replay.hwm_parking.evidence import INPUT_SCHEMA, RecordedMetadat
 from kip_replay.replay.hwm_parking.replay import HwmParking
 from kip_replay.replay.log_gaps import Gaps, LogGap
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US, NOT_SENT, UNKNOWN_OFFSET
-from kip_replay.replay.outcomes import Variant
+from kip_replay.replay.records import Variant
 
 #: The leader epoch of FETCHes unless given.
 EPOCH = 5

@@ -5,8 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.records import Outcome
+from kip_replay.replay.records import Outcome, Verdict
 from kip_replay.replay.rule import CLOCKS_DIFFER, Comparison, Replay, Rule, Settings
 from kip_replay.replay.rules import RULES
 from kip_replay.replay.table import Int, Ms, column

@@ -6,10 +6,10 @@ from constructed import BEGIN, at
 from put_rows import Row, put, row
 
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.replaying.phases import log_spans, steady_phases
+from kip_replay.pipelines.replaying.states import log_spans, steady_phases
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import BrokerHeartbeats, IngestedFiles
-from kip_replay.replay.outcomes import SteadyPhase
+from kip_replay.replay.records import SteadyPhase
 
 TIMES = ("first_received_at", "last_completed_at")
 

@@ -11,7 +11,7 @@ import pytest
 from put_rows import Row, contents, put, row
 
 from kip_replay.jobs import report
-from kip_replay.jobs._config import read_config
+from kip_replay.jobs._cli import read_config
 from kip_replay.pipelines.analysis.decide import decide, wanted
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.report.pages import read_pages

@@ -11,7 +11,7 @@ from small_logs import REPOSITORY
 from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.engines.text import read_texts
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse import lineage
+from kip_replay.pipelines.warehouse import steps
 from kip_replay.pipelines.warehouse.steps import contents_of
 
 BY_NAME = {steps.name: steps for steps in RULES}
@@ -23,12 +23,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for package in ("pipelines", "replay"):
         python = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=python)
-    monkeypatch.setattr(lineage, "_FOLDER", tmp_path)
+    monkeypatch.setattr(steps, "_FOLDER", tmp_path)
     return tmp_path
 
 
 def code(rule: str) -> str:
-    return lineage.code_of.__wrapped__(BY_NAME[rule].step.modules)
+    return steps.code_of.__wrapped__(BY_NAME[rule].step.modules)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_imports_are_those_of_the_parser_of_python() -> None:
                 names = {base, *(f"{base}.{name}" for name in names)}
             found |= {name for name in names if name.startswith("kip_replay")}
         name = package if path.name == "__init__.py" else f"{package}.{path.stem}"
-        assert found == {*lineage._imported(path, name)}, path
+        assert found == {*steps._imported(path, name)}, path
 
 
 def test_contents_are_the_same_whatever_files_are_called() -> None:

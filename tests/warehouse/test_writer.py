@@ -14,7 +14,7 @@ from ran import at_commit
 from kip_replay.pipelines.errors import UserError, WriteConflictError
 from kip_replay.pipelines.warehouse import commits, data_files, tables
 from kip_replay.pipelines.warehouse.data_files import SchemaError, TableFiles
-from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.steps import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.log_tables import IngestedFiles, Requests
 from kip_replay.replay.table import Table

@@ -17,7 +17,7 @@ session by its changes.
 
 from typing import Final
 
-from .encoding import records_field_bytes as records_field_bytes
+from .columns import records_field_bytes as records_field_bytes
 from .layout import APIS as APIS
 from .layout import BROKER_HEARTBEAT as BROKER_HEARTBEAT
 from .layout import FETCH as FETCH

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from . import schemas
-from .encoding import UUID_BYTES, Ints, unsigned_varint_bytes
+from .columns import UUID_BYTES, Ints, unsigned_varint_bytes
 
 #: Types of which every value takes as many bytes.
 _FIXED_BYTES = {"bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uuid": UUID_BYTES}

@@ -17,13 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import Columns, Nested, first_of_topic
-from .encoding import (
+from .columns import (
     UUID_BYTES,
     Bools,
+    Columns,
     Ints,
+    Nested,
     among,
     array_prefix,
+    first_of_topic,
     string_sizes,
     tagged,
     unsigned_varint_bytes,

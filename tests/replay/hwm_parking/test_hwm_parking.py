@@ -20,7 +20,7 @@ from kip_replay.replay.hwm_parking.outcomes import (
     variants,
 )
 from kip_replay.replay.model.raft import NO_RESPONSE, UNKNOWN_OFFSET, ReplicaState
-from kip_replay.replay.outcomes import RECORDED, Variant
+from kip_replay.replay.records import RECORDED, Variant
 
 NINE = {"record_bytes": 9}
 

@@ -23,7 +23,7 @@ from kip_replay.replay.hwm_parking.outcomes import WITH_KIP, WITHOUT_KIP, varian
 from kip_replay.replay.hwm_parking.replay import HwmParking, LeaderEpoch, State
 from kip_replay.replay.model.raft import MAX_FETCH_WAIT_US as WAIT_US
 from kip_replay.replay.model.raft import NO_RESPONSE
-from kip_replay.replay.outcomes import RECORDED, Variant
+from kip_replay.replay.records import RECORDED, Variant
 
 pytestmark = pytest.mark.property
 

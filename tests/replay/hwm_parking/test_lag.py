@@ -6,7 +6,7 @@ from notation.recorded import EPOCH, fetched
 from kip_replay.replay.hwm_parking.evidence import Evidence
 from kip_replay.replay.hwm_parking.loop import Loop
 from kip_replay.replay.hwm_parking.outcomes import Epoch
-from kip_replay.replay.outcomes import RECORDED, Variant
+from kip_replay.replay.records import RECORDED, Variant
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from fetch_logs import (
 from kip_replay.replay.incremental_fetch.outcomes import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.incremental_fetch.replay import IncrementalFetch
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.records import RECORDED
 
 FOO, BAR, NEW_FOO = ("foo".ljust(22, "_"), "bar".ljust(22, "_"), "new-foo".ljust(22, "_"))
 NAMES = {FOO: "foo", BAR: "bar", NEW_FOO: "foo"}

@@ -18,7 +18,7 @@ from fetch_logs import (
 
 from kip_replay.replay.incremental_fetch.outcomes import FULL, INCREMENTAL
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP, Gaps, LogGap
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.records import RECORDED
 
 SESSION, SECOND_US = 77, 1_000_000
 TOPIC = "t"

@@ -17,7 +17,7 @@ from kafka_oracle.sessions import SLOTS, History
 
 from kip_replay.replay.incremental_fetch.outcomes import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.incremental_fetch.replay import IncrementalFetch
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.records import RECORDED
 
 drawn = st.integers(0, len(histories("sessions")) - 1)
 

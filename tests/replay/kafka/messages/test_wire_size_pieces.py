@@ -19,7 +19,7 @@ from kip_replay.replay.incremental_fetch.draft import (
     TOPIC_BYTES,
 )
 from kip_replay.replay.incremental_fetch.outcomes import FULL
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.records import RECORDED
 
 #: What a pair has in common, and errors: those that are not read are returned behind the others.
 OF_A_PAIR = {"topic_id", "topic", "partition", "error_code"}

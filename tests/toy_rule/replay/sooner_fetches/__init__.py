@@ -4,8 +4,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from kip_replay.replay.outcomes import RECORDED, Variant
-from kip_replay.replay.records import REQUEST_ID, Outcome, Records
+from kip_replay.replay.records import RECORDED, REQUEST_ID, Outcome, Records, Variant
 from kip_replay.replay.rule import Replay, Rule
 from kip_replay.replay.table import At, Bool, Ms, RequiredText, column
 
