@@ -38,7 +38,7 @@ def code(rule: str) -> str:
         ("replay/model/raft.py", {"hwm_parking", "lowest_acked_offset"}),
         ("replay/hwm_parking/loop.py", {"hwm_parking"}),
         ("replay/incremental_fetch/__init__.py", {"incremental_fetch"}),
-        ("replay/outcomes.py", {*BY_NAME}),
+        ("replay/records.py", {*BY_NAME}),
         ("pipelines/replaying/seam.py", {*BY_NAME}),
         ("pipelines/rules/__init__.py", set()),
         ("pipelines/report/page.py", set()),
