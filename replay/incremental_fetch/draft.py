@@ -10,6 +10,8 @@ Kafka of that time had no flexible versions: strings are int16 length and UTF-8,
 and elements, records int32 length and bytes; headers are the classic ones. The draft's request has
 no ``max_bytes`` of its own; its response names the 64-bit uuid that the session goes by
 ("Public Interfaces"). An ordinary FetchResponse gets the same uuid and changes in nothing else.
+``partition_id`` is an INT32, as everywhere in Kafka; that the page of the request declares a STRING
+is likely a slip.
 """
 
 from typing import Final
