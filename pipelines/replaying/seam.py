@@ -169,7 +169,7 @@ class _Fed:
         write_states(self.files, str(key[0]), self.rule.name, covered, states)
 
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
-        for table, rows in zip(self.rule.tables, emitted, strict=False):
+        for table, rows in zip(self.rule.tables, emitted, strict=bool(emitted)):
             self.files.write(table, rows, str(key[0]))
 
 
