@@ -107,6 +107,9 @@ def _refused(tree: Any) -> Iterator[str]:
             yield word
     if any(join.method == "ASOF" for join in tree.find_all(exp.Join)):
         yield "ASOF"
+    for union in tree.find_all(exp.Union):
+        if union.args.get("by_name") and any(branch.is_star for branch in _branches(union.copy())):
+            yield "UNION ALL BY NAME of *"
     for star in tree.find_all(exp.Star):
         if star.args.get("except_") or star.args.get("replace"):
             yield "EXCLUDE or REPLACE"

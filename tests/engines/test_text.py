@@ -117,6 +117,7 @@ def test_means_the_same_in_spark(query: str, translated: str) -> None:
     ("query", "refused"),
     [
         ("SELECT 1 FROM a ASOF JOIN b ON a.x >= b.x", "ASOF"),
+        ("SELECT * FROM a UNION ALL BY NAME SELECT 1 AS b", "BY NAME of"),
         ("SELECT * EXCLUDE (x) FROM a", "EXCLUDE"),
         ("SELECT * REPLACE (1 AS x) FROM a", "REPLACE"),
         ("SELECT x FROM a QUALIFY row_number() OVER (ORDER BY x) = 1", "QUALIFY"),

@@ -32,7 +32,11 @@ names AS (
     SELECT recording, array_sort(list({'topic_id': topic_id, 'topic': name})) AS topic_names
     FROM topic_names GROUP BY recording
 )
-SELECT * FROM events
+SELECT recording, node_id, request_id, api_version, client_id, connection, replica_id,
+    replica_epoch, received_us, dequeued_us, built_us, session_id, session_epoch, rack_id,
+    cluster_id, request_partitions, forgotten_partitions, throttle_ms, error_code,
+    response_session_id, response_partitions, node_endpoints, request_bytes, response_bytes
+FROM events
 UNION ALL BY NAME
 SELECT nodes.recording, nodes.node_id, '' AS request_id, 0 AS dequeued_us, names.topic_names
 FROM (SELECT DISTINCT recording, node_id FROM events) AS nodes
