@@ -9,7 +9,7 @@ from importlib import import_module
 def ready_process() -> None:
     """Readies a process of a command; before the rest is imported, which is then half as long."""
     # What is read stays: looking through it for garbage so often takes longer than it frees.
-    gc.set_threshold(500_000, 20, 100)
+    gc.set_threshold(100_000, 20, 100)
     # pyarrow imports pandas with its first array, if there is one: nobody hands it a frame here.
     arrow, path = import_module("pyarrow"), sys.path
     sys.path = []

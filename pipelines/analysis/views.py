@@ -153,7 +153,7 @@ def create_views(
 ) -> None:
     """Makes views of ``in_order``, and what they call, known in a session that has their tables.
 
-    ``held``: those that are computed here and now, as they are read more than once.
+    ``computed``: those that are computed here and now, as they are read more than once.
     """
     for macro in MACROS:
         session.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -232,8 +233,9 @@ class Benchmark:
         wall = {
             phase: float(seconds) for phase, _, seconds in (it.rpartition(" ") for it in phases)
         }
-        lines = map(_PART.fullmatch, done.printed.splitlines())
-        cpu = {line[1]: float(line[2]) for line in lines if line}
+        cpu: Counter[str] = Counter()
+        for part in filter(None, map(_PART.fullmatch, done.printed.splitlines())):
+            cpu[part[1].removesuffix(f" {recording.name}")] += float(part[2])
         return {**done._asdict(), "printed": "", "phases": wall, "rules": cpu}
 
     def add(self, kind: str, figures: Figures) -> None:
