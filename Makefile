@@ -97,7 +97,7 @@ picture: ## take the picture in README.md of a recording in ./warehouse (needs C
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
 		--screenshot=docs/report.png "file://$$page" 2>/dev/null; rm "$$page"
 
-bench: setup ## measure runs of 21 to 336 MB, print docs/performance.md (15 min), beside the revision BEFORE
+bench: setup ## measure runs of 21 to 336 MB, print docs/performance.md (10 min), beside the revision BEFORE
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scale $(if $(BEFORE),--before $(BEFORE))
 
 wheel: setup ## build dist/*.whl

@@ -13,8 +13,10 @@ parked until an append (``DelayedFetch``), at most max.wait. So a batch is ackno
 follower one or two cycles after its append.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from enum import StrEnum
+from operator import itemgetter
 
 import msgspec
 
@@ -310,9 +312,9 @@ class ProducerLoop:
         acked = [followers[replica].acked for replica in replicas if replica in followers]
         if len(acked) < needed:
             return
-        reached = sorted(acked)[-needed]
-        while waiting and waiting[0][0] <= reached:
-            _, number = waiting.pop(0)
+        reached = bisect_right(waiting, sorted(acked)[-needed], key=itemgetter(0))
+        acknowledged, waiting[:reached] = waiting[:reached], []
+        for _, number in acknowledged:
             run = state.runs[number]
             run.missing -= 1
             if run.missing or run.built_us is not None:
