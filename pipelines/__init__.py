@@ -1,6 +1,7 @@
 """Engines, Delta tables, and the steps from a log to a report; never imports ``jobs``."""
 
 import gc
+import os
 import signal
 import sys
 from importlib import import_module
@@ -10,6 +11,10 @@ def ready_process() -> None:
     """Readies a process of a command; before the rest is imported, which is then half as long."""
     # What is read stays: looking through it for garbage so often takes longer than it frees.
     gc.set_threshold(100_000, 20, 100)
+    # Threads of OpenBLAS spin for 0.05 s as they start, and nothing here multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Arrow's own allocator hands pages back to the system and takes them again, batch by batch.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # pyarrow imports pandas with its first array, if there is one: nobody hands it a frame here.
     arrow, path = import_module("pyarrow"), sys.path
     sys.path = []
