@@ -133,8 +133,8 @@ class Local:
                 if isinstance(source, ParquetFiles):
                     source = _of_store(source)
                 if isinstance(source, TableSlice):
-                    named = {file["path"] for file in source.files}
-                    source = self.warehouse.dataset(source.table, named)
+                    self.warehouse.register_files(session, name, source.table, source.files)
+                    continue
                 session.register(name, source)
             for macro in text.macros.values():
                 session.execute(macro[0])

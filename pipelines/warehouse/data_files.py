@@ -10,20 +10,23 @@ column of another type without a word.
 
 import json
 import uuid
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kip_replay.pipelines.storage import filesystem_of, is_store
+from kip_replay.pipelines.storage import filesystem_of, is_store, is_uri
 from kip_replay.replay.table import Table
 
 #: Rows of a row group, held back until it is full.
@@ -34,6 +37,8 @@ FILE_BYTES_MAX = 256 << 20
 SMALL_FILE_BYTES = 8 << 20
 #: How Arrow reads data files: pages are held against their checksums.
 CHECKED = {"pre_buffer": True, "page_checksum_verification": True}
+#: In a file's footer: how many bytes of row groups are before it, and their CRC-32.
+_CHECKSUM = b"kip-replay.crc32"
 _COMPRESSION = "zstd"
 #: Characters that Delta keeps of a text in statistics.
 _STATS_CHARACTERS = 32
@@ -153,6 +158,23 @@ def fitting(rows: pa.RecordBatch, table: str, schema: pa.Schema) -> pa.RecordBat
     return kept
 
 
+@cache
+def require_unchanged(path: str) -> None:
+    """Raises OSError where row groups of a file here are not the bytes that were written.
+
+    DuckDB, unlike Arrow and Spark, holds no page against its checksum. A file is read once a
+    process; one without a checksum, of an older version, is taken as it is.
+    """
+    stated = (pq.read_metadata(path).metadata or {}).get(_CHECKSUM, b"").decode()
+    if stated and stated != _checksum(path, int(stated.partition(":")[0])):
+        raise OSError(f"{path} has other bytes than were written: its checksum differs")
+
+
+def _checksum(path: str, size_bytes: int) -> str:
+    row_groups: Any = np.memmap(path, mode="r", shape=size_bytes)
+    return f"{size_bytes}:{zlib.crc32(row_groups)}"
+
+
 class _OpenFile:
     def __init__(self, folder: str, table: Table, recording: str, name: str) -> None:
         self._table, self._recording = table, recording
@@ -162,6 +184,7 @@ class _OpenFile:
             filesystem.create_dir(str(Path(place).parent), recursive=True)
         self._schema = table.without(*table.partitioned_by).remove_metadata()
         self._metadata: list[pq.FileMetaData] = []
+        self._place = None if is_uri(folder) else place
         self._sink = filesystem.open_output_stream(place)
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -211,6 +234,9 @@ class _OpenFile:
     def closed(self) -> DataFile:
         self._flush()
         with self._failing_once():
+            if self._place:
+                checksum = _checksum(self._place, self.size_bytes)
+                self._writer.add_key_value_metadata({_CHECKSUM.decode(): checksum})
             self._writer.close()
         size_bytes = self.size_bytes
         self._sink.close()

@@ -28,9 +28,14 @@ from deltalake.exceptions import CommitFailedError
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
-from kip_replay.pipelines.storage import filesystem_of, place_of
+from kip_replay.pipelines.storage import filesystem_of, is_uri, place_of
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, merged
+from kip_replay.pipelines.warehouse.data_files import (
+    DataFile,
+    TableFiles,
+    merged,
+    require_unchanged,
+)
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.table import AT, Table
 from kip_replay.replay.tables import TABLES, VERSION, Lineage, ReplayState
@@ -180,19 +185,44 @@ class Warehouse:
     ) -> None:
         """Makes tables known to a DuckDB session: the rows of some recordings."""
         for table in tables:
-            of_recordings = self.dataset(table, recordings=recordings)
-            conditions = [
-                f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
-                for name, moment in self.seen_from(table).items()
-            ]
-            if isinstance(of_recordings, pa.Table) and not of_recordings:
-                conditions = ["false"]  # nor does DuckDB plan then what is joined with it
+            self.register_files(session, table.name, table, self.files(table, recordings))
+
+    def register_files(
+        self,
+        session: duckdb.DuckDBPyConnection,
+        name: str,
+        table: Table,
+        files: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Makes the rows that are seen of files known to a DuckDB session under a name.
+
+        Raises OSError where bytes of a file have changed since they were written.
+        """
+        conditions = [
+            f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
+            for name, moment in self.seen_from(table).items()
+        ]
+        if not files:
+            conditions = ["false"]  # nor does DuckDB plan then what is joined with it
+        source = f"_{name}" if conditions else name
+        if _are_small(files) or is_uri(self.path):
+            session.register(source, self._of_files(table, files))
             if not conditions:
-                session.register(table.name, of_recordings)
-                continue
-            session.register(f"_{table.name}", of_recordings)
-            seen = f"FROM _{table.name} WHERE {' AND '.join(conditions)}"
-            session.execute(f"CREATE TEMP VIEW {table.name} AS {seen}")
+                return
+        else:
+            # Five times as fast as through Arrow. What files of an older version lack is null.
+            paths = [f"{self.uri_of(table)}/{file['path']}" for file in files]
+            for path in paths:
+                require_unchanged(path)
+            session.register(f"_{name}", _no(table))
+            source = (
+                f"(FROM read_parquet([{', '.join(map(sql_text, paths))}], union_by_name = true, "
+                "hive_partitioning = true, hive_types = {'recording': VARCHAR}) "
+                f"UNION ALL BY NAME (FROM _{name} LIMIT 0))"
+            )
+        columns = ", ".join(f'"{column}"' for column in table.arrow_schema.names)
+        seen = " AND ".join(conditions or ["true"])
+        session.execute(f"CREATE TEMP VIEW {name} AS SELECT {columns} FROM {source} WHERE {seen}")
 
     def dataset(
         self,
@@ -209,7 +239,7 @@ class Warehouse:
         if not files:
             return _no(table)
         delta, paths = self._opened[table.name], tuple(file["path"] for file in files)
-        if sum(file["size_bytes"] for file in files) > _SMALL_BYTES:
+        if not _are_small(files):
             return commits.dataset(delta, self.uri_of(table), table, paths)
         read = self._snapshot(delta, table).read
         if paths not in read:
@@ -490,6 +520,10 @@ def require_writable(warehouse_path: str) -> None:
                 f"{folder} of the warehouse cannot be written to: correct its rights, or name "
                 "another folder with --warehouse"
             )
+
+
+def _are_small(files: Iterable[Mapping[str, Any]]) -> bool:
+    return bool(sum(file["size_bytes"] for file in files) <= _SMALL_BYTES)
 
 
 @cache

@@ -149,7 +149,12 @@ def test_no_rows_are_a_table_all_the_same(engine_of: EngineOf, tmp_path: Path) -
     assert rows.num_rows == 0
 
 
-def test_bytes_that_were_changed_become_no_rows(engine_of: EngineOf, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_small", [True, False])
+def test_bytes_that_were_changed_become_no_rows(
+    engine_of: EngineOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_small: bool
+) -> None:
+    """``is_small``: files are read once and kept, or scanned."""
+    monkeypatch.setattr("kip_replay.pipelines.warehouse.tables._SMALL_BYTES", is_small << 20)
     warehouse = Warehouse(tmp_path)
     put(warehouse, "ingest", {IngestedFiles: [row(IngestedFiles, "r", source_file="a" * 99)]})
     [file] = tmp_path.glob("ingested_files/recording=r/*.parquet")
