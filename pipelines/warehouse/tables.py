@@ -238,7 +238,8 @@ class Warehouse:
         """The rows of files of the version that was opened last: small ones are read once."""
         if not files:
             return _no(table)
-        delta, paths = self._opened[table.name], tuple(file["path"] for file in files)
+        delta = self._opened.get(table.name) or self.open(table)
+        paths = tuple(file["path"] for file in files)
         if not _are_small(files):
             return commits.dataset(delta, self.uri_of(table), table, paths)
         read = self._snapshot(delta, table).read

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,9 @@ class Numbered:
         return self.files.closed()
 
 
-def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -> None:
+def test_rows_come_back_under_their_names(
+    engine_of: EngineOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     warehouse = Warehouse(tmp_path / "it's a ware-house 1.x")
     engine, text = engine_of(warehouse), Text("SELECT id FROM numbers")
 
@@ -83,9 +86,13 @@ def test_rows_come_back_under_their_names(engine_of: EngineOf, tmp_path: Path) -
     assert committed < on_disk
     assert len(committed) == len(NAMES)
     expected = sorted((NAMES[number % len(NAMES)], number) for number in range(13))
-    for names in (NAMES, ["ü 水"], ["%41"]):
+    for names, small_bytes in product((NAMES, ["ü 水"], ["%41"]), (1 << 20, 0)):
+        # Small files are read once and kept, others scanned.
+        monkeypatch.setattr("kip_replay.pipelines.warehouse.tables._SMALL_BYTES", small_bytes)
         mine = TableSlice(IngestedFiles, warehouse.files(IngestedFiles, names))
         for inputs in ({}, {IngestedFiles.name: mine}):
+            # As a process that has not opened the table.
+            engine = engine_of(Warehouse(warehouse.path))
             rows = [(*each.values(),) for each in engine.rows(ALL, names, inputs).to_pylist()]
             assert sorted(rows) == [each for each in expected if each[0] in names]
 
