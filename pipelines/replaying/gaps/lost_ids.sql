@@ -29,7 +29,7 @@ quiet AS (
     SELECT DISTINCT recording, client_id, node_id AS quiet_id, quiet_from, quiet_until
     FROM (
         SELECT recording, node_id, received_at AS quiet_from, lead(received_at) OVER (
-            PARTITION BY recording, node_id ORDER BY received_at, request_id) AS quiet_until
+            PARTITION BY recording, node_id ORDER BY received_at) AS quiet_until
         FROM logged_requests
         UNION ALL BY NAME
         SELECT recording, node_id, min(completed_at) AS quiet_until FROM logged_requests

@@ -11,14 +11,20 @@
 --     whose request timed out, also because it was paused itself, sends to other nodes too.
 --   * librdkafka numbers what it sends to each broker, with SASL also what authenticates anew and
 --     is not logged.
-WITH requests_in_order AS (
-    SELECT r.*, leader_epoch, replica_id, count_if(is_forwarded) OVER (
-            PARTITION BY r.recording, r.node_id, r.connection
-            ORDER BY r.completed_at, line_number, r.request_id) AS envelopes_before,
+WITH with_envelopes AS (
+    SELECT recording, request_id, count_if(is_forwarded) OVER (
+            PARTITION BY recording, node_id, connection
+            ORDER BY completed_at, line_number, request_id) AS envelopes_before
+    FROM logged_requests SEMI JOIN (SELECT * FROM logged_requests WHERE is_forwarded) AS forwarded
+        USING (recording, node_id, connection)
+),
+requests_in_order AS (
+    SELECT r.*, leader_epoch, replica_id, coalesce(envelopes_before, 0) AS envelopes_before,
         coalesce(is_metadata, FALSE) OR api_name IN ('VOTE', 'BEGIN_QUORUM_EPOCH',
             'END_QUORUM_EPOCH', 'FETCH_SNAPSHOT', 'ADD_RAFT_VOTER', 'REMOVE_RAFT_VOTER',
             'UPDATE_RAFT_VOTER') AS is_raft
     FROM logged_requests AS r LEFT JOIN logged_fetches USING (recording, request_id)
+    LEFT JOIN with_envelopes USING (recording, request_id)
 ),
 beside_previous AS (
     SELECT *, lag(request_id, 2) OVER by_id IS NULL AS is_second, lag({
