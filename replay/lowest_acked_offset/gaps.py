@@ -191,35 +191,25 @@ class ActiveController(msgspec.Struct):
         been active: before another controller responds, or while all are silent.
         """
         responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
-        own_gap, gap = gaps.last_begun(self.node_id, at), None
-        if own_gap is not None and own_gap.before_us > self.since_us:
-            gap = own_gap._replace(after_us=max(own_gap.after_us, self.last_us))
-            self.since_us = own_gap.before_us
+        gap = gaps.last(self.node_id, self.since_us, at)
+        if gap is not None:
+            gap = gap._replace(after_us=max(gap.after_us, self.last_us))
+            self.since_us = gap.before_us
         elif responds and row.node_id != self.node_id:
             # Nobody was active before, if a replica begins with nothing.
             is_unseen = self.leadership is Leadership.UNSEEN
             is_first = is_unseen and row.kind == FETCH and row.offset == 0
             maybe_active = [row.node_id] if is_first else voters
-            hiding = _gaps_between(gaps, maybe_active, self.last_us, at)
-            ends_us = (gap.before_us for gap in hiding if gap.node_id == row.node_id)
-            self.node_id, self.since_us = row.node_id, max((at, *ends_us))
-            gap = LogGap(row.node_id, self.last_us, self.since_us) if hiding else None
+            is_hidden = any(gaps.touch(voter, self.last_us, at) for voter in maybe_active)
+            own_gap = gaps.last(row.node_id, self.last_us, at)
+            self.node_id, self.since_us = row.node_id, max(at, own_gap.before_us if own_gap else at)
+            gap = LogGap(row.node_id, self.last_us, self.since_us) if is_hidden else None
         elif self.leadership is Leadership.ACTIVE:
             heard_us = max(self.last_us, self.since_us)
             is_silent = at > heard_us + VOTER_SILENCE_US
-            if is_silent and _gaps_between(gaps, voters, heard_us, at):
+            if is_silent and any(gaps.touch(voter, heard_us, at) for voter in voters):
                 self.leadership = Leadership.SILENT
                 gap = LogGap(self.node_id, self.last_us, at)
         if responds:
             self.leadership, self.last_us = Leadership.ACTIVE, max(self.last_us, at)
         return gap
-
-
-def _gaps_between(gaps: Gaps, voters: Iterable[int], since_us: int, until_us: int) -> list[LogGap]:
-    """Returns the gaps in a span in which one of these may have been active unseen."""
-    return [
-        gap
-        for voter in voters
-        for gap in gaps.in_log(voter)
-        if gap.after_us < until_us and since_us < gap.before_us
-    ]
