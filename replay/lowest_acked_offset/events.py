@@ -1,14 +1,25 @@
-"""The input of ``lowest_acked_offset``, a row for each line, and the times by which it is read.
+"""The input of ``lowest_acked_offset``, a row for each line, and which lines count.
 
 Each row is at the moment at which the log has it (``at_us``: the response was built); its other
-times are when things happened before that. Times are microseconds since the epoch.
+times are when things happened before that. Times are microseconds since the epoch. Here are also
+the times by which rows are read, and why outcomes may be unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
+from ..log_gaps import LOG_GAP
 from ..model.raft import NO_RESPONSE, NOT_SENT
 from ..records import event_schema
+
+NAME = "lowest_acked_offset"
+LOWEST_ACKED = "lowest_acked_offset"
+#: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
+ESTIMATED = "estimated"
+HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
 
 #: BROKER_HEARTBEAT with a controller's response.
 HEARTBEAT = "heartbeat"
@@ -74,6 +85,36 @@ ASSUMED_DELAY = ((10_000, True),) * 4
 STEP_ROWS = 32_768
 
 
+class Undecided(StrEnum):
+    """Why an outcome is unknown, or the question does not apply."""
+
+    LOG_GAP = LOG_GAP
+
+    # Of a heartbeat.
+    NOT_ACTIVE = "sent to a controller that was not active, or refused"
+    NOT_HEARD_YET = "the log begins: a broker that has not been heard yet may be unfenced"
+    SILENT = "it depends on a silent broker, which the controller may have fenced or not"
+    NOBODY_COUNTS = "no broker is unfenced"
+
+    # Of a write's offsets.
+    NO_HIGH_WATERMARK = "the log does not tell the high watermark yet (not every voter has fetched)"
+    SINGLE_VOTER = "a single voter commits alone: no FETCH tells its high watermark"
+    RESPONSE_MISSING = "response missing from the log"
+    NOTHING_WRITTEN = "it wrote nothing: what it requested was so already"
+
+    # Of what became of a write.
+    LOG_ENDS = "the log ends before it"
+    HORIZON = "not within 60 s of the response"
+    NO_ARRIVAL = "the log does not have it at the broker that forwarded it, where it arrived"
+    LEFT = "the broker that forwarded it stopped or was fenced before it learned"
+    NOT_LEARNED = "no learned high watermarks of this variant: replay hwm_parking first"
+    NOT_CARRIED = "the log has no FETCH response that carried its commit to the broker"
+    NO_NEXT_FETCH = "the log ends before the broker's next FETCH"
+    STARTING = "no heartbeat shows yet that the broker was unfenced"
+    SLOW = "a heartbeat shows that the broker was slow, and none when it had applied it"
+    UNKNOWN_WORK = "the log does not have the creation of a topic that is deleted there"
+
+
 class ClusterEvent(NamedTuple):
     """A row of the input. What a kind does not have is at its default; no other nulls.
 
@@ -124,3 +165,53 @@ class ClusterEvent(NamedTuple):
 INPUT_SCHEMA = event_schema(ClusterEvent)
 #: In this order.
 ORDER = ("at_us", "kind", "request_id")
+
+LineKey = tuple[str, int, int]
+Offsets = tuple[int, int, int]
+#: Lines of one sender: their epochs stay or change for good, their offsets never fall.
+line_key = attrgetter("kind", "node_id", "broker_id")
+_epochs = attrgetter("broker_epoch", "leader_epoch", "last_fetched_epoch")
+_offsets = attrgetter("offset", "high_watermark", "response_high_watermark")
+
+
+def wrong_lines(
+    last: Mapping[LineKey, ClusterEvent],
+    lines: Iterable[ClusterEvent],
+    later: Iterable[ClusterEvent],
+) -> set[str]:
+    """Returns request ids of lines that those before and after of the same sender contradict.
+
+    ``last``: the last line of each sender before these; ``later``: the lines behind these.
+    """
+    by_sender: dict[LineKey, list[ClusterEvent]] = {}
+    for row in filter(_is_judged, chain(lines, later)):
+        by_sender.setdefault(line_key(row), []).append(row)
+    wrong: set[str] = set()
+    for sender, rows in by_sender.items():
+        before = last.get(sender)
+        if before is None or not _is_judged(before):
+            # What a sender has first cannot be too low.
+            before = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
+        for place, after in enumerate(rows[1:]):
+            wrong |= _contradicted(before, rows[place], after)
+            before = rows[place]
+    return wrong
+
+
+def _contradicted(before: ClusterEvent, row: ClusterEvent, after: ClusterEvent) -> set[str]:
+    """Returns the id of a line if those before and after agree, and it with neither."""
+    # Another process begins with what it has on disk.
+    is_restarted = row.correlation_id < before.correlation_id
+    low = (-1, -1, -1) if is_restarted else _offsets(before)
+    is_off = _epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after))
+    return {row.request_id} if is_off and _epochs(before) == _epochs(after) else set()
+
+
+def _is_judged(row: ClusterEvent) -> bool:
+    return row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS)
+
+
+def _falls(before: Offsets, own: Offsets, after: Offsets) -> bool:
+    """Says whether one of a line's offsets lies outside of those before and after."""
+    offsets = zip(before, own, after, strict=True)
+    return any(low <= high and not low <= at <= high for low, at, high in offsets)

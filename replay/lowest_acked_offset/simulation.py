@@ -30,10 +30,10 @@ from .events import (
     DEFAULT_INTERVAL_US,
     DELAY_SAMPLES,
     HEARTBEAT_WAIT_US,
+    LOWEST_ACKED,
     SLOW_US,
     ClusterEvent,
 )
-from .tables import LOWEST_ACKED
 
 #: By simulated variant, when brokers learned of commits in it (``variant`` of high_watermark_lag).
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
