@@ -7,7 +7,7 @@ the times by which rows are read, and why outcomes may be unknown.
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -192,19 +192,21 @@ def wrong_lines(
         if before is None or not _is_judged(before):
             # What a sender has first cannot be too low.
             before = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
-        for place, after in enumerate(rows[1:]):
-            wrong |= _contradicted(before, rows[place], after)
-            before = rows[place]
+        for row, after in pairwise(rows):
+            if _is_contradicted(before, row, after):
+                wrong.add(row.request_id)
+            before = row
     return wrong
 
 
-def _contradicted(before: ClusterEvent, row: ClusterEvent, after: ClusterEvent) -> set[str]:
-    """Returns the id of a line if those before and after agree, and it with neither."""
+def _is_contradicted(before: ClusterEvent, row: ClusterEvent, after: ClusterEvent) -> bool:
+    """Says whether the lines before and after agree, and this one with neither."""
+    if _epochs(before) != _epochs(after):
+        return False
     # Another process begins with what it has on disk.
     is_restarted = row.correlation_id < before.correlation_id
     low = (-1, -1, -1) if is_restarted else _offsets(before)
-    is_off = _epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after))
-    return {row.request_id} if is_off and _epochs(before) == _epochs(after) else set()
+    return bool(_epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after)))
 
 
 def _is_judged(row: ClusterEvent) -> bool:

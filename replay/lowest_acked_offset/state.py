@@ -44,14 +44,6 @@ class Contact(StrEnum):
     CERTAIN = "certain"
 
 
-#: What a heartbeat makes of its broker.
-BEHIND_HEARTBEAT = {
-    Contact.UNHEARD: Contact.HEARD,
-    Contact.HEARD: Contact.CERTAIN,
-    Contact.CERTAIN: Contact.CERTAIN,
-}
-
-
 class Beginning(msgspec.Struct):
     """How it becomes certain which brokers are active, where a log begins in the middle.
 
@@ -86,14 +78,15 @@ class Beginning(msgspec.Struct):
 
     def heartbeat(self, at: int, broker_id: int) -> int | None:
         """Counts a heartbeat; returns from when on it is certain, as far as is known by now."""
-        before = self.contacts.get(broker_id, Contact.UNHEARD)
+        is_unheard = self.contacts.get(broker_id, Contact.UNHEARD) is Contact.UNHEARD
+        contact = Contact.HEARD if is_unheard else Contact.CERTAIN
         if self.gap_ends_us is not None:
             is_certain = self._are_all_certain and at > self.gap_ends_us + VOTER_SILENCE_US
-            self.contacts[broker_id] = BEHIND_HEARTBEAT[before]
+            self.contacts[broker_id] = contact
             return at if is_certain or at >= self.gap_ends_us + FENCED_AFTER_US else None
         warm_us = at + FENCED_AFTER_US if self.warm_from_us is None else self.warm_from_us
         if self.contacts:
-            self.contacts[broker_id] = BEHIND_HEARTBEAT[before]
+            self.contacts[broker_id] = contact
             if self._are_all_certain:
                 warm_us = min(warm_us, at)
         if at >= warm_us:
