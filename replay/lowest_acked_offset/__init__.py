@@ -67,7 +67,7 @@ from collections.abc import Mapping
 from ..model.raft import NO_RESPONSE, NOT_SENT
 from ..rule import Comparison, Replay, Rule, Settings
 from . import outcomes, state
-from .events import HEARTBEAT_INTERVAL, INPUT_SCHEMA, NAME, ORDER, REPLICA_APPLY_MS
+from .events import HEARTBEAT_INTERVAL, INPUT_SCHEMA, NAME, ORDER
 from .replay import LowestAckedOffset
 
 
@@ -78,7 +78,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
         settings.option(NAME, HEARTBEAT_INTERVAL),
         settings.facts_of(NAME, recording).get(HEARTBEAT_INTERVAL),
         settings.gaps_of(recording),
-        replica_apply_ms=settings.option(NAME, "replica_apply_ms", REPLICA_APPLY_MS),
+        replica_apply_ms=settings.option(NAME, "replica_apply_ms", state.REPLICA_APPLY_MS),
     )
     return LowestAckedOffset(cluster_settings, saved)
 

@@ -31,11 +31,11 @@ from .events import (
     HORIZON_US,
     LOWEST_ACKED,
     NAME,
-    SIMULATED_ON_US,
     ClusterEvent,
     Undecided,
 )
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
+from .simulation import SIMULATED_ON_US
 from .state import ClusterState
 from .writes import Arrival, Front, Offsets, Write
 

@@ -19,9 +19,7 @@ from .events import (
     HELD,
     HORIZON_US,
     LEARNED,
-    LOOKAHEAD_US,
     METADATA,
-    METADATA_WAIT_US,
     WRITE,
     ClusterEvent,
     Undecided,
@@ -31,6 +29,13 @@ from .events import (
 from .outcomes import OUTCOMES, FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .state import ClusterSettings, ClusterState
 from .writes import Front, Write, is_write
+
+#: Lines are put into the order in which they happened this far behind the log, as a line is where
+#: its response was built. request.timeout.ms is 30 s: a controller gives up what waits for longer.
+LOOKAHEAD_US = 30_000_000
+#: METADATA is looked at this far behind the log, so that every write that it may show has its
+#: response: all recorded ones had it within 0.7 s.
+METADATA_WAIT_US = 5_000_000
 
 
 class LowestAckedOffset:

@@ -25,14 +25,7 @@ import msgspec
 from ..model import STAMP_US
 from ..model.raft import NO_RESPONSE, UNKNOWN_OFFSET, Leader
 from ..simulation import Rising
-from .events import (
-    HEARTBEAT_WAIT_US,
-    HORIZON_US,
-    JOIN_SLACK_US,
-    VOTER_SILENCE_US,
-    ClusterEvent,
-    Undecided,
-)
+from .events import HEARTBEAT_WAIT_US, HORIZON_US, VOTER_SILENCE_US, ClusterEvent, Undecided
 
 
 class Offsets(NamedTuple):
@@ -181,6 +174,9 @@ def least_records(row: ClusterEvent) -> int:
     return 1
 
 
+#: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this. It is
+#: an assumption: NTP keeps hosts within tens of milliseconds.
+JOIN_SLACK_US = 100_000
 #: local host:port-remote host:port-processor-index, in newer versions with a second index.
 _CONNECTION = re.compile(r".*?:(\d+)-(.*):\d+(?:-\d+)+")
 
