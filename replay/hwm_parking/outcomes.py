@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ..log_gaps import Gaps
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, Gaps
 from ..model.raft import NOT_SENT
 from ..records import NOT_SWEPT, Outcome, Records, SteadyPhase, Variant, Verdict
 from ..table import At, Bool, Long, Ms, RequiredAt, RequiredInt, RequiredLong, Text, column, key
@@ -122,13 +122,14 @@ class ParkingRows:
             if lag.learned_at is not None:
                 lag.lag_ms = (lag.learned_at - lag.leader_at) / 1000
         gaps, leader_id = self._gaps, epoch.leader_id
-        for fetch in fetches:
-            since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
-            fetch.rest_on_lines(gaps, leader_id, since_us, until_us, "parked_ms")
-        for lag in lags:
-            since_us = lag.leader_at - ABSENCE_US
-            until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
-            lag.rest_on_lines(gaps, leader_id, since_us, until_us, "learned_at", "lag_ms")
+        if gaps.touch(leader_id, ALWAYS_SINCE_US, ALWAYS_UNTIL_US):
+            for fetch in fetches:
+                since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
+                fetch.rest_on_lines(gaps, leader_id, since_us, until_us, "parked_ms")
+            for lag in lags:
+                since_us = lag.leader_at - ABSENCE_US
+                until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
+                lag.rest_on_lines(gaps, leader_id, since_us, until_us, "learned_at", "lag_ms")
         self._fetches.add_rows(fetches, [variant] * len(fetches))
         self._lags.add_rows(lags, [variant] * len(lags))
 
