@@ -6,7 +6,8 @@ uncertain for longer than that (a session, an ISR), the rule forgets the state.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 #: Reason of outcomes that rest on lines that are missing.
@@ -27,7 +28,10 @@ class LogGap(NamedTuple):
 
 
 class Gaps:
-    """The gaps in the logs of a recording's nodes, where lines may be missing."""
+    """The gaps in the logs of a recording's nodes, where lines may be missing.
+
+    Those of a node that overlap are one.
+    """
 
     def __init__(self, gaps: Iterable[LogGap] = ()) -> None:
         self._by_node: dict[int, list[LogGap]] = {}
@@ -38,26 +42,21 @@ class Gaps:
             else:
                 joined.append(gap)
 
-    def in_log(self, node_id: int) -> Sequence[LogGap]:
-        """Returns the gaps in the log of a node, in order; those that overlap are one."""
-        return self._by_node.get(node_id, ())
-
-    def last_begun(self, node_id: int, at_us: int) -> LogGap | None:
-        """Returns the last gap in the log of a node that begins before a time."""
-        if node_id not in self._by_node:
+    def last(self, node_id: int, since_us: int, until_us: int) -> LogGap | None:
+        """Returns the last gap in which a line of a node between two times may be missing."""
+        gaps = self._by_node.get(node_id)
+        if gaps is None:
             return None
-        gaps = self.in_log(node_id)
-        begun = bisect_left(gaps, at_us, key=lambda gap: gap.after_us)
-        return gaps[begun - 1] if begun else None
+        begun = bisect_left(gaps, until_us, key=attrgetter("after_us"))
+        return gaps[begun - 1] if begun and gaps[begun - 1].before_us > since_us else None
 
     def touch(self, node_id: int, since_us: int, until_us: int) -> bool:
         """Says whether a line of a node that was written between two times may be missing."""
-        gap = self.last_begun(node_id, until_us)
-        return gap is not None and gap.before_us > since_us
+        return self.last(node_id, since_us, until_us) is not None
 
     def has_begun(self, node_id: int, at_us: int) -> bool:
         """Says whether lines may be missing after the first of a node's log and before a time."""
-        gap = self.last_begun(node_id, at_us + 1)
+        gap = self.last(node_id, ALWAYS_SINCE_US, at_us + 1)
         return gap is not None and gap.after_us > ALWAYS_SINCE_US
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ..log_gaps import Gaps
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, Gaps
 from ..model.raft import NOT_SENT
 from ..records import NOT_SWEPT, Outcome, Records, SteadyPhase, Variant, Verdict
 from ..table import At, Bool, Long, Ms, RequiredAt, RequiredInt, RequiredLong, Text, column, key
@@ -121,20 +121,17 @@ class ParkingRows:
             lag.phase = self._phase.phase_of(lag.leader_at)
             if lag.learned_at is not None:
                 lag.lag_ms = (lag.learned_at - lag.leader_at) / 1000
-        if self._gaps.in_log(epoch.leader_id):
+        gaps, leader_id = self._gaps, epoch.leader_id
+        if gaps.touch(leader_id, ALWAYS_SINCE_US, ALWAYS_UNTIL_US):
             for fetch in fetches:
-                self._rest_on_lines(fetch, fetch.dequeued_at, fetch.built_at, "parked_ms")
+                since_us, until_us = fetch.dequeued_at - ABSENCE_US, fetch.built_at + ABSENCE_US
+                fetch.rest_on_lines(gaps, leader_id, since_us, until_us, "parked_ms")
             for lag in lags:
-                until_us = lag.learned_at or lag.leader_at
-                self._rest_on_lines(lag, lag.leader_at, until_us, "learned_at", "lag_ms")
+                since_us = lag.leader_at - ABSENCE_US
+                until_us = (lag.learned_at or lag.leader_at) + ABSENCE_US
+                lag.rest_on_lines(gaps, leader_id, since_us, until_us, "learned_at", "lag_ms")
         self._fetches.add_rows(fetches, [variant] * len(fetches))
         self._lags.add_rows(lags, [variant] * len(lags))
-
-    def _rest_on_lines(
-        self, outcome: ParkedFetch | HighWatermarkLag, since_us: int, until_us: int, *clears: str
-    ) -> None:
-        begin_us, end_us = since_us - ABSENCE_US, until_us + ABSENCE_US
-        outcome.rest_on_lines(self._gaps, outcome.leader_id, begin_us, end_us, *clears)
 
     def take(self) -> list[pa.RecordBatch]:
         return [self._fetches.take(), self._lags.take()]

@@ -171,14 +171,14 @@ class HwmParking:
             if row.built_us // step != state.front[0] // step:
                 self._advance(state.front[0])
             state.front = (row.built_us, row.request_id)
-            gap = self._gaps.last_begun(self._node_id, row.built_us)
-            if gap is not None and gap.before_us > state.gap_ends_us:
+            gap = self._gaps.last(self._node_id, state.gap_ends_us, row.built_us)
+            if gap is not None:
                 # What was before it is over; what is behind it is a log that begins in the middle.
                 state.gap_ends_us = gap.before_us
                 for leader_epoch, epoch in state.epochs.items():
                     epoch.close(self._rows)
                     state.epochs[leader_epoch] = epoch.begun_anew(gap.before_us)
-            in_gap = gap is not None and row.built_us < gap.before_us
+            in_gap = row.built_us < state.gap_ends_us
             self._epoch(row).take(row, in_gap=in_gap)
         return self._rows.take()
 

@@ -33,7 +33,7 @@ Assumptions, and where they can fail
   last stable offset alone is no reason to list one as released, so the draft replayed from
   incremental FETCHes misses such changes.
 * From incremental FETCHes, the order of the full one is followed as its client would change it
-  (``followed``); it decides how often a topic is named, and nothing else.
+  (``FollowedPartitions``); it decides how often a topic is named, and nothing else.
 * Broker restarts are not in a FETCH log: sessions in the caches live on. Round-robin over shards
   starts at the first, and ids, drawn at random in Kafka, count up.
 * A session that is older than the log has the partitions that its events begin with

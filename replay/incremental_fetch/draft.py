@@ -25,9 +25,8 @@ from ..kafka.messages.layout import field_of, messages_of
 from ..kafka.messages.sizes import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
 from ..model.cached_partitions import EPOCHS, FETCH_OFFSET
 from ..records import Verdict
-from .outcomes import Sent
+from .outcomes import Sent, utf8
 from .released import Incremental, ReplayedFetch
-from .sizes import utf8
 
 #: The uuid that the draft adds to an ordinary FetchResponse.
 DRAFT_UUID_BYTES: Final = field_of(schemas.FETCH_RESPONSE_UUID).plain_bytes(0)

@@ -20,11 +20,9 @@ from ..model.fetch_session import (
     update,
 )
 from ..records import Verdict
-from .followed import FollowedPartitions
-from .lists import Listed, Lists, Requested, Returned
-from .outcomes import Sent, nothing_sent
+from .lists import FollowedPartitions, Listed, Lists, Requested, Returned
+from .outcomes import FetchSizes, Sent, counted_version, nothing_sent, sizes_of
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
-from .sizes import FetchSizes, counted_version, sizes_of
 from .streams import Events, PendingSession, Session, Stream, Unknown
 
 #: Why nothing is sent, and why bytes lie between bounds.

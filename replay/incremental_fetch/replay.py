@@ -27,12 +27,13 @@ from .outcomes import (
     Replayed,
     Sent,
     SessionCacheEvent,
+    counted_version,
     nothing_sent,
+    sizes_of,
     variants,
 )
 from .recorded import SESSION_ERRORS, Batch, RecordedFetch
 from .released import ReplayedFetch
-from .sizes import counted_version, sizes_of
 from .state import Carried, decoded, encoded
 from .streams import (
     SESSION_IDLE_US,

@@ -13,8 +13,7 @@ import numpy as np
 from ..kafka.messages.columns import Ints
 from ..model.cached_partitions import Slots
 from ..model.fetch_session import FetchSessionCache
-from .followed import FollowedPartitions
-from .lists import Partitions
+from .lists import FollowedPartitions, Partitions
 from .streams import PendingSession, Streams
 
 #: ``Partitions`` of those that are open: names, topics, and of each partition topic and index.

@@ -23,8 +23,7 @@ from ..model.fetch_session import (
     Reason,
     next_epoch,
 )
-from .followed import FollowedPartitions
-from .lists import Lists, Partitions, Requested
+from .lists import FollowedPartitions, Lists, Partitions, Requested
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
 
 #: ``connections.max.idle.ms``: a broker closes a connection that is silent for longer.

@@ -32,12 +32,12 @@ delay); with recorded heartbeats it is the latest moment that these allow.
 Gaps in the log
 ---------------
 A gap in the log of the controller that is active, or may have become so in it, ends the replay as
-the end of the log does; behind it the log begins in the middle (``gaps``). All is unknown until it
-is certain which brokers count. Simulated heartbeats stay unknown behind a gap, since they follow
-from all those before them. A gap in another controller's log hides nothing, one in a broker's log
-only its API_VERSIONS. A forwarded write without a line at its broker has no arrival, so its
-read-after-write is unknown; when it was applied is not. A line with an epoch or offset that its
-sender's lines before and after contradict (``wrong_lines``) counts as missing.
+the end of the log does; behind it the log begins in the middle (``Beginning``). All is unknown
+until it is certain which brokers count. Simulated heartbeats stay unknown behind a gap, since they
+follow from all those before them. A gap in another controller's log hides nothing, one in a
+broker's log only its API_VERSIONS. A forwarded write without a line at its broker has no arrival,
+so its read-after-write is unknown; when it was applied is not. A line with an epoch or offset that
+its sender's lines before and after contradict (``wrong_lines``) counts as missing.
 
 What is read of a response
 --------------------------
@@ -66,8 +66,8 @@ from collections.abc import Mapping
 
 from ..model.raft import NO_RESPONSE, NOT_SENT
 from ..rule import Comparison, Replay, Rule, Settings
-from . import state, tables
-from .events import INPUT_SCHEMA, ORDER, REPLICA_APPLY_MS
+from . import outcomes, state
+from .events import HEARTBEAT_INTERVAL, INPUT_SCHEMA, NAME, ORDER
 from .replay import LowestAckedOffset
 
 
@@ -75,39 +75,39 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     recording = str(key["recording"])
     cluster_settings = state.ClusterSettings(
         settings.voters[recording],
-        settings.option(tables.NAME, tables.HEARTBEAT_INTERVAL),
-        settings.facts_of(tables.NAME, recording).get(tables.HEARTBEAT_INTERVAL),
+        settings.option(NAME, HEARTBEAT_INTERVAL),
+        settings.facts_of(NAME, recording).get(HEARTBEAT_INTERVAL),
         settings.gaps_of(recording),
-        replica_apply_ms=settings.option(tables.NAME, "replica_apply_ms", REPLICA_APPLY_MS),
+        replica_apply_ms=settings.option(NAME, "replica_apply_ms", state.REPLICA_APPLY_MS),
     )
     return LowestAckedOffset(cluster_settings, saved)
 
 
 RULE = Rule(
-    name=tables.NAME,
+    name=NAME,
     key=("recording",),
     order=ORDER,
     input_schema=INPUT_SCHEMA,
-    tables=tables.OUTCOMES,
+    tables=outcomes.OUTCOMES,
     start=_start,
     facts=("voters", "clocks_apart"),
-    sweeps={tables.HEARTBEAT_INTERVAL: 1},
+    sweeps={HEARTBEAT_INTERVAL: 1},
     numbers={"replica_apply_ms": 0},
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
     comparison=Comparison(
         "node_id",
         {
-            tables.HeartbeatOutcome.name: (
+            outcomes.HeartbeatOutcome.name: (
                 *("lowest_acknowledged_offset", "lowest_acknowledged_offset_raw"),
                 "unfenced_brokers",
             ),
-            tables.WriteOutcome.name: (
+            outcomes.WriteOutcome.name: (
                 *("offset_low", "offset_high", "applied_everywhere_at", "last_broker_id"),
                 *("known_at", "known_everywhere_at", "stale_window_ms", "read_after_write_ms"),
             ),
-            tables.VisibilityOutcome.name: tables.VISIBLE,
-            tables.AppliedOffset.name: ("shown_at", "applied_at"),
-            tables.ShownEverywhere.name: ("shown_at",),
+            outcomes.VisibilityOutcome.name: outcomes.VISIBLE,
+            outcomes.AppliedOffset.name: ("shown_at", "applied_at"),
+            outcomes.ShownEverywhere.name: ("shown_at",),
         },
     ),
 )

@@ -34,9 +34,8 @@ from ..model import STAMP_US
 from ..model.brokers import BrokerHeartbeatManager
 from ..model.raft import NOT_SENT
 from ..simulation import forget
-from .events import HEARTBEAT, SLOW_US, ClusterEvent
+from .events import HEARTBEAT, SLOW_US, ClusterEvent, Undecided
 from .evidence import BrokerEvidence, Replicas
-from .tables import LOG_GAP, NO_NEXT_FETCH, NOT_CARRIED, SLOW, STARTING, UNKNOWN_WORK
 from .writes import Front
 
 
@@ -67,7 +66,7 @@ class Estimate(NamedTuple):
         if has_us is None or self.shown_us is None:
             return self
         if has_us < self.learned_us - STAMP_US:
-            return self.unknown(NOT_CARRIED)
+            return self.unknown(Undecided.NOT_CARRIED)
         latest = max(has_us, self.learned_us)
         applied = None if self.applied_us is None else min(self.applied_us, latest)
         return self._replace(shown_us=min(self.shown_us, latest), applied_us=applied)
@@ -148,8 +147,8 @@ class Broker(msgspec.Struct):
     def _unsure(self) -> str | None:
         """Returns why it is unknown when the broker shows what it learns now, if it is."""
         if self.backlog is not Backlog.NONE:
-            return LOG_GAP
-        return None if self.is_running else STARTING
+            return Undecided.LOG_GAP
+        return None if self.is_running else Undecided.STARTING
 
     def _learned_offset(self) -> int:
         return self.waiting[-1].offset if self.waiting else self.estimated
@@ -171,18 +170,18 @@ class Broker(msgspec.Struct):
             if estimate.shown_us is not None and not controller.is_warm(learned.learned_us):
                 estimate = learned.unknown(uncertain)
             if front.is_gap and reported is None:
-                estimate = learned.unknown(LOG_GAP)
+                estimate = learned.unknown(Undecided.LOG_GAP)
             self.estimates.append(estimate)
             yield estimate
 
     def _estimate(self, learned: Estimate, replicas: Replicas, has_us: int | None) -> Estimate:
         handled_us = learned.handled_us
         if handled_us is None:
-            return learned.unknown(NO_NEXT_FETCH)
+            return learned.unknown(Undecided.NO_NEXT_FETCH)
         work_us, unknown_offset = replicas.between(self.estimated, learned.offset)
         reason = learned.reason
         if reason is None and self._is_busy(handled_us):
-            reason = UNKNOWN_WORK
+            reason = Undecided.UNKNOWN_WORK
         if reason is not None:
             if work_us:
                 busy_us = 0 if self.unknown_work is None else self.unknown_work.until_us
@@ -197,13 +196,13 @@ class Broker(msgspec.Struct):
         not_applied_us = self.evidence.reported.until_us(learned.offset)
         if not_applied_us > applied + SLOW_US:
             if has_us is None:
-                return learned.unknown(SLOW)
+                return learned.unknown(Undecided.SLOW)
             applied = not_applied_us
         estimate = learned._replace(shown_us=shows_us, applied_us=applied)
         if unknown_offset is not None:
             # It shows the deletion before it works on it.
             self.unknown_work = UnknownWork(unknown_offset, max(applied, not_applied_us))
-            estimate = estimate._replace(applied_us=None, reason=UNKNOWN_WORK)
+            estimate = estimate._replace(applied_us=None, reason=Undecided.UNKNOWN_WORK)
         estimate = estimate.no_later(has_us)
         self.free_us = max(self.free_us, estimate.applied_us or 0)
         return estimate

@@ -1,14 +1,25 @@
-"""The input of ``lowest_acked_offset``, a row for each line, and the times by which it is read.
+"""The input of ``lowest_acked_offset``, a row for each line, and which lines count.
 
 Each row is at the moment at which the log has it (``at_us``: the response was built); its other
-times are when things happened before that. Times are microseconds since the epoch.
+times are when things happened before that. Times are microseconds since the epoch. Here are also
+the times by which rows are read, and why outcomes may be unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import chain, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
+from ..log_gaps import LOG_GAP
 from ..model.raft import NO_RESPONSE, NOT_SENT
 from ..records import event_schema
+
+NAME = "lowest_acked_offset"
+LOWEST_ACKED = "lowest_acked_offset"
+#: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
+ESTIMATED = "estimated"
+HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
 
 #: BROKER_HEARTBEAT with a controller's response.
 HEARTBEAT = "heartbeat"
@@ -26,15 +37,9 @@ HELD = "held"
 LEARNED = "learned"
 
 # --- How far apart lines may be ------------------------------------------------------------------
-# "Recorded" are seven clusters of Kafka 4.0 to 4.2, 768 heartbeats and 301 writes, some with paused
-# brokers and some on busy machines.
+# "Recorded", here and in other modules of the rule, are seven clusters of Kafka 4.0 to 4.2, 768
+# heartbeats and 301 writes, some with paused brokers and some on busy machines.
 
-#: Lines are put into the order in which they happened this far behind the log, as a line is where
-#: its response was built. request.timeout.ms is 30 s: a controller gives up what waits for longer.
-LOOKAHEAD_US = 30_000_000
-#: METADATA is looked at this far behind the log, so that every write that it may show has its
-#: response: all recorded ones had it within 0.7 s.
-METADATA_WAIT_US = 5_000_000
 #: A write is followed for this long after its response: default.api.timeout.ms, after which a
 #: client that retries what it cannot read yet gives up.
 HORIZON_US = 60_000_000
@@ -44,34 +49,39 @@ HEARTBEAT_WAIT_US = 15_000_000
 #: A voter that is silent for this long is away: twice KafkaRaftClient.MAX_FETCH_WAIT_MS (500 ms),
 #: for which an idle one's FETCH is parked. Of recorded FETCHes 99 % came within 0.56 s.
 VOTER_SILENCE_US = 1_000_000
-#: A steady heartbeat that is later than the interval by more than this has been away. 741 of the
-#: 744 steady ones recorded were at most 0.33 s late, the others came from paused brokers.
-AWAY_SLACK_US = 1_000_000
 #: A broker that has not applied what it knew for longer than this is slow, not just on its way:
 #: above 99 % of the estimates of ``applying``, whose brokers create up to five replicas a write.
 SLOW_US = 100_000
-#: broker.heartbeat.interval.ms, Kafka's default; for a log that has no steady heartbeat.
-DEFAULT_INTERVAL_US = 2_000_000
-#: A simulated heartbeat is timed by recorded ones up to two intervals away.
-SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
-#: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this. It is
-#: an assumption: NTP keeps hosts within tens of milliseconds.
-JOIN_SLACK_US = 100_000
 
-# --- What brokers take ---------------------------------------------------------------------------
 
-#: lowest_acked_offset.replica_apply_ms unless configured: what it takes to create or delete one
-#: replica, measured on brokers of Kafka 4.0 that share a disk.
-REPLICA_APPLY_MS = 20
-#: The delay from learning to applying is measured by this many heartbeats, the last that came soon
-#: after their broker learned: some minutes of three brokers, so that it follows the load.
-DELAY_SAMPLES = 128
-#: Samples that are there from the start, (age in microseconds, was it applied): brokers apply
-#: within 10 ms. Four late heartbeats outvote them, so that one alone is no measure.
-ASSUMED_DELAY = ((10_000, True),) * 4
-#: How often the replay moves on, in rows of the log: a step looks at every broker, so that smaller
-#: ones take longer, and larger ones more memory.
-STEP_ROWS = 32_768
+class Undecided(StrEnum):
+    """Why an outcome is unknown, or the question does not apply."""
+
+    LOG_GAP = LOG_GAP
+
+    # Of a heartbeat.
+    NOT_ACTIVE = "sent to a controller that was not active, or refused"
+    NOT_HEARD_YET = "the log begins: a broker that has not been heard yet may be unfenced"
+    SILENT = "it depends on a silent broker, which the controller may have fenced or not"
+    NOBODY_COUNTS = "no broker is unfenced"
+
+    # Of a write's offsets.
+    NO_HIGH_WATERMARK = "the log does not tell the high watermark yet (not every voter has fetched)"
+    SINGLE_VOTER = "a single voter commits alone: no FETCH tells its high watermark"
+    RESPONSE_MISSING = "response missing from the log"
+    NOTHING_WRITTEN = "it wrote nothing: what it requested was so already"
+
+    # Of what became of a write.
+    LOG_ENDS = "the log ends before it"
+    HORIZON = "not within 60 s of the response"
+    NO_ARRIVAL = "the log does not have it at the broker that forwarded it, where it arrived"
+    LEFT = "the broker that forwarded it stopped or was fenced before it learned"
+    NOT_LEARNED = "no learned high watermarks of this variant: replay hwm_parking first"
+    NOT_CARRIED = "the log has no FETCH response that carried its commit to the broker"
+    NO_NEXT_FETCH = "the log ends before the broker's next FETCH"
+    STARTING = "no heartbeat shows yet that the broker was unfenced"
+    SLOW = "a heartbeat shows that the broker was slow, and none when it had applied it"
+    UNKNOWN_WORK = "the log does not have the creation of a topic that is deleted there"
 
 
 class ClusterEvent(NamedTuple):
@@ -124,3 +134,55 @@ class ClusterEvent(NamedTuple):
 INPUT_SCHEMA = event_schema(ClusterEvent)
 #: In this order.
 ORDER = ("at_us", "kind", "request_id")
+
+LineKey = tuple[str, int, int]
+Offsets = tuple[int, int, int]
+#: Lines of one sender: their epochs stay or change for good, their offsets never fall.
+line_key = attrgetter("kind", "node_id", "broker_id")
+_epochs = attrgetter("broker_epoch", "leader_epoch", "last_fetched_epoch")
+_offsets = attrgetter("offset", "high_watermark", "response_high_watermark")
+
+
+def wrong_lines(
+    last: Mapping[LineKey, ClusterEvent],
+    lines: Iterable[ClusterEvent],
+    later: Iterable[ClusterEvent],
+) -> set[str]:
+    """Returns request ids of lines that those before and after of the same sender contradict.
+
+    ``last``: the last line of each sender before these; ``later``: the lines behind these.
+    """
+    by_sender: dict[LineKey, list[ClusterEvent]] = {}
+    for row in filter(_is_judged, chain(lines, later)):
+        by_sender.setdefault(line_key(row), []).append(row)
+    wrong: set[str] = set()
+    for sender, rows in by_sender.items():
+        before = last.get(sender)
+        if before is None or not _is_judged(before):
+            # What a sender has first cannot be too low.
+            before = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
+        for row, after in pairwise(rows):
+            if _is_contradicted(before, row, after):
+                wrong.add(row.request_id)
+            before = row
+    return wrong
+
+
+def _is_contradicted(before: ClusterEvent, row: ClusterEvent, after: ClusterEvent) -> bool:
+    """Says whether the lines before and after agree, and this one with neither."""
+    if _epochs(before) != _epochs(after):
+        return False
+    # Another process begins with what it has on disk.
+    is_restarted = row.correlation_id < before.correlation_id
+    low = (-1, -1, -1) if is_restarted else _offsets(before)
+    return bool(_epochs(row) != _epochs(before) or _falls(low, _offsets(row), _offsets(after)))
+
+
+def _is_judged(row: ClusterEvent) -> bool:
+    return row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS)
+
+
+def _falls(before: Offsets, own: Offsets, after: Offsets) -> bool:
+    """Says whether one of a line's offsets lies outside of those before and after."""
+    offsets = zip(before, own, after, strict=True)
+    return any(low <= high and not low <= at <= high for low, at, high in offsets)

@@ -8,34 +8,142 @@ from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from ..log_gaps import Gaps
 from ..model.brokers import FENCED_AFTER_US, BrokerHeartbeatManager, LowestAcknowledged
 from ..model.raft import NO_RESPONSE
-from ..records import Variant, Verdict
-from . import tables
+from ..records import REQUEST_ID, Outcome, Variant, Verdict
+from ..table import (
+    At,
+    Bool,
+    Int,
+    Long,
+    Ms,
+    RequiredInt,
+    RequiredLong,
+    RequiredText,
+    Text,
+    column,
+    key,
+)
 from .applying import Broker, Estimate
 from .events import (
     API_VERSIONS,
+    ESTIMATED,
     HEARTBEAT,
+    HEARTBEAT_INTERVAL,
     HORIZON_US,
-    SIMULATED_ON_US,
+    LOWEST_ACKED,
+    NAME,
     ClusterEvent,
+    Undecided,
 )
 from .evidence import EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence
+from .simulation import SIMULATED_ON_US
 from .state import ClusterState
-from .tables import (
-    AS_RECORDED,
-    ESTIMATED,
-    HEARTBEAT_INTERVAL,
-    VISIBLE,
-    AppliedOffset,
-    HeartbeatOutcome,
-    ShownEverywhere,
-    VisibilityOutcome,
-    WriteOutcome,
-)
 from .writes import Arrival, Front, Offsets, Write
+
+#: What the recorded heartbeats give.
+AS_RECORDED = Variant(LOWEST_ACKED)
+
+
+class HeartbeatOutcome(Outcome, name="heartbeat_outcomes", rule=NAME):
+    """Every recorded BROKER_HEARTBEAT and what its response would have carried."""
+
+    request_id: RequiredText = REQUEST_ID
+    controller_id: RequiredInt = column("controller that responded")
+    broker_id: Int = column("broker that sent it")
+    received_at: At = column("arrival")
+    built_at: At = column("the response was built")
+    current_metadata_offset: Long = column("last offset the broker has applied, inclusive")
+    is_fenced: Bool = column("the broker after this heartbeat")
+    unfenced_brokers: Int = column("brokers that count, after this heartbeat")
+    lowest_acknowledged_offset: Long = column("that the response would carry; never falls")
+    lowest_acknowledged_offset_raw: Long = column("as the controller would compute it")
+    response_bytes: Long = column("recorded, on the wire: frame, header, body")
+    replayed_response_bytes: Long = column("with the new field")
+
+
+class WriteOutcome(Outcome, name="metadata_write_outcomes", rule=NAME):
+    """Every successful metadata write, when it was applied and who knew."""
+
+    request_id: RequiredText = REQUEST_ID
+    controller_id: Int = column("controller that wrote it")
+    api_name: Text = column("requestApiKeyName")
+    client_id: Text = column("clientId of the request, also where a broker forwarded it")
+    via_broker: Int = column("broker that forwarded it; null: sent to the controller")
+    received_at: At = column("arrival at the broker that forwarded it, else the controller")
+    responded_at: At = column("the controller had built the response")
+    offset_low: Long = column("its last record's offset is at least this")
+    offset_high: Long = column("and at most this")
+    applied_everywhere_at: At = column(
+        "every broker that counts had applied it: the latest that the evidence leaves;"
+        " with a heartbeat interval: as modelled from when brokers learned of commits;"
+        " variant estimated: every broker shows it, by shown_at of applied_offsets",
+    )
+    last_broker_id: Int = column("broker that others waited for, maybe until it was fenced")
+    known_at: At = column("via_broker receives a lowest acknowledged offset >= the write's")
+    known_everywhere_at: At = column("every broker that counts by then received one")
+    stale_window_ms: Ms = column("today: from the response until applied everywhere")
+    read_after_write_ms: Ms = column(
+        "under the rule: from the request until via_broker"
+        " (else every broker) knows it applied everywhere;"
+        " variant estimated: until it was, whether anybody knew or not;"
+        " null where the log does not have the request at via_broker",
+    )
+
+
+class VisibilityOutcome(Outcome, name="metadata_write_visibility", rule=NAME):
+    """When each broker had applied a metadata write, by kind of evidence."""
+
+    request_id: RequiredText = REQUEST_ID
+    broker_id: RequiredInt = key("broker that applies it")
+    evidence: RequiredText = key(
+        "heartbeat, api_versions or fetch_high_watermark; estimated: no evidence, but when it"
+        " was, between the FETCH response that carried the commit and a heartbeat",
+    )
+    applied_at_earliest: At = column(
+        "last sign that it had not applied it, at the soonest the write's commit; estimated:"
+        " the FETCH response that carried the commit was built",
+    )
+    applied_at_latest: At = column(
+        "first sign that it had; fetch_high_watermark: its heartbeat, as no FETCH shows that",
+    )
+    shown_at: At = column("estimated: from then on its METADATA responses show it")
+    applied_at: At = column("estimated: it has applied it, as its heartbeats would carry")
+    known_at: At = column("the broker receives a lowest acknowledged offset >= the write's")
+
+
+class AppliedOffset(Outcome, name="applied_offsets", rule=NAME):
+    """When a broker learned of commits, showed them and had applied them."""
+
+    broker_id: RequiredInt = key("the broker")
+    metadata_offset: RequiredLong = key("it learned that all up to this one is committed")
+    learned_at: At = column("the FETCH response that carried that was built")
+    shown_at: At = column("estimate: from then on its METADATA responses show it")
+    applied_at: At = column("estimate: it has applied it, as its heartbeats would carry")
+
+
+class ShownEverywhere(Outcome, name="shown_everywhere", rule=NAME):
+    """When all brokers that count showed an offset, whoever wrote it."""
+
+    metadata_offset: RequiredLong = key("they show all up to this one")
+    committed_at: At = column("the first above the row before was; null without KIP-1166")
+    previous_learned_at: At = column("learned_at of the row before; null: unknown")
+    learned_at: At = column("the first FETCH response that carried that was built")
+    shown_at: At = column("estimate: from then on METADATA responses of the last show it")
+
+
+#: In the order of the batches that are emitted.
+OUTCOMES: tuple[type[Outcome], ...] = (
+    HeartbeatOutcome,
+    WriteOutcome,
+    VisibilityOutcome,
+    AppliedOffset,
+    ShownEverywhere,
+)
+#: Columns of ``VisibilityOutcome`` that are null where it rests on lines that are missing.
+VISIBLE = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at", "known_at")
 
 
 def heartbeat_outcome(
-    row: ClusterEvent, response: LowestAcknowledged | None, uncertain: str = tables.LOG_GAP
+    row: ClusterEvent, response: LowestAcknowledged | None, uncertain: str = Undecided.LOG_GAP
 ) -> HeartbeatOutcome:
     """Makes the outcome of a heartbeat; without ``response`` it is an error, or ``uncertain``."""
     size = row.response_bytes
@@ -52,19 +160,19 @@ def heartbeat_outcome(
         replayed_response_bytes=size and size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
     )
     if row.error_code == NO_RESPONSE:
-        outcome.make_unknown(tables.RESPONSE_MISSING)
+        outcome.make_unknown(Undecided.RESPONSE_MISSING)
     elif row.error_code != 0:
-        outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, tables.NOT_ACTIVE
+        outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, Undecided.NOT_ACTIVE
     elif response is None:
         outcome.make_unknown(uncertain)
     elif not response.is_certain:
-        outcome.make_unknown(tables.SILENT)
+        outcome.make_unknown(Undecided.SILENT)
     else:
         outcome.unfenced_brokers = response.active_brokers
         outcome.lowest_acknowledged_offset = response.offset
         outcome.lowest_acknowledged_offset_raw = response.raw
         if response.raw is None:
-            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, tables.NOBODY_COUNTS
+            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, Undecided.NOBODY_COUNTS
     return outcome
 
 
@@ -97,7 +205,7 @@ class FollowedWrite(NamedTuple):
                 self._follow(outcome, arrival, manager)
             else:
                 outcome.make_unknown(offsets)
-                if offsets == tables.NOTHING_WRITTEN:
+                if offsets == Undecided.NOTHING_WRITTEN:
                     outcome.verdict = Verdict.NOT_APPLICABLE
             yield outcome
 
@@ -123,10 +231,10 @@ class FollowedWrite(NamedTuple):
         # A simulated heartbeat is timed by the recorded ones around it.
         rests_us = SIMULATED_ON_US if variant.parameter == HEARTBEAT_INTERVAL else 0
         if not manager.is_warm(responded_us):
-            outcome.make_unknown(self.state.warm_up.uncertain)
+            outcome.make_unknown(self.state.beginning.uncertain)
             return
         if self.front.hides(followed, rests_us):
-            outcome.make_unknown(tables.LOG_GAP)
+            outcome.make_unknown(Undecided.LOG_GAP)
             return
         outcome.applied_everywhere_at, outcome.last_broker_id = applied, last_broker
         outcome.known_at, outcome.known_everywhere_at = known, known_everywhere
@@ -134,11 +242,11 @@ class FollowedWrite(NamedTuple):
         outcome.read_after_write_ms = _elapsed_ms(arrival.received_us, readable)
         if applied is not None and readable is not None:
             if arrival.received_us is None:
-                outcome.make_unknown(tables.NO_ARRIVAL)
+                outcome.make_unknown(Undecided.NO_ARRIVAL)
         elif unlearned is not None:
             outcome.make_unknown(unlearned)
         elif applied is not None and known_everywhere is not None:
-            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, tables.LEFT
+            outcome.verdict, outcome.reason = Verdict.NOT_APPLICABLE, Undecided.LEFT
         else:
             outcome.make_unknown(self.front.too_late(self.write))
 
@@ -183,9 +291,9 @@ class FollowedWrite(NamedTuple):
         latest = outcome.applied_at_latest
         estimate = broker.estimate_of(offsets.high, latest)
         if estimate is None:
-            estimate = Estimate(offsets.high, offsets.committed_us, reason=tables.NOT_CARRIED)
+            estimate = Estimate(offsets.high, offsets.committed_us, reason=Undecided.NOT_CARRIED)
         elif estimate.applied_us is not None and estimate.applied_us > self.write.until_us:
-            estimate = estimate.unknown(tables.HORIZON)
+            estimate = estimate.unknown(Undecided.HORIZON)
         outcome.applied_at_earliest = min(estimate.learned_us, latest or estimate.learned_us)
         outcome.shown_at, outcome.applied_at = estimate.shown_us, estimate.applied_us
         if estimate.reason is not None:
@@ -206,9 +314,9 @@ class FollowedWrite(NamedTuple):
         kind, latest, hidden = outcome.evidence, outcome.applied_at_latest, None
         applied = outcome.applied_at if kind == ESTIMATED else latest
         if not self.state.recorded.is_warm(self.write.row.at_us):
-            hidden = self.state.warm_up.uncertain
+            hidden = self.state.beginning.uncertain
         elif self.front.is_gap and None in (latest, applied, outcome.known_at):
-            hidden = tables.LOG_GAP
+            hidden = Undecided.LOG_GAP
         if kind == API_VERSIONS and latest is not None:
             since_us = outcome.applied_at_earliest or 0
             outcome.rest_on_lines(self.gaps, outcome.broker_id, since_us, latest, *VISIBLE)

@@ -16,21 +16,26 @@ from .events import (
     API_VERSIONS,
     FETCH,
     HEARTBEAT,
-    HEARTBEAT_WAIT_US,
     HELD,
     HORIZON_US,
     LEARNED,
-    LOOKAHEAD_US,
     METADATA,
-    METADATA_WAIT_US,
     WRITE,
     ClusterEvent,
+    Undecided,
+    line_key,
+    wrong_lines,
 )
-from .gaps import line_key, wrong_lines
-from .outcomes import FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
+from .outcomes import OUTCOMES, FollowedWrite, applied_offset, heartbeat_outcome, shown_everywhere
 from .state import ClusterSettings, ClusterState
-from .tables import LOG_GAP, OUTCOMES
 from .writes import Front, Write, is_write
+
+#: Lines are put into the order in which they happened this far behind the log, as a line is where
+#: its response was built. request.timeout.ms is 30 s: a controller gives up what waits for longer.
+LOOKAHEAD_US = 30_000_000
+#: METADATA is looked at this far behind the log, so that every write that it may show has its
+#: response: all recorded ones had it within 0.7 s.
+METADATA_WAIT_US = 5_000_000
 
 
 class LowestAckedOffset:
@@ -59,10 +64,8 @@ class LowestAckedOffset:
             # Moving on in steps of the log's rows, whatever the batches, makes the outcomes a
             # function of the log alone.
             if self._state.fed and self._state.fed % self._settings.step_rows == 0:
-                until = row.at_us - LOOKAHEAD_US
-                # Whether a broker was slow, only its next heartbeat shows.
-                front = Front(until, until - HEARTBEAT_WAIT_US)
-                self._happen_until(until)
+                front = Front(row.at_us - LOOKAHEAD_US)
+                self._happen_until(front.until_us)
                 self._advance(front)
                 forget(self._state, front.final_us - 2 * HORIZON_US)
             self._state.fed += 1
@@ -75,7 +78,7 @@ class LowestAckedOffset:
         self._happen_until(None)
         for broker in self._state.brokers.values():
             broker.close()
-        self._advance(Front(end_us, end_us, is_over=True))
+        self._advance(Front(end_us, Undecided.LOG_ENDS))
         return [records.take() for records in self._records.values()]
 
     def _emit(self, outcomes: Iterable[Outcome]) -> None:
@@ -109,7 +112,7 @@ class LowestAckedOffset:
             state.topics.waiting.push(row.at_us, row.broker_id, row)
             return
         elif row.kind == HELD:
-            add = state.replicas.hold if row.broker_id < 0 else state.warm_up.add_broker
+            add = state.replicas.hold if row.broker_id < 0 else state.beginning.add_broker
             add(row)
             return
         state.pending.append((happened, row))
@@ -137,7 +140,7 @@ class LowestAckedOffset:
             if gap is not None:
                 # What was before a gap is over; another replay begins behind it.
                 self._state.hide_writes(gap.after_us)
-                self._advance(Front(gap.after_us, gap.after_us, is_over=True, is_gap=True))
+                self._advance(Front(gap.after_us, Undecided.LOG_GAP))
                 self._state = self._state.after_gap(self._settings, gap.before_us)
             # A line in a gap does not count: those around it are missing.
             is_sound = row.kind in (HEARTBEAT, FETCH, WRITE) and row.error_code == 0
@@ -151,7 +154,7 @@ class LowestAckedOffset:
         if row.kind == HEARTBEAT:
             self._emit([heartbeat_outcome(row, None)])
         elif row.kind == WRITE and is_write(row):
-            self._state.writes.append(Write(row, LOG_GAP))
+            self._state.writes.append(Write(row, Undecided.LOG_GAP))
 
     def _happen(self, row: ClusterEvent) -> None:
         state = self._state
@@ -181,7 +184,7 @@ class LowestAckedOffset:
         heartbeat = Heartbeat(*sent, row.handled_us, row.at_us, *stated)
         state.warm(heartbeat)
         response = state.recorded.heartbeat(heartbeat)
-        self._emit([heartbeat_outcome(row, response, state.warm_up.uncertain)])
+        self._emit([heartbeat_outcome(row, response, state.beginning.uncertain)])
         broker = state.broker(row.broker_id)
         broker.evidence.heartbeat(row)
         broker.heartbeat(row)
@@ -198,8 +201,8 @@ class LowestAckedOffset:
         """
         state, final_us = self._state, front.final_us
         state.recorded.advance(front.until_us)
-        certain = (state.recorded, state.warm_up.uncertain)
-        looked_us = front.until_us - (0 if front.is_over else METADATA_WAIT_US)
+        certain = (state.recorded, state.beginning.uncertain)
+        looked_us = front.until_us - (0 if front.ended else METADATA_WAIT_US)
         for _, broker_id, row in state.topics.waiting.until(looked_us):
             state.topics.bound(row, state.broker(broker_id).evidence.image)
         for broker_id, broker in sorted(state.brokers.items()):
@@ -212,7 +215,7 @@ class LowestAckedOffset:
         self._simulate(front)
         writes, state.writes = state.writes, []
         for write in writes:
-            if not front.is_over and write.until_us > final_us:
+            if not front.ended and write.until_us > final_us:
                 state.writes.append(write)
                 continue
             followed = FollowedWrite(write, state, self._settings.gaps, front)
@@ -221,7 +224,7 @@ class LowestAckedOffset:
 
     def _simulate(self, front: Front) -> None:
         heartbeats, simulations = self._state.heartbeats, self._state.simulations
-        heartbeats.log_end_us = front.until_us if front.is_over else None
+        heartbeats.log_end_us = front.until_us if front.ended else None
         for at, broker_id, variants in heartbeats.steps.until(front.final_us):
             for learned in variants:
                 applied = heartbeats.broker(broker_id).applied(learned, at)

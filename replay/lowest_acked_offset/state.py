@@ -1,34 +1,165 @@
 """The state of a replay of lowest_acked_offset, saved between increments of the log."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from ..log_gaps import NO_GAPS, Gaps
+from ..log_gaps import ALWAYS_SINCE_US, NO_GAPS, Gaps, LogGap
 from ..model import STAMP_US
-from ..model.brokers import RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
+from ..model.brokers import FENCED_AFTER_US, RESET_OFFSET, BrokerHeartbeatManager, Heartbeat
 from ..records import NOT_SWEPT, Variant
 from .applying import Broker, Estimate
-from .events import HEARTBEAT, REPLICA_APPLY_MS, STEP_ROWS, VOTER_SILENCE_US, ClusterEvent
-from .evidence import Replicas, WrittenTopics
-from .gaps import ActiveController, BehindGap, Contact, LogStart
-from .simulation import LEARNED_OF, Informed, Recorded, Simulation
-from .tables import (
+from .events import (
     ESTIMATED,
+    FETCH,
+    HEARTBEAT,
     HEARTBEAT_INTERVAL,
-    LOG_GAP,
     LOWEST_ACKED,
-    NO_HIGH_WATERMARK,
-    NOT_CARRIED,
-    NOT_LEARNED,
-    RESPONSE_MISSING,
-    UNKNOWN_WORK,
+    VOTER_SILENCE_US,
+    ClusterEvent,
+    LineKey,
+    Undecided,
 )
+from .evidence import Replicas, WrittenTopics
+from .simulation import LEARNED_OF, Informed, Recorded, Simulation
 from .writes import CommittedOffsets, Forwarding, Offsets, Write
 
+#: lowest_acked_offset.replica_apply_ms unless configured: what it takes to create or delete one
+#: replica, measured on brokers of Kafka 4.0 that share a disk.
+REPLICA_APPLY_MS = 20
+#: How often the replay moves on, in rows of the log: a step looks at every broker, so that smaller
+#: ones take longer, and larger ones more memory.
+STEP_ROWS = 32_768
 #: ``warm_from_us`` where the metadata log began empty: no broker can have been active before.
 ALWAYS_WARM_US = 0
+
+
+class Contact(StrEnum):
+    """How far lines show the state of a broker, behind the place where the log begins."""
+
+    #: It may be active or fenced.
+    UNHEARD = "unheard"
+    #: METADATA has it in an ISR, or it has sent one heartbeat. That may have been the first in its
+    #: state, whose record resets the offset that the controller has of it.
+    HEARD = "heard"
+    #: Its last heartbeat shows whether it counts, and with which offset.
+    CERTAIN = "certain"
+
+
+class Beginning(msgspec.Struct):
+    """How it becomes certain which brokers are active, where a log begins in the middle.
+
+    That is once every broker that may be active is ``CERTAIN``, or when the session of those that
+    send nothing is over. At the log's start METADATA names the brokers that there were, if a line
+    has it; without such a line a broker may be active and silent until the first session timeout is
+    over. Behind a gap (``gap_ends_us``) those that were ``active`` before it are awaited, and all
+    that send FETCHes.
+    """
+
+    contacts: dict[int, Contact] = {}
+    warm_from_us: int | None = None
+    gap_ends_us: int | None = None
+    active: list[int] = []
+
+    @property
+    def uncertain(self) -> str:
+        """Returns the reason of outcomes until then."""
+        return Undecided.NOT_HEARD_YET if self.gap_ends_us is None else Undecided.LOG_GAP
+
+    def add_broker(self, row: ClusterEvent) -> None:
+        """Adds a broker of METADATA's; one that is in no ISR may have been fenced."""
+        self.contacts[row.broker_id] = Contact.UNHEARD if row.is_fenced else Contact.HEARD
+
+    def fetch(self, broker_id: int) -> None:
+        """Adds a broker that sends FETCHes behind a gap, so that its heartbeats are awaited, too.
+
+        Each that is there sends one within ``VOTER_SILENCE_US``.
+        """
+        if self.gap_ends_us is not None:
+            self.contacts.setdefault(broker_id, Contact.UNHEARD)
+
+    def heartbeat(self, at: int, broker_id: int) -> int | None:
+        """Counts a heartbeat; returns from when on it is certain, as far as is known by now."""
+        is_unheard = self.contacts.get(broker_id, Contact.UNHEARD) is Contact.UNHEARD
+        contact = Contact.HEARD if is_unheard else Contact.CERTAIN
+        if self.gap_ends_us is not None:
+            is_certain = self._are_all_certain and at > self.gap_ends_us + VOTER_SILENCE_US
+            self.contacts[broker_id] = contact
+            return at if is_certain or at >= self.gap_ends_us + FENCED_AFTER_US else None
+        warm_us = at + FENCED_AFTER_US if self.warm_from_us is None else self.warm_from_us
+        if self.contacts:
+            self.contacts[broker_id] = contact
+            if self._are_all_certain:
+                warm_us = min(warm_us, at)
+        if at >= warm_us:
+            self.contacts = {}
+        self.warm_from_us = warm_us
+        return warm_us
+
+    @property
+    def _are_all_certain(self) -> bool:
+        return all(contact is Contact.CERTAIN for contact in self.contacts.values())
+
+    def active_brokers(self, active: Iterable[int]) -> int:
+        """Counts brokers that are active, or that were when the log, or the gap, began."""
+        if self.gap_ends_us is not None:
+            return max(len([*active]), len(self.active))
+        heard = (b for b, contact in self.contacts.items() if contact is Contact.HEARD)
+        return len({*active, *heard})
+
+
+class Leadership(StrEnum):
+    """How sure it is which controller is active (changes: ``ActiveController.follow``)."""
+
+    #: No controller has responded yet.
+    UNSEEN = "unseen"
+    #: It has responded, and no other one can have become active unseen.
+    ACTIVE = "active"
+    #: Since its last response another one may have become active in a gap of that one's log.
+    SILENT = "silent"
+
+
+class ActiveController(msgspec.Struct):
+    """The active controller: since when, and when it last responded without error."""
+
+    leadership: Leadership = Leadership.UNSEEN
+    node_id: int = -1
+    since_us: int = ALWAYS_SINCE_US
+    last_us: int = ALWAYS_SINCE_US
+
+    def follow(
+        self, row: ClusterEvent, at: int, gaps: Gaps, voters: Iterable[int]
+    ) -> LogGap | None:
+        """Moves on by a line that happened at a time; returns the gap that the replay runs into.
+
+        A gap in its own log is one, and so is a time in which a voter whose log has a gap may have
+        been active: before another controller responds, or while all are silent.
+        """
+        responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
+        gap = gaps.last(self.node_id, self.since_us, at)
+        if gap is not None:
+            gap = gap._replace(after_us=max(gap.after_us, self.last_us))
+            self.since_us = gap.before_us
+        elif responds and row.node_id != self.node_id:
+            # Nobody was active before, if a replica begins with nothing.
+            is_unseen = self.leadership is Leadership.UNSEEN
+            is_first = is_unseen and row.kind == FETCH and row.offset == 0
+            maybe_active = [row.node_id] if is_first else voters
+            is_hidden = any(gaps.touch(voter, self.last_us, at) for voter in maybe_active)
+            own_gap = gaps.last(row.node_id, self.last_us, at)
+            self.node_id, self.since_us = row.node_id, max(at, own_gap.before_us if own_gap else at)
+            gap = LogGap(row.node_id, self.last_us, self.since_us) if is_hidden else None
+        elif self.leadership is Leadership.ACTIVE:
+            heard_us = max(self.last_us, self.since_us)
+            is_silent = at > heard_us + VOTER_SILENCE_US
+            if is_silent and any(gaps.touch(voter, heard_us, at) for voter in voters):
+                self.leadership = Leadership.SILENT
+                gap = LogGap(self.node_id, self.last_us, at)
+        if responds:
+            self.leadership, self.last_us = Leadership.ACTIVE, max(self.last_us, at)
+        return gap
 
 
 class ClusterSettings(NamedTuple):
@@ -60,7 +191,7 @@ class ClusterState(msgspec.Struct):
     #: Lines that wait for their turn, and when the rule has each happen.
     pending: list[tuple[int, ClusterEvent]] = []
     #: The last line of each sender.
-    last_lines: dict[tuple[str, int, int], ClusterEvent] = {}
+    last_lines: dict[LineKey, ClusterEvent] = {}
     #: Brokers and voters, and what they have to do to apply writes.
     brokers: dict[int, Broker] = {}
     replicas: Replicas = msgspec.field(default_factory=Replicas)
@@ -68,7 +199,7 @@ class ClusterState(msgspec.Struct):
     #: The last offset that all brokers that count show, and when the first learned of it.
     shown_everywhere: Estimate = Estimate(-1, 0)
     writes: list[Write] = []
-    warm_up: LogStart | BehindGap = msgspec.field(default_factory=LogStart)
+    beginning: Beginning = msgspec.field(default_factory=Beginning)
     active: ActiveController = msgspec.field(default_factory=ActiveController)
     #: By controller (handled, built) of the heartbeat that it had last.
     last_handled: dict[int, tuple[int, int]] = {}
@@ -97,10 +228,9 @@ class ClusterState(msgspec.Struct):
         """Begins anew behind a gap in the log of the active controller."""
         new = ClusterState.new(settings)
         new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
-        before = self.warm_up.active if isinstance(self.warm_up, BehindGap) else ()
-        active = sorted({*self.recorded.active.offsets, *before})
+        active = sorted({*self.recorded.active.offsets, *self.beginning.active})
         contacts = dict.fromkeys(active, Contact.UNHEARD)
-        new.warm_up = BehindGap(contacts=contacts, ends_us=ends_us, active=active)
+        new.beginning = Beginning(contacts, gap_ends_us=ends_us, active=active)
         new.brokers = {node_id: broker.after_gap() for node_id, broker in self.brokers.items()}
         new.heartbeats = Recorded(self.heartbeats.interval_us, delay=self.heartbeats.delay)
         # This does not rest on that log.
@@ -155,11 +285,7 @@ class ClusterState(msgspec.Struct):
     def active_brokers(self) -> int:
         """Counts the brokers that are active, as far as is known by now."""
         active = self.recorded.active.offsets
-        return self.warm_up.active_brokers(active) if self.replicas.is_partial else len(active)
-
-    @property
-    def is_behind_gap(self) -> bool:
-        return isinstance(self.warm_up, BehindGap)
+        return self.beginning.active_brokers(active) if self.replicas.is_partial else len(active)
 
     def fetch(self, row: ClusterEvent) -> None:
         """Moves the metadata log and its replicas on by a Raft FETCH, in order of dequeue."""
@@ -172,8 +298,8 @@ class ClusterState(msgspec.Struct):
             self.broker(row.node_id).commit(row.dequeued_us, committed[-1])
         if not is_error and not row.is_diverging:
             self.broker(row.broker_id).evidence.fetch(row)
-            if is_broker and isinstance(self.warm_up, BehindGap):
-                self.warm_up.fetch(row.broker_id)
+            if is_broker:
+                self.beginning.fetch(row.broker_id)
 
     def learn(self, row: ClusterEvent) -> None:
         """Notes for the simulations that a replica learned a high watermark."""
@@ -185,9 +311,9 @@ class ClusterState(msgspec.Struct):
 
     def write(self, row: ClusterEvent, replica_us: int) -> None:
         """Follows a metadata write from now on; ``replica_us``: what one replica takes."""
-        offsets = self.committed.offsets(row) if row.error_code == 0 else RESPONSE_MISSING
-        if offsets == NO_HIGH_WATERMARK and self.is_behind_gap:
-            offsets = LOG_GAP
+        offsets = self.committed.offsets(row) if row.error_code == 0 else Undecided.RESPONSE_MISSING
+        if offsets == Undecided.NO_HIGH_WATERMARK and self.beginning.gap_ends_us is not None:
+            offsets = Undecided.LOG_GAP
         self.writes.append(Write(row, offsets))
         offset = offsets.high if isinstance(offsets, Offsets) else None
         self.replicas.write(row, offset, replica_us, self.active_brokers)
@@ -195,14 +321,14 @@ class ClusterState(msgspec.Struct):
 
     def warm(self, heartbeat: Heartbeat) -> None:
         """Notes from when on every broker that is active has sent a heartbeat, or was fenced."""
-        at, is_behind_gap = heartbeat.handled_us, self.is_behind_gap
+        at, is_behind_gap = heartbeat.handled_us, self.beginning.gap_ends_us is not None
         is_always_warm = self.recorded.warm_from_us == ALWAYS_WARM_US
         if is_always_warm or (is_behind_gap and self.recorded.is_warm(at)):
             return
-        warm_us = self.warm_up.heartbeat(at, heartbeat.broker_id)
+        warm_us = self.beginning.heartbeat(at, heartbeat.broker_id)
         if warm_us is None:
             return
-        is_partial = is_behind_gap or at >= warm_us or not self.committed.began_empty
+        is_partial = at >= warm_us or not self.committed.began_empty
         if not is_partial:
             warm_us = ALWAYS_WARM_US
         self.replicas.is_partial = is_partial
@@ -221,7 +347,8 @@ class ClusterState(msgspec.Struct):
             return self.unestimated(offsets.high, write.until_us)
         is_simulated = variant.parameter == HEARTBEAT_INTERVAL
         learned, brokers = LEARNED_OF[variant.name], self.heartbeats.brokers.values()
-        return NOT_LEARNED if is_simulated and not any(learned in b.due for b in brokers) else None
+        is_learned = any(learned in broker.due for broker in brokers)
+        return Undecided.NOT_LEARNED if is_simulated and not is_learned else None
 
     def unestimated(self, offset: int, until_us: int) -> str | None:
         """Returns why the time at which all showed an offset is no estimate; None: it is one.
@@ -229,7 +356,7 @@ class ClusterState(msgspec.Struct):
         Without an estimate of the last broker, that time is only when its heartbeat arrived.
         """
         # Without such an estimate it is not known when all brokers had applied it.
-        hiding = (LOG_GAP, UNKNOWN_WORK)
+        hiding = (Undecided.LOG_GAP, Undecided.UNKNOWN_WORK)
         for broker in self.brokers.values():
             estimate = broker.estimate_of(offset, None)
             if estimate is not None and estimate.shown_us is None and estimate.reason in hiding:
@@ -242,11 +369,12 @@ class ClusterState(msgspec.Struct):
         if reported is None or reported[0] > at:
             return None
         estimate = last.estimate_of(offset, reported[0])
-        return None if estimate is not None and estimate.shown_us is not None else NOT_CARRIED
+        is_shown = estimate is not None and estimate.shown_us is not None
+        return None if is_shown else Undecided.NOT_CARRIED
 
     def hide_writes(self, gap_begins_us: int) -> None:
         """Hides offsets of writes just before a gap: FETCHes that bound them may be in it."""
         since = gap_begins_us - VOTER_SILENCE_US
         for place, write in enumerate(self.writes):
-            if write.row.at_us > since and write.offsets != RESPONSE_MISSING:
-                self.writes[place] = write._replace(offsets=LOG_GAP)
+            if write.row.at_us > since and write.offsets != Undecided.RESPONSE_MISSING:
+                self.writes[place] = write._replace(offsets=Undecided.LOG_GAP)

@@ -25,8 +25,7 @@ import msgspec
 from ..model import STAMP_US
 from ..model.raft import NO_RESPONSE, UNKNOWN_OFFSET, Leader
 from ..simulation import Rising
-from .events import HORIZON_US, JOIN_SLACK_US, VOTER_SILENCE_US, ClusterEvent
-from .tables import HORIZON, LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
+from .events import HEARTBEAT_WAIT_US, HORIZON_US, VOTER_SILENCE_US, ClusterEvent, Undecided
 
 
 class Offsets(NamedTuple):
@@ -57,21 +56,27 @@ class Write(NamedTuple):
 
 
 class Front(NamedTuple):
-    """How far a log is replayed, and up to where (``final_us``) no later line changes anything.
-
-    ``is_over``: no line follows, at the log's end or (``is_gap``) at a gap, which ends a replay.
-    """
+    """How far a log is replayed; ``ended``: why no line follows, at the log's end or a gap."""
 
     until_us: int
-    final_us: int
-    is_over: bool = False
-    is_gap: bool = False
+    ended: str | None = None
+
+    @property
+    def final_us(self) -> int:
+        """Returns up to where no later line changes anything.
+
+        Whether a broker was slow, only its next heartbeat shows.
+        """
+        return self.until_us - (0 if self.ended else HEARTBEAT_WAIT_US)
+
+    @property
+    def is_gap(self) -> bool:
+        return self.ended == Undecided.LOG_GAP
 
     def too_late(self, write: Write) -> str:
         """Returns why the log does not show when a write was applied, or known."""
-        if write.until_us <= self.until_us:
-            return HORIZON
-        return LOG_GAP if self.is_gap else LOG_ENDS
+        ended = self.ended or Undecided.LOG_ENDS
+        return Undecided.HORIZON if write.until_us <= self.until_us else ended
 
     def hides(self, times: Iterable[int | None], rests_us: int) -> bool:
         """Says whether a gap may hide one of these times (None: not seen), or what it rests on."""
@@ -127,16 +132,16 @@ class CommittedOffsets(msgspec.Struct):
         """Returns where a write's last record lies, or why the log leaves it open."""
         taken, built = row.dequeued_us - STAMP_US, row.at_us + STAMP_US
         if len(self.voters) == 1:
-            return SINGLE_VOTER
+            return Undecided.SINGLE_VOTER
         committed = self.high_watermark.value(built)
         if committed is None or self.known_from_us is None or row.dequeued_us < self.known_from_us:
-            return NO_HIGH_WATERMARK
+            return Undecided.NO_HIGH_WATERMARK
         fetched = self.log_ends.get(row.node_id, Rising()).value(taken)
         end = max(fetched or 0, self.high_watermark.value(taken) or 0)
         low, high = end + least_records(row) - 1, committed - 1
         if low > high:
             # Records of its own would be above all that was there, and committed by now.
-            return NOTHING_WRITTEN
+            return Undecided.NOTHING_WRITTEN
         reached = self.high_watermark.reached(low + 1)
         return Offsets(low, high, max(row.dequeued_us, reached[0] if reached else row.dequeued_us))
 
@@ -160,7 +165,7 @@ def least_records(row: ClusterEvent) -> int:
 
     A topic is one record and one for each partition and config; a deletion one a topic. Other
     writes count as one record, since most of what they set may have been so already. The high
-    watermark shows which of them changed nothing at all (``NOTHING_WRITTEN``).
+    watermark shows which of them changed nothing at all (``Undecided.NOTHING_WRITTEN``).
     """
     if row.api_name == "CREATE_TOPICS":
         return row.written + max(row.partitions, row.written) + row.configs
@@ -169,6 +174,9 @@ def least_records(row: ClusterEvent) -> int:
     return 1
 
 
+#: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this. It is
+#: an assumption: NTP keeps hosts within tens of milliseconds.
+JOIN_SLACK_US = 100_000
 #: local host:port-remote host:port-processor-index, in newer versions with a second index.
 _CONNECTION = re.compile(r".*?:(\d+)-(.*):\d+(?:-\d+)+")
 

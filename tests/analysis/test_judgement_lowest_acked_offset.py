@@ -4,18 +4,10 @@ from collections.abc import Sequence
 
 from constructed import Row, accuracy, at, row, rule_steps
 
-from kip_replay.replay.log_tables import (
-    MetadataWrites,
-    Requests,
-    Topics,
-)
+from kip_replay.replay.log_tables import MetadataWrites, Requests, Topics
 from kip_replay.replay.lowest_acked_offset import RULE as LOWEST_ACKED_OFFSET
-from kip_replay.replay.lowest_acked_offset.tables import (
-    ESTIMATED,
-    HEARTBEAT_INTERVAL,
-    LOWEST_ACKED,
-    VisibilityOutcome,
-)
+from kip_replay.replay.lowest_acked_offset.events import ESTIMATED, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset.outcomes import VisibilityOutcome
 from kip_replay.replay.records import Verdict
 from kip_replay.replay.table import Table
 

@@ -8,8 +8,8 @@ import operator
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.lowest_acked_offset import tables as reasons
-from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED, HeartbeatOutcome
+from kip_replay.replay.lowest_acked_offset.events import ESTIMATED, LOWEST_ACKED, Undecided
+from kip_replay.replay.lowest_acked_offset.outcomes import HeartbeatOutcome
 from kip_replay.replay.model import STAMP_US
 
 from .recorded import STEPS, Row, events_of, fed, found, outcomes
@@ -81,7 +81,7 @@ def test_every_write_is_joined_with_its_broker_and_its_offsets_are_few(name: str
     assert dict(via) == WRITES[name]
     # Of the last one of freeze-4.0 the log does not have what follows.
     unknown = writes(name, "reason", f"{of} AND verdict <> 'replayed'")
-    assert unknown == [(reasons.LOG_ENDS,)] * (name == "freeze-4.0")
+    assert unknown == [(Undecided.LOG_ENDS,)] * (name == "freeze-4.0")
     [(exact, widest)] = writes(
         name, "count(*) FILTER (offset_high = offset_low), max(offset_high - offset_low)", of
     )
@@ -143,7 +143,7 @@ def test_new_controller_has_nothing_new_until_all_have_sent_a_heartbeat() -> Non
     assert offsets == sorted(offsets)
     second = [row for row in carried if row["controller_id"] == 2]
     assert [row["lowest_acknowledged_offset_raw"] for row in second[:3]] == [-1, -1, 91]
-    assert [row["reason"] for row in rows].count(reasons.NOT_ACTIVE) == 2
+    assert [row["reason"] for row in rows].count(Undecided.NOT_ACTIVE) == 2
 
 
 # --- lines with a wrong digit --------------------------------------------------------------------

@@ -87,6 +87,7 @@ def test_log_that_begins_within_an_epoch_is_unknown_until_its_leader_is_warm() -
 
 def test_gaps_that_overlap_are_one_and_other_nodes_do_not_count() -> None:
     gaps = Gaps([LogGap(1, 50, 60), LogGap(2, 0, 99), LogGap(1, 10, 20), LogGap(1, 15, 30)])
-    own = gaps.in_log(1)
-    assert own == [LogGap(1, 10, 30), LogGap(1, 50, 60)]
-    assert [gaps.last_begun(1, at) for at in (10, 11, 50, 70)] == [None, *own[:1] * 2, own[1]]
+    first, second = LogGap(1, 10, 30), LogGap(1, 50, 60)
+    ends = {10: None, 11: first, 50: first, 70: second}
+    assert {at: gaps.last(1, 0, at) for at in ends} == ends
+    assert [gaps.last(1, since_us, 50) for since_us in (29, 30)] == [first, None]

@@ -19,9 +19,7 @@ from notation.heartbeats import (
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import tables as reasons
-from kip_replay.replay.lowest_acked_offset.events import HELD, ClusterEvent
-from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED
+from kip_replay.replay.lowest_acked_offset.events import ESTIMATED, HELD, ClusterEvent, Undecided
 
 Span = tuple[float, float, int, int]
 #: Both brokers have the write by their next heartbeats.
@@ -91,16 +89,16 @@ CASES: dict[str, tuple[list[ClusterEvent], tuple[Any, ...]]] = {
     # 12 reported it at 5.106 s.
     "no FETCH response that carried it in time": (
         cluster(*REPORTS, *fetches(12, ((5400, 5700, 22, 22), (5703, 5900, 22, 22)))),
-        (5106, None, None, 5106, reasons.NOT_CARRIED),
+        (5106, None, None, 5106, Undecided.NOT_CARRIED),
     ),
-    "no FETCH at all": (cluster(*REPORTS), (5040, None, None, 5106, reasons.NOT_CARRIED)),
+    "no FETCH at all": (cluster(*REPORTS), (5040, None, None, 5106, Undecided.NOT_CARRIED)),
     "the log ends first": (
         cluster(*REPORTS, *fetches(12, OF_12[:1])),
-        (5060, None, None, 5106, reasons.NO_NEXT_FETCH),
+        (5060, None, None, 5106, Undecided.NO_NEXT_FETCH),
     ),
     "a slow broker that is never seen to have it": (
         cluster(*beats(12, 5406, 3, 19), *fetches(12, OF_12)),
-        (5060, None, None, None, reasons.SLOW),
+        (5060, None, None, None, Undecided.SLOW),
     ),
 }
 
@@ -211,9 +209,9 @@ def test_topic_that_the_log_does_not_have_is_deleted_as_soon_as_the_largest_one(
     there += [ClusterEvent(us(9), HELD, "t", -1, topics=["t"], replicas=[n]) for n in largest]
     found = replayed(in_order([*there, *(event for event in events if event.at_us > us(9))]))
     rows = [(r["shown_at"], r["applied_at"], r["reason"]) for r in found.applied]
-    assert rows[0] == (us(5064), None, reasons.UNKNOWN_WORK)
+    assert rows[0] == (us(5064), None, Undecided.UNKNOWN_WORK)
     later = shown_ms and us(shown_ms)
-    assert rows[1] == (later, later, None if later else reasons.UNKNOWN_WORK)
+    assert rows[1] == (later, later, None if later else Undecided.UNKNOWN_WORK)
     assert [row["applied_everywhere_at"] for row in found.writes_of(ESTIMATED)] == [None, None]
 
 
@@ -229,7 +227,7 @@ def estimated(*events: ClusterEvent, **write: Any) -> tuple[Any, ...]:
 
 def test_it_is_unknown_where_only_a_heartbeat_has_it() -> None:
     of_11 = fetches(11, OF_11)
-    assert estimated(*REPORTS, *of_11) == (None, 12, None, None, reasons.NOT_CARRIED)
+    assert estimated(*REPORTS, *of_11) == (None, 12, None, None, Undecided.NOT_CARRIED)
     # Where the other broker's estimate is later than the heartbeat, that one is the last.
     late = [*fetches(11, ((4990, 5045, 20, 22), (5200, 5500, 22, 22))), *beats(11, 5306, 2)]
     assert estimated(*late, *beats(12, 5106, 2)) == (5200, 11, 150, 200, None)

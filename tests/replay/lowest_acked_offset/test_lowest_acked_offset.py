@@ -24,9 +24,8 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.lowest_acked_offset import simulation
-from kip_replay.replay.lowest_acked_offset import tables as reasons
 from kip_replay.replay.lowest_acked_offset import writes as written
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, ClusterEvent
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, ClusterEvent, Undecided
 from kip_replay.replay.lowest_acked_offset.replay import LowestAckedOffset
 from kip_replay.replay.lowest_acked_offset.state import ClusterSettings
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
@@ -64,11 +63,11 @@ FATES: dict[str, tuple[list[ClusterEvent], tuple[Any, ...]]] = {
     # 11 reports the write, then is silent.
     "a fenced broker need not know": (
         cluster(beat(11, 5006, 21), *beats(12, 5106, 8)),
-        (5107, None, 5007 + 10_125, 12, reasons.LEFT),
+        (5107, None, 5007 + 10_125, 12, Undecided.LEFT),
     ),
     "a forwarding broker that left never knows": (
         cluster(beat(11, 5006, 19, want_shut_down=True, is_fenced=True), *beats(12, 5106, 2)),
-        (5107, None, 5108, 12, reasons.LEFT),
+        (5107, None, 5108, 12, Undecided.LEFT),
     ),
     # Those that count know at 15.132 s, when 11 is fenced, and at 5.108 s, while 11 shuts down.
     "a forwarding broker that was fenced knows after all that count": (
@@ -83,23 +82,23 @@ FATES: dict[str, tuple[list[ClusterEvent], tuple[Any, ...]]] = {
     ),
     "no response": (
         cluster(*REPORTS, error_code=-2),
-        (None, None, None, None, reasons.RESPONSE_MISSING),
+        (None, None, None, None, Undecided.RESPONSE_MISSING),
     ),
     # A config set to the value it has: no record, and the high watermark stays.
     "a write that changed nothing": (
         in_order([*BEFORE, create_topic(5000, 5002, api_name="ALTER_CONFIGS", partitions=0)]),
-        (None, None, None, None, reasons.NOTHING_WRITTEN),
+        (None, None, None, None, Undecided.NOTHING_WRITTEN),
     ),
     "the log ends first": (
         cluster(beat(11, 5006, 21), beat(12, 5106, 21)),
-        (5107, None, None, 12, reasons.LOG_ENDS),
+        (5107, None, None, 12, Undecided.LOG_ENDS),
     ),
     # Whenever the rows are emitted: 65.1 s after the response is too late.
     "what happens after the horizon is not looked at": (
         cluster(
             *(e for b in (11, 12) for e in (*beats(b, 5006 + b, 32, 19), *beats(b, 69_150 + b, 8)))
         ),
-        (None, None, None, None, reasons.HORIZON),
+        (None, None, None, None, Undecided.HORIZON),
     ),
 }
 
@@ -112,8 +111,8 @@ def test_fate_of_a_write(events: list[ClusterEvent], expected: tuple[Any, ...]) 
     assert (*times, row["last_broker_id"], row["reason"]) == expected
     assert row["verdict"] == {
         None: "replayed",
-        reasons.LEFT: "not_applicable",
-        reasons.NOTHING_WRITTEN: "not_applicable",
+        Undecided.LEFT: "not_applicable",
+        Undecided.NOTHING_WRITTEN: "not_applicable",
     }.get(row["reason"], "unknown")
 
 
@@ -187,8 +186,8 @@ def test_fetch_bounds_from_the_response_to_the_heartbeat(
 @pytest.mark.parametrize(
     ("others", "verdict", "reason", "size"),
     [
-        ({"error_code": 41, "node_id": 3}, "not_applicable", reasons.NOT_ACTIVE, 27),
-        ({"error_code": -2, "response_bytes": None}, "unknown", reasons.RESPONSE_MISSING, None),
+        ({"error_code": 41, "node_id": 3}, "not_applicable", Undecided.NOT_ACTIVE, 27),
+        ({"error_code": -2, "response_bytes": None}, "unknown", Undecided.RESPONSE_MISSING, None),
     ],
 )
 def test_heartbeat_with_an_error_carries_and_changes_nothing(
@@ -204,7 +203,7 @@ def test_heartbeat_with_an_error_carries_and_changes_nothing(
 
 def test_heartbeat_when_no_broker_counts_carries_nothing() -> None:
     row = replayed(in_order([*BEFORE, beat(11, 1000, 19, is_fenced=True)])).heartbeats[0]
-    assert (row["verdict"], row["reason"]) == ("not_applicable", reasons.NOBODY_COUNTS)
+    assert (row["verdict"], row["reason"]) == ("not_applicable", Undecided.NOBODY_COUNTS)
     assert (row["is_fenced"], row["unfenced_brokers"]) == (True, 0)
 
 
@@ -216,9 +215,9 @@ def test_nothing_is_certain_while_a_broker_may_have_sent_nothing_yet() -> None:
     rows = replayed(in_order(events))
     # First heartbeat taken up at 1.001 s: certain from 11.126 s on.
     assert [r["verdict"] for r in rows.heartbeats] == ["unknown"] * 6 + ["replayed"] * 2
-    assert {r["reason"] for r in rows.heartbeats[:6]} == {reasons.NOT_HEARD_YET}
+    assert {r["reason"] for r in rows.heartbeats[:6]} == {Undecided.NOT_HEARD_YET}
     write = only(rows.writes_of("lowest_acked_offset"))
-    assert (write["reason"], write["applied_everywhere_at"]) == (reasons.NOT_HEARD_YET, None)
+    assert (write["reason"], write["applied_everywhere_at"]) == (Undecided.NOT_HEARD_YET, None)
 
 
 def test_heartbeats_are_worked_off_in_the_order_of_the_controllers_queue() -> None:
@@ -279,12 +278,12 @@ def test_offsets_are_between_log_end_before_and_high_watermark_after(
 
 def test_single_voter_shows_no_high_watermark() -> None:
     log = committed(raft_fetch(11, 10, 11, 20), voters=(2,))
-    assert log.offsets(create_topic(5000, 5050)) == reasons.SINGLE_VOTER
+    assert log.offsets(create_topic(5000, 5050)) == Undecided.SINGLE_VOTER
 
 
 def test_high_watermark_is_not_known_until_every_voter_would_have_fetched() -> None:
     log = committed(*voters_fetch(4500, 20))
-    assert log.offsets(create_topic(5000, 5050)) == reasons.NO_HIGH_WATERMARK
+    assert log.offsets(create_topic(5000, 5050)) == Undecided.NO_HIGH_WATERMARK
     log.fetch(raft_fetch(1, 5640, 5641, 22))
     assert log.offsets(create_topic(5600, 5650)) == Offsets(21, 21, us(5640))
 

@@ -18,9 +18,14 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
-from kip_replay.replay.lowest_acked_offset import tables as reasons
-from kip_replay.replay.lowest_acked_offset.events import FETCH, HEARTBEAT, ClusterEvent
-from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset.events import (
+    ESTIMATED,
+    FETCH,
+    HEARTBEAT,
+    LOWEST_ACKED,
+    ClusterEvent,
+    Undecided,
+)
 
 STANDBY = 3
 
@@ -146,7 +151,7 @@ def test_fetches_count_in_the_order_of_their_ids_where_stamps_have_another() -> 
 def test_forwarded_write_whose_brokers_line_is_missing_has_no_arrival() -> None:
     """Whether a gap is known there or not; when it was applied stays known."""
     for missing, reason in (
-        (gap(11, 4_900, 5_200), reasons.NO_ARRIVAL),
+        (gap(11, 4_900, 5_200), Undecided.NO_ARRIVAL),
         (gap(12, 4_900, 5_200), None),
     ):
         first, second = replayed(without(LONG, missing)).writes_of(LOWEST_ACKED)
@@ -174,7 +179,7 @@ def test_when_a_topic_that_was_created_in_a_gap_was_deleted_is_no_estimate() -> 
         api_name="DELETE_TOPICS", topics=("lost",), sizes=(0,), is_forwarded=False
     )
     log = [delete if event is LATER else event for event in LONG]
-    for gaps, reason in (((), None), ((missing,), reasons.UNKNOWN_WORK)):
+    for gaps, reason in (((), None), ((missing,), Undecided.UNKNOWN_WORK)):
         found = lacking(log, *gaps)
         assert found.writes_of(ESTIMATED)[-1] == replayed(log).writes_of(ESTIMATED)[-1]
         rows = [row for row in found.visibility if row["request_id"] == delete.request_id]

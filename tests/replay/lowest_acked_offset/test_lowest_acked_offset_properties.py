@@ -24,8 +24,12 @@ from notation.heartbeats import (
 )
 
 from kip_replay.replay.log_gaps import Gaps, LogGap
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, ClusterEvent
-from kip_replay.replay.lowest_acked_offset.tables import ESTIMATED, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset.events import (
+    ESTIMATED,
+    LOWEST_ACKED,
+    NOT_SENT,
+    ClusterEvent,
+)
 from kip_replay.replay.model import STAMP_US
 from kip_replay.replay.simulation import Rising
 
