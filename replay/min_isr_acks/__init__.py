@@ -5,7 +5,7 @@ leader's part of the KIP. The log is replayed twice:
 
 * ``replay``: as recorded. For every partition of every PRODUCE, what acks=all and acks=-2
   would have done, and by which FETCH (open loop). ``events`` are its input. ``isr`` has how far ISR
-  and leader are known, ``brokers`` who may be in an ISR, ``consumers`` who gets records first,
+  and leader are known, ``consumers`` who gets records first,
   ``produces`` the batches that wait; ``responses`` decides what a producer gets, and ``outcomes``
   are the rows.
 * ``closed_loop``: producers that react. ``closed_loop_replay`` feeds it what the open loop decides
@@ -53,11 +53,11 @@ from functools import partial
 
 from ..log_tables import Produces
 from ..model import PROGRESS_US_MAX
-from ..model.brokers import FENCED_AFTER_US
+from ..model.brokers import FENCED_AFTER_US, SCAN_SLACK_US
 from ..records import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
-from .constants import SCAN_SLACK_US, STALE_US
+from .constants import STALE_US
 from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, EventKind
 from .outcomes import (
     ACKS_ALL,

@@ -49,11 +49,3 @@ WOKEN_AT = 0.7
 #: followers in acks-varying and office-4.1 are 15 to 69 ms up to the 100th, 5.6 to 15 ms from the
 #: 500th and 2.4 to 13 ms from the 1,000th on.
 WARM = 500
-#: Between the scan that is due and the response with its records: timers, fsync, Raft.
-SCAN_SLACK_US = 600_000
-#: Two derived times of one moment differ by up to this: stamps and threads.
-COMMIT_SLACK_US = 5_000
-#: Records of the smallest append that fences: the broker's and one partition's.
-FENCING_RECORDS_MIN = 2
-#: How long responses are remembered: a node fetches a few times a second, a scan's window is 2 s.
-RESPONSES_KEPT_US = 30_000_000

@@ -16,10 +16,16 @@ import pyarrow.compute as pc
 
 from ..log_gaps import NO_GAPS, Gaps
 from ..model import AT_ONCE_US, STAMP_US
-from ..model.brokers import BrokerControlState
+from ..model.brokers import (
+    Applied,
+    BrokerChange,
+    BrokerControlState,
+    BrokerStates,
+    MetadataFetch,
+    next_state,
+)
 from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Partition, Requirement
 from ..records import Records, Variant
-from .brokers import Applied, BrokerStates
 from .constants import (
     AFTER_RESPONSE_US,
     APPLY_US_MAX,
@@ -34,6 +40,7 @@ from .consumers import Consumers
 from .events import (
     DESCRIBE,
     PENDING,
+    SILENCE,
     SILENCE_US,
     EventKind,
     LeaderEvent,
@@ -172,11 +179,9 @@ class MinIsrAcks:
             case EventKind.METADATA | EventKind.ISR_REQUESTED | EventKind.ISR_COMMITTED:
                 self._partition_states(event, places)
             case EventKind.METADATA_FETCH:
-                counts = partial(self._partitions_with, event.at_us)
-                self._apply(state.brokers.metadata_fetch(event, counts))
-                self._apply_configs(event.at_us)
+                self._metadata_fetch(event)
             case EventKind.HEARTBEAT:
-                self._apply(state.brokers.heartbeat(event))
+                self._heartbeat(event)
             case EventKind.CONFIG:
                 state.altered.append(event)
                 self._apply_configs(event.at_us)
@@ -379,7 +384,7 @@ class MinIsrAcks:
     def _partition_states(self, event: LeaderEvent, places: range) -> None:
         """Notes ISRs and leaders, of METADATA or ALTER_PARTITION."""
         state, at_us, is_metadata = self._state, event.at_us, event.kind == EventKind.METADATA
-        is_active = not is_metadata or state.brokers.is_active(event.replica_id)
+        is_active = not is_metadata or event.replica_id not in state.brokers.inactive
         for place in places:
             led = self._led(self._events.partitions[place], at_us)
             stated = self._events.stated(place)
@@ -428,9 +433,24 @@ class MinIsrAcks:
                 led.model.configure(self._min_isrs(name), led.model.replicas)
                 self._acknowledge(led, Acknowledgement.at(at_us))
 
+    def _metadata_fetch(self, event: LeaderEvent) -> None:
+        at_us, built_us = event.at_us, event.built_us or 0
+        fetch = MetadataFetch(at_us, event.fetch_offset, built_us, event.high_watermark)
+        counts = partial(self._partitions_with, at_us)
+        self._apply(self._state.brokers.metadata_fetch(fetch, counts))
+        self._apply_configs(at_us)
+
+    def _heartbeat(self, event: LeaderEvent) -> None:
+        stops, built_us = event.want_shut_down, event.built_us or 0
+        # A broker that stops at once is fenced in the response; out of the ISR it is either way.
+        state = next_state(want_shut_down=stops, is_fenced=event.is_fenced and not stops)
+        stated = BrokerChange(event.replica_id, event.replica_epoch, state, built_us)
+        silent_us = event.dequeued_us if event.operation == SILENCE else None
+        self._apply(self._state.brokers.heartbeat(stated, silent_us))
+
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""
-        state, brokers = self._state, self._state.brokers
+        state, inactive = self._state, self._state.brokers.inactive
         for at_us, broker_id, control_state in changes:
             if control_state is None:
                 self._sweep(at_us - 1, KnownPartition.forget_waiting, Loss.FENCED_WHEN)
@@ -439,7 +459,6 @@ class MinIsrAcks:
                 continue
             if at_us - SILENCE_US <= state.uncertain_us:
                 self._sweep(at_us, KnownPartition.allow_for_stop, broker_id)
-            inactive = frozenset(b for b in brokers.decided if not brokers.is_active(b))
             latest_us = at_us + APPLY_US_MAX
             self._sweep(at_us, KnownPartition.take_out, broker_id, inactive, latest_us=latest_us)
 
