@@ -1,7 +1,7 @@
 """closest_replica: what if consumers read from the replica in their own zone? (KIP-392)
 
-What the KIP is, the model and its limits: docs/rules/closest_replica.md. ``model.read_replica`` is
-the decision that the KIP adds: which replica a leader names to a consumer.
+What the KIP is, the model and its limits: docs/rules/closest_replica.md. ``model.partition``
+has the decision that the KIP adds (``select``): which replica a leader names to a consumer.
 
 Each partition of which a consumer's FETCH returned records is a *read*, wherever it was served. It
 is decided under ``leader`` (the leader serves it), ``closest`` (the replica serves it that the

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..model import PROGRESS_US_MAX, STAMP_US
-from ..model.partition import REPLICA_FETCH_WAIT_MAX_US
-from ..model.read_replica import ReplicaView
+from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, ReplicaView
 from ..records import Variant
 from ..simulation import Rising, Timeline
 from .events import ReplicaEvent

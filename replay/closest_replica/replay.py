@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 
 from ..log_gaps import NO_GAPS, Gaps
-from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_rack, select
+from ..model.partition import RACK_ID_VERSION, PreferredReadReplica, is_same_rack, select
 from ..records import NOT_SWEPT, Records, Variant, events_of
 from ..rule import CLOCKS_DIFFER
 from .events import LineKind, ReplicaEvent
