@@ -18,8 +18,8 @@ the offsets of followers' FETCHes, and the high watermarks of the responses to t
 
 The leader's log alone shows who is in sync: no high watermark passes a follower in the ISR. ISRs
 of METADATA and ALTER_PARTITION count for followers of which no FETCH came since. ``partition``
-is what is known of a partition, of who is in which zone, and when a replica could have given what
-it has.
+is what is known of a partition, and of who is in which zone; ``replay`` has when a replica could
+have given what it has.
 
 Where it can fail: the way from leader to follower counts as half of the round trip that ends with
 the follower's FETCH. A line's stamp comes late where its node stops before it is written. A
@@ -36,8 +36,14 @@ from ..log_tables import Fetches
 from ..model import PROGRESS_US_MAX
 from ..rule import Replay, Rule, Settings
 from .events import INPUT_SCHEMA, LineKind
-from .outcomes import FETCH_WAIT_MS, NAME, ClosestReplicaOutcome, UnknownReason, variants
-from .replay import ClosestReplica
+from .replay import (
+    FETCH_WAIT_MS,
+    NAME,
+    ClosestReplica,
+    ClosestReplicaOutcome,
+    UnknownReason,
+    variants,
+)
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:

@@ -10,14 +10,14 @@ import pytest
 from notation.reads import Reads, at
 
 from kip_replay.replay.closest_replica.events import LineKind
-from kip_replay.replay.closest_replica.outcomes import (
+from kip_replay.replay.closest_replica.partition import Zones
+from kip_replay.replay.closest_replica.replay import (
     CLOSEST_HWM_AWARE,
     LEADER,
+    ClosestReplica,
     UnknownReason,
     variants,
 )
-from kip_replay.replay.closest_replica.partition import Zones
-from kip_replay.replay.closest_replica.replay import ClosestReplica
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
 from kip_replay.replay.model.partition import is_same_rack
 from kip_replay.replay.rule import CLOCKS_DIFFER
