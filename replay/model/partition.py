@@ -194,8 +194,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         """
         if self.isr is None:
             return []
-        high_watermark, log_ends = None, None
-        size, acknowledged = len(self.isr), []
+        high_watermark, size, acknowledged = None, len(self.isr), []
         for requirement in self.requirements:
             if not (waiting := requirement.waiting):
                 continue
@@ -208,10 +207,8 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
                     high_watermark = self._high_watermark(at_us, may_join)
                 offset = high_watermark
             elif min_isr > 1:
-                if log_ends is None:
-                    log_ends = sorted(self._log_ends(self.in_sync))
-                # The leader is one of them and has everything; others are the fastest followers.
-                offset = log_ends[1 - min_isr]
+                # The leader is one of them and has everything.
+                offset = offset_of_enough(self._log_ends(self.in_sync), min_isr - 1)
             if offset > requirement.offset:
                 requirement.offset = offset
             else:
@@ -274,6 +271,11 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
             waiting = requirement.waiting
             requirement.waiting = [entry for entry in waiting if entry[1] not in numbers]
             heapify(requirement.waiting)
+
+
+def offset_of_enough(log_ends: Sequence[int], followers: int) -> int:
+    """Returns below which offset so many followers, the fastest of them, have all."""
+    return sorted(log_ends)[-followers] if followers <= len(log_ends) else UNKNOWN_OFFSET
 
 
 def has_enough_in_sync(isr_size: int, min_isr: int) -> bool:
