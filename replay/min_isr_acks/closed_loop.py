@@ -22,8 +22,7 @@ import msgspec
 
 from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, Acks, offset_of_enough
 from ..simulation import EventQueue
-from .constants import LONG_WAIT_US, LOOKAHEAD_US, OWN_US, WOKEN_AT
-from .events import LeaderEvent
+from .events import LONG_WAIT_US, LOOKAHEAD_US, OWN_US, WOKEN_AT, LeaderEvent
 from .follower_cycles import Cycles
 
 # Kinds of event; at one time the lower number comes first. A follower's FETCH is noted, a PRODUCE

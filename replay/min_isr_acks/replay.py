@@ -26,17 +26,6 @@ from ..model.brokers import (
 )
 from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Partition, Requirement
 from ..records import Records, Variant
-from .constants import (
-    AFTER_RESPONSE_US,
-    APPLY_US_MAX,
-    ENOUGH_BYTES,
-    FOLLOWED_US_MAX,
-    REORDER_US_MAX,
-    SILENT_US,
-    STOPPING_US,
-    TICK_US,
-)
-from .consumers import Consumers
 from .events import (
     DESCRIBE,
     PENDING,
@@ -49,11 +38,30 @@ from .events import (
     Uncertain,
     parts_of,
 )
-from .isr import KnownPartition, Loss, MinIsrConfig, Role
+from .isr import APPLY_US_MAX, KnownPartition, Loss, MinIsrConfig, Role
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
-from .produces import NEVER, Acknowledgement, Append, LedPartition, OpenBatch, Request, UnderVariant
+from .produces import (
+    AFTER_RESPONSE_US,
+    ENOUGH_BYTES,
+    FOLLOWED_US_MAX,
+    NEVER,
+    REORDER_US_MAX,
+    Acknowledgement,
+    Append,
+    Consumers,
+    LedPartition,
+    OpenBatch,
+    Request,
+    UnderVariant,
+)
 from .responses import LeaderEvidence
 
+#: A partition that no line names for so long is forgotten; lines of METADATA name all that exist.
+SILENT_US = 24 * 3_600_000_000
+#: A broker that stops is taken out of ISRs at most this long before its last FETCH.
+STOPPING_US = 2_000_000
+#: While ISRs may have grown unseen: how often a FETCH of a follower outside of them counts.
+TICK_US = 1_000_000
 #: acks of a PRODUCE that waits for the whole ISR (acks=all).
 ACKS_ALL = -1
 #: Bits of a session's key that are its id; those above are its follower's.
@@ -260,7 +268,7 @@ class MinIsrAcks:
         """Completes what a follower's FETCH completes.
 
         Where that moves the high watermark and a consumer is parked, its response comes first, and
-        producers' when the handler is nearly done (``consumers``).
+        producers' when the handler is nearly done (``Consumers``).
         """
         at_us, begin_us, end_us = event.at_us, event.dequeued_us, event.done_us
         by = Acknowledgement(at_us, at_us, begin_us, end_us, event.replica_id, event.request_id)

@@ -3,8 +3,7 @@
 import pytest
 from notation.leader_log import History, Row, ms
 
-from kip_replay.replay.min_isr_acks.constants import APPLY_US_MAX
-from kip_replay.replay.min_isr_acks.isr import Loss
+from kip_replay.replay.min_isr_acks.isr import APPLY_US_MAX, Loss
 from kip_replay.replay.model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import Errors
 
