@@ -171,9 +171,3 @@ class ReadPartition(msgspec.Struct, array_like=True):
         follower, high_watermark = self.followers.get(broker_id), self.returned.value(at) or 0
         has = follower.has.valid(at) if follower else None
         return bool(has and has[0] < high_watermark and has[1] < at - STOPPED_US)
-
-    def forget(self, before: int) -> None:
-        self.isr.forget(before)
-        self.returned.forget(before)
-        for follower in self.followers.values():
-            follower.forget(before)

@@ -17,9 +17,16 @@ import msgspec
 import pyarrow as pa
 
 from ..log_gaps import NO_GAPS, Gaps
-from ..model.partition import RACK_ID_VERSION, PreferredReadReplica, is_same_rack, select
+from ..model.partition import (
+    METADATA_MAX_AGE_US,
+    RACK_ID_VERSION,
+    PreferredReadReplica,
+    is_same_rack,
+    select,
+)
 from ..records import NOT_SWEPT, REQUEST_ID, Outcome, Record, Records, Variant, events_of
 from ..rule import CLOCKS_DIFFER
+from ..simulation import forget
 from ..table import At, Bool, Int, Long, Ms, RequiredInt, RequiredText, Text, column, key
 from .events import LineKind, ReplicaEvent
 from .partition import (
@@ -310,8 +317,7 @@ class ClosestReplica:
     def _forget(self, front_us: int) -> None:
         state, before = self._state, front_us - FORGET_US
         state.forgotten_us = front_us
-        for partition in state.partitions.values():
-            partition.forget(before)
+        forget(state, before)
         preferred, listed = state.preferred.items(), state.listed.items()
         state.preferred = {key: named for key, named in preferred if named.expires_us > before}
         since_us = front_us - LISTED_US
@@ -436,5 +442,5 @@ class ClosestReplica:
         if chosen == leader_id:
             preferred.pop(key, None)
             return leader_id, False
-        preferred[key] = PreferredReadReplica.chosen(chosen, at)
+        preferred[key] = PreferredReadReplica(chosen, at + METADATA_MAX_AGE_US)
         return chosen, True

@@ -52,11 +52,11 @@ from functools import partial
 
 from ..log_tables import Produces
 from ..model import PROGRESS_US_MAX
-from ..model.brokers import FENCED_AFTER_US, SCAN_SLACK_US
+from ..model.brokers import FENCED_AFTER_US, SCAN_SLACK_US, SESSION_TIMEOUT_US
 from ..records import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
-from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, EventKind
+from .events import INPUT_SCHEMA, PENDING, SILENCE, EventKind
 from .isr import STALE_US
 from .outcomes import (
     ACKS_ALL,
@@ -103,7 +103,7 @@ RULE = Rule(
         "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
         "pending": PENDING,
         "silence": SILENCE,
-        "silence_us": SILENCE_US,
+        "silence_us": SESSION_TIMEOUT_US,
         "stale_us": STALE_US,
         "recorded": RECORDED,
         "acks_all": ACKS_ALL,

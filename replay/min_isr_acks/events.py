@@ -22,11 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..model.brokers import SESSION_TIMEOUT_US
 from ..records import event_schema, events_of, values_of
 
-#: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.
-SILENCE, SILENCE_US = "silence", SESSION_TIMEOUT_US
+#: ``operation`` of a heartbeat after which none follows for longer than ``SESSION_TIMEOUT_US``.
+SILENCE = "silence"
 #: ``operation`` of a config that was returned, and of one that was set where it is not known when
 #: it is in force.
 DESCRIBE, PENDING = "describe", "pending"

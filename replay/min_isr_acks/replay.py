@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ..log_gaps import NO_GAPS, Gaps
 from ..model import AT_ONCE_US, STAMP_US
 from ..model.brokers import (
+    SESSION_TIMEOUT_US,
     Applied,
     BrokerChange,
     BrokerControlState,
@@ -30,7 +31,6 @@ from .events import (
     DESCRIBE,
     PENDING,
     SILENCE,
-    SILENCE_US,
     EventKind,
     LeaderEvent,
     LeaderEvents,
@@ -95,7 +95,7 @@ class LeaderState(msgspec.Struct):
     brokers: BrokerStates = msgspec.field(default_factory=BrokerStates)
     consumers: Consumers = msgspec.field(default_factory=Consumers)
     absent: set[int] = set()
-    uncertain_us: int = -SILENCE_US
+    uncertain_us: int = -SESSION_TIMEOUT_US
     own_us: int = -1
     fetched: dict[int, LastFetch] = {}
     led: dict[TopicPartition, LedPartition] = {}
@@ -458,17 +458,18 @@ class MinIsrAcks:
 
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""
-        state, inactive = self._state, self._state.brokers.inactive
+        state = self._state
         for at_us, broker_id, control_state in changes:
             if control_state is None:
                 self._sweep(at_us - 1, KnownPartition.forget_waiting, Loss.FENCED_WHEN)
                 continue
             if control_state is BrokerControlState.UNFENCED:
                 continue
-            if at_us - SILENCE_US <= state.uncertain_us:
+            if at_us - SESSION_TIMEOUT_US <= state.uncertain_us:
                 self._sweep(at_us, KnownPartition.allow_for_stop, broker_id)
+            causes = broker_id, state.brokers.inactive
             latest_us = at_us + APPLY_US_MAX
-            self._sweep(at_us, KnownPartition.take_out, broker_id, inactive, latest_us=latest_us)
+            self._sweep(at_us, KnownPartition.take_out, *causes, latest_us=latest_us)
 
     def _sweep(
         self,

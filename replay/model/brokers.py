@@ -110,10 +110,6 @@ class BrokerHeartbeatTracker(msgspec.Struct):
             return contact_us + FENCED_AFTER_US, broker_id
         return None
 
-    def is_any_silent(self, at: int) -> bool:
-        """Says whether a scan at this time would fence a broker."""
-        return next(iter(self.contact_us.values()), at) + SESSION_TIMEOUT_US <= at
-
     def may_be_expired(self, at: int) -> Iterator[int]:
         """Returns the brokers that a scan at this time would fence."""
         return takewhile(lambda b: self.contact_us[b] + SESSION_TIMEOUT_US <= at, self.contact_us)
@@ -275,10 +271,8 @@ class BrokerHeartbeatManager(msgspec.Struct):
         """Brings the controllers to a time at which this one leads."""
         if controller_id != self.controller_id:
             self._activate(at, controller_id)
-        elif self.tracker.is_any_silent(at):
-            self._fence_stale(at)
         else:
-            self.advance(at)
+            self._fence_stale(at)
 
     def _fence_stale(self, at: int) -> None:
         while (expired := self.tracker.remove_expired(at)) is not None:
@@ -381,22 +375,18 @@ class BrokerChange(msgspec.Struct):
     epoch: int
     state: BrokerControlState
     after_us: int = 0
-    until_us: int | None = None
+    until_us: int = -1
     offset: int | None = None
     built_us: int = 0
 
     @property
     def is_fencing(self) -> bool:
-        return self.until_us is not None
+        return self.until_us >= 0
 
     @property
     def is_awaited(self) -> bool:
         """Tells whether it is a fencing whose append has not come yet."""
         return self.is_fencing and self.offset is None
-
-    def may_come_at(self, at_us: int) -> bool:
-        """Tells whether the window of a fencing is not over at a time."""
-        return self.until_us is not None and at_us <= self.until_us
 
 
 class Applied(NamedTuple):
@@ -508,12 +498,12 @@ class BrokerStates(msgspec.Struct):
             return records >= max(FENCING_RECORDS_MIN, 1 + partitions_with(change.broker_id))
 
         # A second append as large within the window may have been the fencing, too.
-        self.fencings = [change for change in self.fencings if change.may_come_at(built_us)]
+        self.fencings = [change for change in self.fencings if built_us <= change.until_us]
         second = [change for change in self.fencings if may_fence(change)]
         applied = [Applied(change.built_us, change.broker_id, None) for change in second]
         pending: list[BrokerChange] = []
         for change in self.pending:
-            in_window = change.may_come_at(built_us)
+            in_window = built_us <= change.until_us
             # A node that slept through the window learns of all at once.
             is_open = in_window or before_us < change.after_us
             if change.is_awaited and change.after_us <= built_us and is_open and may_fence(change):

@@ -194,7 +194,8 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         """
         if self.isr is None:
             return []
-        high_watermark, size, acknowledged = None, len(self.isr), []
+        high_watermark, log_ends = None, None
+        size, acknowledged = len(self.isr), []
         for requirement in self.requirements:
             if not (waiting := requirement.waiting):
                 continue
@@ -207,8 +208,10 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
                     high_watermark = self._high_watermark(at_us, may_join)
                 offset = high_watermark
             elif min_isr > 1:
+                if log_ends is None:
+                    log_ends = self._log_ends(self.in_sync)
                 # The leader is one of them and has everything.
-                offset = offset_of_enough(self._log_ends(self.in_sync), min_isr - 1)
+                offset = offset_of_enough(log_ends, min_isr - 1)
             if offset > requirement.offset:
                 requirement.offset = offset
             else:
@@ -288,17 +291,12 @@ def has_enough_in_sync(isr_size: int, min_isr: int) -> bool:
     return isr_size >= min_isr
 
 
-class ProduceCompletion(NamedTuple):
-    """The response to a batch that was appended: when, and with which error."""
-
-    at_us: int
-    error: Errors
-
-
 def delayed_produce(
     enough_us: int | None, lost_us: int | None, deadline_us: int
-) -> ProduceCompletion:
-    """Returns what comes first: enough replicas, the loss of the leader, the timeout.
+) -> tuple[int, Errors]:
+    """Returns when a batch that was appended gets its response, and with which error.
+
+    By what comes first: enough replicas, the loss of the leader, the timeout.
 
     ``DelayedProduce.tryComplete`` and ``onExpiration``, without NOT_ENOUGH_REPLICAS_AFTER_APPEND
     (20): while the ISR is too small the high watermark does not move, so that a producer times out.
@@ -309,7 +307,7 @@ def delayed_produce(
         at_us, error = lost_us, Errors.NOT_LEADER_OR_FOLLOWER
     if enough_us is not None and enough_us <= at_us:
         at_us, error = enough_us, Errors.NONE
-    return ProduceCompletion(at_us, error)
+    return at_us, error
 
 
 class ReplicaView(NamedTuple):
@@ -357,12 +355,10 @@ def is_same_rack(client_rack: str | None, rack: str | None) -> bool:
 
 
 class PreferredReadReplica(NamedTuple):
-    """A redirect that a consumer remembers (``SubscriptionState.preferredReadReplica``)."""
+    """A redirect that a consumer remembers (``SubscriptionState.preferredReadReplica``).
+
+    It expires with the metadata, ``METADATA_MAX_AGE_US`` after the response.
+    """
 
     replica_id: int
     expires_us: int
-
-    @classmethod
-    def chosen(cls, replica_id: int, at_us: int) -> "PreferredReadReplica":
-        """Returns the redirect by a response at a time; it expires with the metadata."""
-        return cls(replica_id, at_us + METADATA_MAX_AGE_US)
