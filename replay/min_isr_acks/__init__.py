@@ -52,7 +52,7 @@ from functools import partial
 
 from ..log_tables import Produces
 from ..model import PROGRESS_US_MAX
-from ..model.brokers import FENCED_AFTER_US, SCAN_SLACK_US, SESSION_TIMEOUT_US
+from ..model.brokers import FENCING_KNOWN_AFTER_US, SESSION_TIMEOUT_US
 from ..records import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
@@ -100,7 +100,7 @@ RULE = Rule(
     constants={
         "kinds": [*map(str, EventKind)],
         "progress_us_max": PROGRESS_US_MAX,
-        "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
+        "fenced_us": FENCING_KNOWN_AFTER_US,
         "pending": PENDING,
         "silence": SILENCE,
         "silence_us": SESSION_TIMEOUT_US,

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..model import AT_ONCE_US
 from ..model.partition import Acks, Isr, Partition, Requirement
 from .events import LeaderEvent, TopicPartition
 from .isr import KnownPartition, Loss
@@ -107,24 +108,21 @@ class Consumers(msgspec.Struct):
         self.parked_until_us = {key: until_us for key, until_us in parked if until_us >= before_us}
 
     def fetch(
-        self,
-        session_id: int,
-        listed: set[TopicPartition],
-        forgotten: set[TopicPartition],
-        is_full: bool,
-        until_us: int,
+        self, event: LeaderEvent, listed: set[TopicPartition], forgotten: set[TopicPartition]
     ) -> None:
-        """Notes which partitions a FETCH lists and forgets; ``until_us`` 0: it is not parked."""
+        """Notes which partitions a FETCH lists and forgets, and until when it is parked."""
+        session_id, built_us = event.session_id, event.built_us or 0
         if session_id:
             before = self.sessions.pop(session_id, set())
-            if not is_full:
+            if not event.is_full:
                 listed = (before - forgotten) | listed
             self.sessions[session_id] = listed
             if len(self.sessions) > SESSIONS_KEPT:
                 del self.sessions[next(iter(self.sessions))]
-        for partition in listed if until_us else ():
+        is_parked = built_us - event.at_us > AT_ONCE_US and event.min_bytes <= ENOUGH_BYTES
+        for partition in listed if is_parked else ():
             before_us = self.parked_until_us.get(partition, 0)
-            self.parked_until_us[partition] = max(before_us, until_us)
+            self.parked_until_us[partition] = max(before_us, built_us)
 
 
 class UnderVariant(msgspec.Struct, array_like=True, gc=False):
@@ -219,11 +217,12 @@ class OpenBatch(msgspec.Struct, array_like=True, gc=False):
         if requirement.acks is Acks.ALL:
             under.acks_all, under.missing = by, self._missing(partition)
         else:
-            under.acks_min_isr, under.copies = by, partition.copies(self.base_offset or 0)
+            under.acks_min_isr, under.copies = by, len(partition.holders(self.base_offset or 0))
             under.needed = requirement.min_isr or 0
 
     def _missing(self, partition: Partition) -> Isr:
-        return partition.missing(self.base_offset or 0, self.isr or ())
+        holders = partition.holders(self.base_offset or 0)
+        return tuple([member for member in self.isr or () if member not in holders])
 
     def note_missing(self, partition: Partition) -> None:
         """Notes which followers of the ISR lack it, where acks=all is not complete."""

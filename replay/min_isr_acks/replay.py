@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..log_gaps import NO_GAPS, Gaps
-from ..model import AT_ONCE_US, STAMP_US
+from ..model import STAMP_US
 from ..model.brokers import (
     SESSION_TIMEOUT_US,
     Applied,
@@ -42,7 +42,6 @@ from .isr import APPLY_US_MAX, KnownPartition, Loss, MinIsrConfig, Role
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
 from .produces import (
     AFTER_RESPONSE_US,
-    ENOUGH_BYTES,
     FOLLOWED_US_MAX,
     NEVER,
     REORDER_US_MAX,
@@ -376,16 +375,13 @@ class MinIsrAcks:
     # --- consumers
 
     def _consumer_fetch(self, event: LeaderEvent, places: range) -> None:
-        built_us, is_forgotten = event.built_us or 0, self._events.columns["is_forgotten"]
+        is_forgotten = self._events.columns["is_forgotten"]
         listed: set[TopicPartition] = set()
         forgotten: set[TopicPartition] = set()
         for place in places:
             partitions = forgotten if is_forgotten[place] else listed
             partitions.add(self._events.partitions[place])
-        is_parked = built_us - event.at_us > AT_ONCE_US and event.min_bytes <= ENOUGH_BYTES
-        until_us = built_us if is_parked else 0
-        consumers, session_id = self._state.consumers, event.session_id
-        consumers.fetch(session_id, listed, forgotten, event.is_full, until_us)
+        self._state.consumers.fetch(event, listed, forgotten)
 
     # --- ISRs, leaders and configs
 

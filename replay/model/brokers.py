@@ -41,10 +41,10 @@ SESSION_TIMEOUT_US = 9_000_000
 SCAN_INTERVAL_US = SESSION_TIMEOUT_US // 8
 #: A silent broker is fenced after this at the latest.
 FENCED_AFTER_US = SESSION_TIMEOUT_US + SCAN_INTERVAL_US
+#: A node has the records of that after this at the latest: timers, fsync, Raft.
+FENCING_KNOWN_AFTER_US = FENCED_AFTER_US + 600_000
 #: The metadata offset of a broker from which nothing came since it was reset.
 RESET_OFFSET = -1
-#: Between the scan that is due and the response with its records: timers, fsync, Raft.
-SCAN_SLACK_US = 600_000
 #: Two derived times of one moment differ by up to this: stamps and threads.
 COMMIT_SLACK_US = 5_000
 #: Records of the smallest append that fences: the broker's and one partition's.
@@ -268,13 +268,10 @@ class BrokerHeartbeatManager(msgspec.Struct):
         return response
 
     def _advance_to(self, at: int, controller_id: int) -> None:
-        """Brings the controllers to a time at which this one leads."""
+        """Brings the controllers to a time at which this one leads; fences who was silent."""
         if controller_id != self.controller_id:
             self._activate(at, controller_id)
-        else:
-            self._fence_stale(at)
-
-    def _fence_stale(self, at: int) -> None:
+            return
         while (expired := self.tracker.remove_expired(at)) is not None:
             end_us, broker_id = expired
             # At the same time a session ends before a response arrives.
@@ -457,10 +454,9 @@ class BrokerStates(msgspec.Struct):
             self.decided[broker_id] = stated
             self.pending.append(stated)
         if silent_us is not None and stated.state is BrokerControlState.UNFENCED:
-            due_us = silent_us + SESSION_TIMEOUT_US
-            until_us = due_us + SCAN_INTERVAL_US + SCAN_SLACK_US
-            fenced = BrokerControlState.FENCED
-            self.pending.append(BrokerChange(broker_id, epoch, fenced, due_us, until_us))
+            window = silent_us + SESSION_TIMEOUT_US, silent_us + FENCING_KNOWN_AFTER_US
+            fencing = BrokerChange(broker_id, epoch, BrokerControlState.FENCED, *window)
+            self.pending.append(fencing)
         if self.fetch:
             return []
         # No responses with the metadata log are known: a change counts from its response on.

@@ -241,15 +241,10 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         """Tells whether a batch waits, so that a FETCH may complete one."""
         return any(requirement.waiting for requirement in self.requirements)
 
-    def copies(self, offset: int) -> int:
-        """Returns how many replicas have a batch, the leader among them."""
-        return 1 + sum(follower.log_end_offset > offset for follower in self.followers.values())
-
-    def missing(self, offset: int, isr: Isr) -> Isr:
-        """Returns the followers of an ISR that do not have a batch."""
-        followers = [broker_id for broker_id in isr if broker_id != self.leader_id]
-        log_ends = zip(followers, self._log_ends(followers), strict=True)
-        return tuple([broker_id for broker_id, log_end in log_ends if log_end <= offset])
+    def holders(self, offset: int) -> list[int]:
+        """Returns the replicas that have a batch, the leader first."""
+        followers = self.followers.items()
+        return [self.leader_id, *[b for b, known in followers if known.log_end_offset > offset]]
 
     def change_isr(self, isr: Isr | None, requested: Isr = ()) -> None:
         """Sets the committed ISR, and the one that the leader has requested since, if any.
