@@ -272,7 +272,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
 
 
 def offset_of_enough(log_ends: Sequence[int], followers: int) -> int:
-    """Returns below which offset so many followers, the fastest of them, have all."""
+    """Returns below which offset this number of followers, the fastest ones, have all."""
     return sorted(log_ends)[-followers] if followers <= len(log_ends) else UNKNOWN_OFFSET
 
 
