@@ -40,6 +40,13 @@ def test_without_a_metadata_log_a_stop_counts_when_it_was_answered() -> None:
     assert ms(first(waiting("13=stops@5100"))["all_isr_acked_at"]) == 5101
 
 
+def test_with_a_metadata_log_a_stop_counts_when_the_leader_has_its_commit() -> None:
+    history = waiting("13=stops@5100")
+    metadata_log(history)
+    # The response of 5500 has the high watermark of before the stop, that of 5510 a higher one.
+    assert ms(first(history)["all_isr_acked_at"]) == 5511
+
+
 def test_silent_broker_is_fenced_by_the_append_after_its_session() -> None:
     history = waiting("13=silence@0")
     metadata_log(history, (8000, 4), (9700, 3))
