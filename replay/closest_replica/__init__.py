@@ -1,7 +1,7 @@
 """closest_replica: what if consumers read from the replica in their own zone? (KIP-392)
 
-What the KIP is, the model and its limits: docs/rules/closest_replica.md. ``model.read_replica`` is
-the decision that the KIP adds: which replica a leader names to a consumer.
+What the KIP is, the model and its limits: docs/rules/closest_replica.md. ``model.partition``
+has the decision that the KIP adds (``select``): which replica a leader names to a consumer.
 
 Each partition of which a consumer's FETCH returned records is a *read*, wherever it was served. It
 is decided under ``leader`` (the leader serves it), ``closest`` (the replica serves it that the
@@ -18,8 +18,8 @@ the offsets of followers' FETCHes, and the high watermarks of the responses to t
 
 The leader's log alone shows who is in sync: no high watermark passes a follower in the ISR. ISRs
 of METADATA and ALTER_PARTITION count for followers of which no FETCH came since. ``partition``
-is what is known of a partition, of who is in which zone, and when a replica could have given what
-it has.
+is what is known of a partition, and of who is in which zone; ``replay`` has when a replica could
+have given what it has.
 
 Where it can fail: the way from leader to follower counts as half of the round trip that ends with
 the follower's FETCH. A line's stamp comes late where its node stops before it is written. A
@@ -36,8 +36,14 @@ from ..log_tables import Fetches
 from ..model import PROGRESS_US_MAX
 from ..rule import Replay, Rule, Settings
 from .events import INPUT_SCHEMA, LineKind
-from .outcomes import FETCH_WAIT_MS, NAME, ClosestReplicaOutcome, UnknownReason, variants
-from .replay import ClosestReplica
+from .replay import (
+    FETCH_WAIT_MS,
+    NAME,
+    ClosestReplica,
+    ClosestReplicaOutcome,
+    UnknownReason,
+    variants,
+)
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:

@@ -1,26 +1,175 @@
-"""KIP-392 driven by a recorded log: what consumers read of one leader's partitions."""
+"""KIP-392 driven by a recorded log: what consumers read of one leader's partitions.
+
+First the rows: what a consumer's FETCH read of a partition, under each variant. Then when a replica
+could have given it the first record (``Moments``), then the replay.
+
+A FETCH that waits is responded to once the high watermark of the replica passes its offset. The
+leader's moves when the last follower in sync has the record. A follower's moves when a response of
+the leader carries a higher one (``ReplicaFetcherThread``), at most to its own log end offset. A
+consumer that reads committed records waits for the last stable offset in the same way.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from ..log_gaps import NO_GAPS, Gaps
-from ..model.read_replica import RACK_ID_VERSION, PreferredReadReplica, is_same_rack, select
-from ..records import NOT_SWEPT, Records, Variant, events_of
+from ..model.partition import (
+    METADATA_MAX_AGE_US,
+    RACK_ID_VERSION,
+    PreferredReadReplica,
+    is_same_rack,
+    select,
+)
+from ..records import NOT_SWEPT, REQUEST_ID, Outcome, Record, Records, Variant, events_of
 from ..rule import CLOCKS_DIFFER
+from ..simulation import forget
+from ..table import At, Bool, Int, Long, Ms, RequiredInt, RequiredText, Text, column, key
 from .events import LineKind, ReplicaEvent
-from .outcomes import LEADER, ClosestReplicaOutcome, RecordedRead, UnknownReason
 from .partition import (
-    DECIDED_AFTER_US,
-    FORGET_US,
-    LISTED_US,
+    NOTED_US,
+    FollowerHistory,
     LearnedWatermark,
-    Moments,
     ReadPartition,
     Zones,
 )
+
+NAME = "closest_replica"
+LEADER, CLOSEST, CLOSEST_HWM_AWARE = "leader", "closest", "closest_hwm_aware"
+#: A sweep of ``replica.fetch.wait.max.ms``.
+FETCH_WAIT_MS = "replica_fetch_wait_ms"
+#: A read is decided this long after its response: by then followers got the responses it rests on.
+DECIDED_AFTER_US = 10_000_000
+#: What is this much older than the log's front is forgotten, in steps of half of it.
+FORGET_US = 60_000_000
+#: A partition that a session's FETCH listed longer ago is forgotten.
+LISTED_US = 24 * 3_600_000_000
+#: A consumer that reads committed records, and waited this much longer than for the record, waited
+#: for the end of its transaction.
+TRANSACTION_US = 10_000
+READ_COMMITTED = 1
+
+
+class UnknownReason(StrEnum):
+    """Names why the replica is not known, or when it would have given the records."""
+
+    LEADER = "no line shows the partition's leader"
+    FOLLOWERS = "no line shows which followers are in sync"
+    OFFSET = "the FETCH that lists the offset is not in the log"
+    HIGH_WATERMARK = "no response tells the follower that high watermark"
+
+
+def variants(fetch_wait_ms: Sequence[int] = ()) -> list[Variant]:
+    """Returns the variants, then ``closest`` with each ``replica.fetch.wait.max.ms``."""
+    swept = [Variant(CLOSEST, FETCH_WAIT_MS, value) for value in fetch_wait_ms]
+    return [Variant(LEADER), Variant(CLOSEST), Variant(CLOSEST_HWM_AWARE), *swept]
+
+
+class RecordedRead(Record):
+    """A read as recorded: the same under all variants."""
+
+    request_id: RequiredText = REQUEST_ID
+    node_id: RequiredInt = column("broker that was read from")
+    topic: RequiredText = key("topic name, else topic id")
+    partition: RequiredInt = key("partition index")
+    leader_id: Int = column("its leader; null: not known")
+    client_id: Text = column("clientId, null if the client sent none")
+    client_zone: Text = column("rack id of the FETCH, else by client_zones; null: not known")
+    has_rack_id: Bool = column("the FETCH has a rack id: client.rack is set")
+    fetch_offset: Long = column("the first offset read; null: of a session older than the log")
+    record_bytes: Long = column("records of this partition; 0: a redirect")
+    request_bytes: Long = column("of the request, an equal share of each partition with records")
+    response_bytes: Long = column("of the response besides records, likewise")
+    preferred_read_replica: Int = column("that the recorded response names; null: none")
+    dequeued_at: At = column("the request was taken up")
+    built_at: At = column("the recorded response was built")
+    is_awaited: Bool = column("the FETCH waited for records, else they waited for it")
+
+
+class ClosestReplicaOutcome(
+    Outcome, name="closest_replica_outcomes", rule=NAME, shares=(RecordedRead,)
+):
+    """Each partition that a consumer's FETCH returned records of, or redirected: who serves it,
+    from where, and when.
+    """
+
+    replica_id: Int = column("the replica that would be read from; null: not known")
+    replica_zone: Text = column("its broker.rack; null: not known")
+    is_cross_zone: Bool = column("client and replica are in two zones; null: not known")
+    even_share: Ms = column("share of it across zones if such clients were in all zones evenly")
+    is_redirected: Bool = column("the leader would name that replica now, in an empty response")
+    given_at_earliest: At = column("that replica can't have given the first record sooner")
+    given_at: At = column("that replica would have given the first record, estimated")
+    added_ms: Ms = column("so much later than the leader")
+
+
+class Given(NamedTuple):
+    """When a replica would have given the record, and at the earliest; microseconds."""
+
+    earliest_us: int | None
+    at_us: int
+
+
+class Moments:
+    """When the leader and each follower would have given a consumer the first record of a read."""
+
+    def __init__(self, partition: ReadPartition, read: ReplicaEvent) -> None:
+        self._partition, self._read = partition, read
+        self._await(read.fetch_offset + 1)
+        is_committed = read.isolation_level == READ_COMMITTED and read.is_awaited
+        if is_committed and read.at_us - self._own_us > TRANSACTION_US:
+            self._await(max(self._offset, read.last_stable_offset))
+        self.leader = Given(None, self._at(self._passed_us))
+
+    def _await(self, offset: int) -> None:
+        """Lets the FETCH wait for a high watermark, unless the replica had it when it came.
+
+        ``_passed_us``: when the leader had it; ``_own_us``: when the replica it came to had it.
+        """
+        partition, read, self._offset = self._partition, self._read, offset
+        self._passed_us = self._own_us = partition.passed(offset, read.at_us)
+        follower = partition.followers.get(read.broker_id)
+        if follower and (learned := self._learned(follower)):
+            self._own_us = learned.at_us
+        self._waits = read.is_awaited and self._own_us >= read.dequeued_us - NOTED_US
+
+    def follower(self, replica_id: int, variant: Variant) -> Given | None:
+        """Returns when a follower would have given it; None: no response shows it learning that."""
+        follower = self._partition.followers.get(replica_id)
+        learned = self._learned(follower, variant) if follower else None
+        return learned and Given(learned.earliest_us, self._at(learned.at_us))
+
+    def _at(self, at_us: int) -> int:
+        """Returns when the FETCH gets records that are there at a time: not before it comes."""
+        return at_us if self._waits else max(at_us, self._read.dequeued_us)
+
+    def _learned(self, follower: FollowerHistory, variant: Variant | None = None) -> Given | None:
+        """Returns when a follower has what the FETCH waits for; without a variant, as recorded."""
+        response = follower.learns(self._offset)
+        is_first = response is not None and response is follower.learned[0]
+        if response is None or (is_first and self._partition.returned.values[0] >= self._offset):
+            return None  # an earlier response, older than the log, may have had it
+        way_us, built_us = response.way_us, response.built_us
+        has = follower.has.reached(self._offset)
+        arrives_us = has[0] if has else 0
+        if variant and variant.parameter == FETCH_WAIT_MS:
+            built_us = min(built_us, self._expires(response, 1000 * variant.parameter_value))
+        elif variant and variant.name == CLOSEST_HWM_AWARE:
+            built_us = min(built_us, max(self._passed_us, arrives_us))
+        # Its log has the record half of the way there and back before its next FETCH says so.
+        return Given(response.built_us, max(built_us + way_us, arrives_us - way_us))
+
+    def _expires(self, response: LearnedWatermark, wait_us: int) -> int:
+        """Returns when the first of a follower's FETCHes, each of which waits ``wait_us``, ends
+        after the leader's high watermark moved.
+        """
+        cycle_us, end_us = wait_us + 2 * response.way_us, response.received_us + wait_us
+        behind_us = self._passed_us - end_us
+        return end_us + max(0, -(-behind_us // cycle_us)) * cycle_us
+
 
 _TIMES = ("given_at_earliest", "given_at", "added_ms")
 
@@ -168,8 +317,7 @@ class ClosestReplica:
     def _forget(self, front_us: int) -> None:
         state, before = self._state, front_us - FORGET_US
         state.forgotten_us = front_us
-        for partition in state.partitions.values():
-            partition.forget(before)
+        forget(state, before)
         preferred, listed = state.preferred.items(), state.listed.items()
         state.preferred = {key: named for key, named in preferred if named.expires_us > before}
         since_us = front_us - LISTED_US
@@ -294,5 +442,5 @@ class ClosestReplica:
         if chosen == leader_id:
             preferred.pop(key, None)
             return leader_id, False
-        preferred[key] = PreferredReadReplica.chosen(chosen, at)
+        preferred[key] = PreferredReadReplica(chosen, at + METADATA_MAX_AGE_US)
         return chosen, True

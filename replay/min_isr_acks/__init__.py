@@ -5,9 +5,8 @@ leader's part of the KIP. The log is replayed twice:
 
 * ``replay``: as recorded. For every partition of every PRODUCE, what acks=all and acks=-2
   would have done, and by which FETCH (open loop). ``events`` are its input. ``isr`` has how far ISR
-  and leader are known, ``brokers`` who may be in an ISR, ``consumers`` who gets records first,
-  ``produces`` the batches that wait; ``responses`` decides what a producer gets, and ``outcomes``
-  are the rows.
+  and leader are known, ``produces`` the batches that wait and the consumers that get records first;
+  ``responses`` decides what a producer gets, and ``outcomes`` are the rows.
 * ``closed_loop``: producers that react. ``closed_loop_replay`` feeds it what the open loop decides
   of each PRODUCE, such as how many followers it waits for, and how long these take
   (``follower_cycles``).
@@ -32,7 +31,7 @@ beside what was replayed.
 A batch is appended when the handler of its PRODUCE returns (``handled_us``). A follower's progress
 is noted somewhere within its FETCH's handler; where, the log does not have (``events``). Then the
 high watermark moves, and who waits for it gets a response at once, or after consumers whose FETCHes
-with the partition are parked (``consumers``). The FETCH that completes acks=-2 early mostly moves
+with the partition are parked (``Consumers``). The FETCH that completes acks=-2 early mostly moves
 no high watermark; only where it does, the response comes after consumers' too. ``*_earliest_ms``
 and ``*_latest_ms`` are 98 % bounds: the handler's begin and end, and what stamps of whole
 milliseconds leave open. A change of the ISR that a controller decides counts from when the leader
@@ -53,12 +52,12 @@ from functools import partial
 
 from ..log_tables import Produces
 from ..model import PROGRESS_US_MAX
-from ..model.brokers import FENCED_AFTER_US
+from ..model.brokers import FENCING_KNOWN_AFTER_US, SESSION_TIMEOUT_US
 from ..records import RECORDED
 from ..rule import Comparison, Replay, Rule, Settings
 from .closed_loop_replay import PREDICTED, ProducersReact
-from .constants import SCAN_SLACK_US, STALE_US
-from .events import INPUT_SCHEMA, PENDING, SILENCE, SILENCE_US, EventKind
+from .events import INPUT_SCHEMA, PENDING, SILENCE, EventKind
+from .isr import STALE_US
 from .outcomes import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
@@ -101,10 +100,10 @@ RULE = Rule(
     constants={
         "kinds": [*map(str, EventKind)],
         "progress_us_max": PROGRESS_US_MAX,
-        "fenced_us": FENCED_AFTER_US + SCAN_SLACK_US,
+        "fenced_us": FENCING_KNOWN_AFTER_US,
         "pending": PENDING,
         "silence": SILENCE,
-        "silence_us": SILENCE_US,
+        "silence_us": SESSION_TIMEOUT_US,
         "stale_us": STALE_US,
         "recorded": RECORDED,
         "acks_all": ACKS_ALL,

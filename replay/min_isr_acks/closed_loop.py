@@ -20,10 +20,9 @@ from operator import itemgetter
 
 import msgspec
 
-from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, Acks
+from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, Acks, offset_of_enough
 from ..simulation import EventQueue
-from .constants import LONG_WAIT_US, LOOKAHEAD_US, OWN_US, WOKEN_AT
-from .events import LeaderEvent
+from .events import LONG_WAIT_US, LOOKAHEAD_US, OWN_US, WOKEN_AT, LeaderEvent
 from .follower_cycles import Cycles
 
 # Kinds of event; at one time the lower number comes first. A follower's FETCH is noted, a PRODUCE
@@ -310,9 +309,7 @@ class ProducerLoop:
         state, (replicas, needed) = self._state, group
         followers = state.followers
         acked = [followers[replica].acked for replica in replicas if replica in followers]
-        if len(acked) < needed:
-            return
-        reached = bisect_right(waiting, sorted(acked)[-needed], key=itemgetter(0))
+        reached = bisect_right(waiting, offset_of_enough(acked, needed), key=itemgetter(0))
         acknowledged, waiting[:reached] = waiting[:reached], []
         for _, number in acknowledged:
             run = state.runs[number]

@@ -19,8 +19,7 @@ from ..log_gaps import NO_GAPS, Gaps
 from ..model.partition import Acks, Errors
 from ..records import Records, Variant, Verdict
 from .closed_loop import Group, LoopState, Produce, ProducerLoop, SendTime, Waits
-from .constants import LOOKAHEAD_US, OWN_US, PAUSE_US, WARM
-from .events import EventKind, LeaderEvent
+from .events import LOOKAHEAD_US, OWN_US, PAUSE_US, WARM, EventKind, LeaderEvent
 from .follower_cycles import Cycles
 from .outcomes import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, ProduceClosedLoopOutcome, Produced
 from .replay import MinIsrAcks

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .constants import IN_A_ROW, LOOKAHEAD_US, PAUSE_US, RECENT
+from .events import IN_A_ROW, LOOKAHEAD_US, PAUSE_US, RECENT
 
 
 class Cycle(NamedTuple):

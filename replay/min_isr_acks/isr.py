@@ -11,8 +11,12 @@ import msgspec
 
 from ..log_gaps import LOG_GAP
 from ..model.partition import Isr, Partition, has_enough_in_sync
-from .constants import APPLY_US_MAX, STALE_US
 from .events import DESCRIBE, PENDING, EventKind, LeaderEvent, ListedPartition
+
+#: From when a node learns of a commit until all its partitions apply it: most on a cold broker.
+APPLY_US_MAX = 200_000
+#: METADATA that contradicts what is known counts if that is older: nodes may return an old state.
+STALE_US = 2_000_000
 
 
 class Role(StrEnum):

@@ -15,26 +15,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..log_gaps import NO_GAPS, Gaps
-from ..model import AT_ONCE_US, STAMP_US
-from ..model.brokers import BrokerControlState
+from ..model import STAMP_US
+from ..model.brokers import (
+    SESSION_TIMEOUT_US,
+    Applied,
+    BrokerChange,
+    BrokerControlState,
+    BrokerStates,
+    MetadataFetch,
+    next_state,
+)
 from ..model.partition import REPLICA_LAG_TIME_MAX_US, Acks, Partition, Requirement
 from ..records import Records, Variant
-from .brokers import Applied, BrokerStates
-from .constants import (
-    AFTER_RESPONSE_US,
-    APPLY_US_MAX,
-    ENOUGH_BYTES,
-    FOLLOWED_US_MAX,
-    REORDER_US_MAX,
-    SILENT_US,
-    STOPPING_US,
-    TICK_US,
-)
-from .consumers import Consumers
 from .events import (
     DESCRIBE,
     PENDING,
-    SILENCE_US,
+    SILENCE,
     EventKind,
     LeaderEvent,
     LeaderEvents,
@@ -42,11 +38,29 @@ from .events import (
     Uncertain,
     parts_of,
 )
-from .isr import KnownPartition, Loss, MinIsrConfig, Role
+from .isr import APPLY_US_MAX, KnownPartition, Loss, MinIsrConfig, Role
 from .outcomes import ProduceAckOutcome, Produced, ack_outcomes
-from .produces import NEVER, Acknowledgement, Append, LedPartition, OpenBatch, Request, UnderVariant
+from .produces import (
+    AFTER_RESPONSE_US,
+    FOLLOWED_US_MAX,
+    NEVER,
+    REORDER_US_MAX,
+    Acknowledgement,
+    Append,
+    Consumers,
+    LedPartition,
+    OpenBatch,
+    Request,
+    UnderVariant,
+)
 from .responses import LeaderEvidence
 
+#: A partition that no line names for so long is forgotten; lines of METADATA name all that exist.
+SILENT_US = 24 * 3_600_000_000
+#: A broker that stops is taken out of ISRs at most this long before its last FETCH.
+STOPPING_US = 2_000_000
+#: While ISRs may have grown unseen: how often a FETCH of a follower outside of them counts.
+TICK_US = 1_000_000
 #: acks of a PRODUCE that waits for the whole ISR (acks=all).
 ACKS_ALL = -1
 #: Bits of a session's key that are its id; those above are its follower's.
@@ -80,7 +94,7 @@ class LeaderState(msgspec.Struct):
     brokers: BrokerStates = msgspec.field(default_factory=BrokerStates)
     consumers: Consumers = msgspec.field(default_factory=Consumers)
     absent: set[int] = set()
-    uncertain_us: int = -SILENCE_US
+    uncertain_us: int = -SESSION_TIMEOUT_US
     own_us: int = -1
     fetched: dict[int, LastFetch] = {}
     led: dict[TopicPartition, LedPartition] = {}
@@ -172,11 +186,9 @@ class MinIsrAcks:
             case EventKind.METADATA | EventKind.ISR_REQUESTED | EventKind.ISR_COMMITTED:
                 self._partition_states(event, places)
             case EventKind.METADATA_FETCH:
-                counts = partial(self._partitions_with, event.at_us)
-                self._apply(state.brokers.metadata_fetch(event, counts))
-                self._apply_configs(event.at_us)
+                self._metadata_fetch(event)
             case EventKind.HEARTBEAT:
-                self._apply(state.brokers.heartbeat(event))
+                self._heartbeat(event)
             case EventKind.CONFIG:
                 state.altered.append(event)
                 self._apply_configs(event.at_us)
@@ -255,7 +267,7 @@ class MinIsrAcks:
         """Completes what a follower's FETCH completes.
 
         Where that moves the high watermark and a consumer is parked, its response comes first, and
-        producers' when the handler is nearly done (``consumers``).
+        producers' when the handler is nearly done (``Consumers``).
         """
         at_us, begin_us, end_us = event.at_us, event.dequeued_us, event.done_us
         by = Acknowledgement(at_us, at_us, begin_us, end_us, event.replica_id, event.request_id)
@@ -363,23 +375,20 @@ class MinIsrAcks:
     # --- consumers
 
     def _consumer_fetch(self, event: LeaderEvent, places: range) -> None:
-        built_us, is_forgotten = event.built_us or 0, self._events.columns["is_forgotten"]
+        is_forgotten = self._events.columns["is_forgotten"]
         listed: set[TopicPartition] = set()
         forgotten: set[TopicPartition] = set()
         for place in places:
             partitions = forgotten if is_forgotten[place] else listed
             partitions.add(self._events.partitions[place])
-        is_parked = built_us - event.at_us > AT_ONCE_US and event.min_bytes <= ENOUGH_BYTES
-        until_us = built_us if is_parked else 0
-        consumers, session_id = self._state.consumers, event.session_id
-        consumers.fetch(session_id, listed, forgotten, event.is_full, until_us)
+        self._state.consumers.fetch(event, listed, forgotten)
 
     # --- ISRs, leaders and configs
 
     def _partition_states(self, event: LeaderEvent, places: range) -> None:
         """Notes ISRs and leaders, of METADATA or ALTER_PARTITION."""
         state, at_us, is_metadata = self._state, event.at_us, event.kind == EventKind.METADATA
-        is_active = not is_metadata or state.brokers.is_active(event.replica_id)
+        is_active = not is_metadata or event.replica_id not in state.brokers.inactive
         for place in places:
             led = self._led(self._events.partitions[place], at_us)
             stated = self._events.stated(place)
@@ -428,20 +437,35 @@ class MinIsrAcks:
                 led.model.configure(self._min_isrs(name), led.model.replicas)
                 self._acknowledge(led, Acknowledgement.at(at_us))
 
+    def _metadata_fetch(self, event: LeaderEvent) -> None:
+        at_us, built_us = event.at_us, event.built_us or 0
+        fetch = MetadataFetch(at_us, event.fetch_offset, built_us, event.high_watermark)
+        counts = partial(self._partitions_with, at_us)
+        self._apply(self._state.brokers.metadata_fetch(fetch, counts))
+        self._apply_configs(at_us)
+
+    def _heartbeat(self, event: LeaderEvent) -> None:
+        stops, built_us = event.want_shut_down, event.built_us or 0
+        # A broker that stops at once is fenced in the response; out of the ISR it is either way.
+        state = next_state(want_shut_down=stops, is_fenced=event.is_fenced and not stops)
+        stated = BrokerChange(event.replica_id, event.replica_epoch, state, built_us)
+        silent_us = event.dequeued_us if event.operation == SILENCE else None
+        self._apply(self._state.brokers.heartbeat(stated, silent_us))
+
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Removes brokers that were fenced or stop from ISRs; ALTER_PARTITION adds who returns."""
-        state, brokers = self._state, self._state.brokers
+        state = self._state
         for at_us, broker_id, control_state in changes:
             if control_state is None:
                 self._sweep(at_us - 1, KnownPartition.forget_waiting, Loss.FENCED_WHEN)
                 continue
             if control_state is BrokerControlState.UNFENCED:
                 continue
-            if at_us - SILENCE_US <= state.uncertain_us:
+            if at_us - SESSION_TIMEOUT_US <= state.uncertain_us:
                 self._sweep(at_us, KnownPartition.allow_for_stop, broker_id)
-            inactive = frozenset(b for b in brokers.decided if not brokers.is_active(b))
+            causes = broker_id, state.brokers.inactive
             latest_us = at_us + APPLY_US_MAX
-            self._sweep(at_us, KnownPartition.take_out, broker_id, inactive, latest_us=latest_us)
+            self._sweep(at_us, KnownPartition.take_out, *causes, latest_us=latest_us)
 
     def _sweep(
         self,

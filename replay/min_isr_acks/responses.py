@@ -9,9 +9,8 @@ from typing import NamedTuple
 from ..log_gaps import LOG_GAP, Gaps
 from ..model import STAMP_US
 from ..model.partition import Errors, delayed_produce, has_enough_in_sync
-from .constants import APPLY_US_MAX, REORDER_US_MAX, WRITTEN_US_MAX
-from .isr import Loss
-from .produces import Acknowledgement, Append, OpenBatch, Request
+from .isr import APPLY_US_MAX, Loss
+from .produces import REORDER_US_MAX, WRITTEN_US_MAX, Acknowledgement, Append, OpenBatch, Request
 
 ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
 MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"

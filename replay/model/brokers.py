@@ -2,17 +2,31 @@
 
 In the order of Kafka's ``BrokerHeartbeatTracker``, ``ClusterControlManager`` and
 ``BrokerHeartbeatManager``, as far as requests show what these do; then the draft KIP of the lowest
-acknowledged offset, section by section, with its sentences in quotes. Times are given, in
-microseconds.
+acknowledged offset, section by section, with its sentences in quotes. Last, what one node knows of
+this (``BrokerStates``). Times are given, in microseconds.
 
 No line says when a silent broker is fenced. Every eighth of ``broker.session.timeout.ms`` the
 controller looks for brokers of which it has heard nothing for that long, so it fences them after 9
 to 10.125 s; here it does so after 10.125 s. In the time between, a response that depends on such a
 broker is not certain: if the broker comes back, it may have been fenced. Then its offset was reset
 until its next heartbeat, and others may have been sent a higher lowest offset meanwhile.
+
+A controller that fences a broker or lets it stop takes it out of every ISR by itself: a broker that
+wants to shut down after its first such heartbeat, one that falls silent in the scan that fences it
+(``ReplicationControlManager.maybeFenceOneStaleBroker``). A leader acts on it when it has *applied*
+the metadata records, with a high watermark above them. Its FETCHes of the metadata log show it:
+
+* what they brought: the append in the window of a scan that holds a record for the broker and one
+  for each of its partitions is the fencing;
+* which high watermark they carried, and that the node sent its next FETCH: it has the response.
+
+Where it can fail: two large appends in the window of one scan (the first is taken; where the second
+comes, what waited since the first is unknown), a session timeout that is not Kafka's default, no
+controller's log (then a change counts from when the controller responded, and a fencing is not
+seen at all).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import takewhile
 from typing import NamedTuple
@@ -27,8 +41,16 @@ SESSION_TIMEOUT_US = 9_000_000
 SCAN_INTERVAL_US = SESSION_TIMEOUT_US // 8
 #: A silent broker is fenced after this at the latest.
 FENCED_AFTER_US = SESSION_TIMEOUT_US + SCAN_INTERVAL_US
+#: A node has the records of that after this at the latest: timers, fsync, Raft.
+FENCING_KNOWN_AFTER_US = FENCED_AFTER_US + 600_000
 #: The metadata offset of a broker from which nothing came since it was reset.
 RESET_OFFSET = -1
+#: Two derived times of one moment differ by up to this: stamps and threads.
+COMMIT_SLACK_US = 5_000
+#: Records of the smallest append that fences: the broker's and one partition's.
+FENCING_RECORDS_MIN = 2
+#: How long high watermarks are remembered: changes are committed within a scan's window, 2 s.
+COMMITS_KEPT_US = 30_000_000
 
 
 class BrokerControlState(StrEnum):
@@ -87,10 +109,6 @@ class BrokerHeartbeatTracker(msgspec.Struct):
             del self.contact_us[broker_id]
             return contact_us + FENCED_AFTER_US, broker_id
         return None
-
-    def is_any_silent(self, at: int) -> bool:
-        """Says whether a scan at this time would fence a broker."""
-        return next(iter(self.contact_us.values()), at) + SESSION_TIMEOUT_US <= at
 
     def may_be_expired(self, at: int) -> Iterator[int]:
         """Returns the brokers that a scan at this time would fence."""
@@ -250,15 +268,10 @@ class BrokerHeartbeatManager(msgspec.Struct):
         return response
 
     def _advance_to(self, at: int, controller_id: int) -> None:
-        """Brings the controllers to a time at which this one leads."""
+        """Brings the controllers to a time at which this one leads; fences who was silent."""
         if controller_id != self.controller_id:
             self._activate(at, controller_id)
-        elif self.tracker.is_any_silent(at):
-            self._fence_stale(at)
-        else:
-            self.advance(at)
-
-    def _fence_stale(self, at: int) -> None:
+            return
         while (expired := self.tracker.remove_expired(at)) is not None:
             end_us, broker_id = expired
             # At the same time a session ends before a response arrives.
@@ -344,3 +357,175 @@ class BrokerHeartbeatManager(msgspec.Struct):
             return
         if self.is_warm(at):
             brokers.everywhere.add(at, lowest, broker_id)
+
+
+class BrokerChange(msgspec.Struct):
+    """A broker's state, and its epoch, as a controller decided on it.
+
+    Either the response to a heartbeat, built at ``after_us``, states it: it was committed by then.
+    Or it is a *fencing*, by a scan between ``after_us`` and ``until_us`` of which only the append
+    of its records shows; ``offset`` is the end of that, None until found, and ``built_us`` when the
+    response was built with which a node has it.
+    """
+
+    broker_id: int
+    epoch: int
+    state: BrokerControlState
+    after_us: int = 0
+    until_us: int = -1
+    offset: int | None = None
+    built_us: int = 0
+
+    @property
+    def is_fencing(self) -> bool:
+        return self.until_us >= 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Tells whether it is a fencing whose append has not come yet."""
+        return self.is_fencing and self.offset is None
+
+
+class Applied(NamedTuple):
+    """A broker's state, and since when a node knows it.
+
+    None: what was taken for its fencing since then may have been something else.
+    """
+
+    at_us: int
+    broker_id: int
+    state: BrokerControlState | None
+
+
+class MetadataFetch(NamedTuple):
+    """A node's FETCH of the metadata log, which it has up to ``offset``, and its response: when it
+    was built (0: it is not in the log), with which high watermark.
+    """
+
+    at_us: int
+    offset: int
+    built_us: int
+    high_watermark: int
+
+
+class BrokerStates(msgspec.Struct):
+    """Brokers' states as one node knows them, which is fed in order of time.
+
+    ``applied`` has the last change of each broker that the node has applied; ``decided`` the last
+    that the controller made; ``pending`` what is between the two. ``fetch``: the node's last FETCH,
+    whose response it may not have yet; ``response``: that before; ``committed``: high watermarks of
+    all, since they were built. ``fencings``: those applied whose window is not over.
+    """
+
+    applied: dict[int, BrokerChange] = {}
+    decided: dict[int, BrokerChange] = {}
+    pending: list[BrokerChange] = []
+    fetch: MetadataFetch | None = None
+    response: MetadataFetch | None = None
+    committed: Rising = msgspec.field(default_factory=Rising)
+    fencings: list[BrokerChange] = []
+
+    @property
+    def inactive(self) -> frozenset[int]:
+        """Returns the brokers that the controller makes no leaders: it fenced or stops them."""
+        unfenced, decided = BrokerControlState.UNFENCED, self.decided.items()
+        return frozenset(broker_id for broker_id, last in decided if last.state is not unfenced)
+
+    def may_join(self, broker_id: int, epoch: int | None) -> bool:
+        """Tells whether the controller would let a broker into an ISR (``isReplicaIsrEligible``).
+
+        It must be unfenced and not stopping, and fetch with its current epoch. A broker without a
+        heartbeat in the log counts as unfenced, because it fetches.
+        """
+        last = self.applied.get(broker_id)
+        if last is None:
+            return True
+        return last.state is BrokerControlState.UNFENCED and epoch in (None, last.epoch)
+
+    def heartbeat(self, stated: BrokerChange, silent_us: int | None) -> list[Applied]:
+        """Notes what a heartbeat's response states, and the fencing that a silence leads to.
+
+        ``silent_us``: when the controller heard of the broker, if it did not for long after that.
+        """
+        broker_id, epoch = stated.broker_id, stated.epoch
+        before = self.decided.get(broker_id)
+        is_known = before is not None and (before.state, before.epoch) == (stated.state, epoch)
+        if not is_known or any(p.broker_id == broker_id and p.is_fencing for p in self.pending):
+            self.decided[broker_id] = stated
+            self.pending.append(stated)
+        if silent_us is not None and stated.state is BrokerControlState.UNFENCED:
+            window = silent_us + SESSION_TIMEOUT_US, silent_us + FENCING_KNOWN_AFTER_US
+            fencing = BrokerChange(broker_id, epoch, BrokerControlState.FENCED, *window)
+            self.pending.append(fencing)
+        if self.fetch:
+            return []
+        # No responses with the metadata log are known: a change counts from its response on.
+        changes = [change for change in self.pending if not change.is_fencing]
+        self.pending = [change for change in self.pending if change.is_fencing]
+        return [self._take(change, change.after_us) for change in changes]
+
+    def miss(self, broker_id: int) -> None:
+        """Supposes that a broker was fenced that is absent while lines are missing.
+
+        So it may not join ISRs until a heartbeat comes. If it was not fenced it still is in its
+        ISRs: its leaders take it out only if it was not caught up for long.
+        """
+        self.applied[broker_id] = BrokerChange(broker_id, -1, BrokerControlState.FENCED)
+        self.decided.pop(broker_id, None)
+
+    def metadata_fetch(
+        self, fetch: MetadataFetch, partitions_with: Callable[[int], int]
+    ) -> list[Applied]:
+        """Notes that the node fetches the metadata log again: it has the previous response.
+
+        Returns the changes that it applies with it, and forgets fencings that did not come.
+        ``partitions_with(broker)`` counts partitions with the broker in their ISR.
+        """
+        response, self.fetch = self.fetch, fetch
+        if response is None or not response.built_us or fetch.offset < 0:
+            return []
+        built_us, records = response.built_us, fetch.offset - response.offset
+        before_us = self.response.built_us if self.response else 0
+        self.response = response
+        self.committed.add(built_us, response.high_watermark)
+        self.committed.forget(built_us - COMMITS_KEPT_US)
+
+        def may_fence(change: BrokerChange) -> bool:
+            return records >= max(FENCING_RECORDS_MIN, 1 + partitions_with(change.broker_id))
+
+        # A second append as large within the window may have been the fencing, too.
+        self.fencings = [change for change in self.fencings if built_us <= change.until_us]
+        second = [change for change in self.fencings if may_fence(change)]
+        applied = [Applied(change.built_us, change.broker_id, None) for change in second]
+        pending: list[BrokerChange] = []
+        for change in self.pending:
+            in_window = built_us <= change.until_us
+            # A node that slept through the window learns of all at once.
+            is_open = in_window or before_us < change.after_us
+            if change.is_awaited and change.after_us <= built_us and is_open and may_fence(change):
+                change.offset, self.decided[change.broker_id] = fetch.offset, change
+            if change.offset is not None:
+                is_due = response.high_watermark >= change.offset
+            else:
+                is_due = not change.is_fencing and self.committed_after(change.after_us)
+            if is_due:
+                applied.append(self._take(change, fetch.at_us))
+                change.built_us = built_us
+                self.fencings += [change] if in_window else []
+            elif in_window or not change.is_awaited:
+                pending.append(change)
+        self.pending = pending
+        return applied
+
+    def committed_after(self, after_us: int) -> bool:
+        """Tells whether the node has a response with a commit after a time (controller's clock)."""
+        if self.response is None:
+            return self.fetch is None
+        since_us = after_us - COMMIT_SLACK_US
+        before = self.committed.value(since_us - 1)
+        is_news = self.response.high_watermark > (-1 if before is None else before)
+        return is_news and self.response.built_us >= since_us
+
+    def _take(self, change: BrokerChange, at_us: int) -> Applied:
+        self.applied[change.broker_id] = change
+        return Applied(at_us, change.broker_id, change.state)

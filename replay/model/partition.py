@@ -1,15 +1,20 @@
-"""A partition as its leader has it, and what a PRODUCE to it gets.
+"""A partition as its leader has it, what a PRODUCE to it gets, and who is read from.
 
 In the order of ``kafka.cluster.Partition``, with what it uses before it (``Replica``) and after it
 (``DelayedProduce``), and without a clock: the caller says what happens and in which order. KIP-926
 is ``Acks.MIN_ISR``, with its sentences in quotes. A batch goes by a number. One log is followed
 under several acks and min.insync.replicas at once: each pair is a ``Requirement``, and batches are
 acknowledged for each apart.
+
+Last is the replica that a consumer reads from (KIP-392), as its leader and it decide, in the order
+of Kafka's ``ReplicaView``, ``RackAwareReplicaSelector`` with what
+``ReplicaManager.findPreferredReadReplica`` gives it, and the consumer's ``SubscriptionState``.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from enum import IntEnum, StrEnum
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import NamedTuple, Self
 
 import msgspec
@@ -20,6 +25,10 @@ REPLICA_LAG_TIME_MAX_US = 30_000_000
 REPLICA_FETCH_WAIT_MAX_US = 500_000
 #: What a leader takes for the end of a log that it has not heard of.
 UNKNOWN_OFFSET = -1
+#: ``metadata.max.age.ms``: how long a consumer reads from the replica that its leader preferred.
+METADATA_MAX_AGE_US = 300_000_000
+#: FETCH requests have a rack id from this version on.
+RACK_ID_VERSION = 11
 
 Isr = tuple[int, ...]
 #: Whether, as far as the leader knows, a broker with an epoch (None: not sent) may join an ISR.
@@ -200,9 +209,9 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
                 offset = high_watermark
             elif min_isr > 1:
                 if log_ends is None:
-                    log_ends = sorted(self._log_ends(self.in_sync))
-                # The leader is one of them and has everything; others are the fastest followers.
-                offset = log_ends[1 - min_isr]
+                    log_ends = self._log_ends(self.in_sync)
+                # The leader is one of them and has everything.
+                offset = offset_of_enough(log_ends, min_isr - 1)
             if offset > requirement.offset:
                 requirement.offset = offset
             else:
@@ -232,15 +241,10 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         """Tells whether a batch waits, so that a FETCH may complete one."""
         return any(requirement.waiting for requirement in self.requirements)
 
-    def copies(self, offset: int) -> int:
-        """Returns how many replicas have a batch, the leader among them."""
-        return 1 + sum(follower.log_end_offset > offset for follower in self.followers.values())
-
-    def missing(self, offset: int, isr: Isr) -> Isr:
-        """Returns the followers of an ISR that do not have a batch."""
-        followers = [broker_id for broker_id in isr if broker_id != self.leader_id]
-        log_ends = zip(followers, self._log_ends(followers), strict=True)
-        return tuple([broker_id for broker_id, log_end in log_ends if log_end <= offset])
+    def holders(self, offset: int) -> list[int]:
+        """Returns the replicas that have a batch, the leader first."""
+        followers = self.followers.items()
+        return [self.leader_id, *[b for b, known in followers if known.log_end_offset > offset]]
 
     def change_isr(self, isr: Isr | None, requested: Isr = ()) -> None:
         """Sets the committed ISR, and the one that the leader has requested since, if any.
@@ -267,6 +271,11 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
             heapify(requirement.waiting)
 
 
+def offset_of_enough(log_ends: Sequence[int], followers: int) -> int:
+    """Returns below which offset this number of followers, the fastest ones, have all."""
+    return sorted(log_ends)[-followers] if followers <= len(log_ends) else UNKNOWN_OFFSET
+
+
 def has_enough_in_sync(isr_size: int, min_isr: int) -> bool:
     """Tells whether a leader appends what waits for replicas (``appendRecordsToLeader``).
 
@@ -277,17 +286,12 @@ def has_enough_in_sync(isr_size: int, min_isr: int) -> bool:
     return isr_size >= min_isr
 
 
-class ProduceCompletion(NamedTuple):
-    """The response to a batch that was appended: when, and with which error."""
-
-    at_us: int
-    error: Errors
-
-
 def delayed_produce(
     enough_us: int | None, lost_us: int | None, deadline_us: int
-) -> ProduceCompletion:
-    """Returns what comes first: enough replicas, the loss of the leader, the timeout.
+) -> tuple[int, Errors]:
+    """Returns when a batch that was appended gets its response, and with which error.
+
+    By what comes first: enough replicas, the loss of the leader, the timeout.
 
     ``DelayedProduce.tryComplete`` and ``onExpiration``, without NOT_ENOUGH_REPLICAS_AFTER_APPEND
     (20): while the ISR is too small the high watermark does not move, so that a producer times out.
@@ -298,4 +302,58 @@ def delayed_produce(
         at_us, error = lost_us, Errors.NOT_LEADER_OR_FOLLOWER
     if enough_us is not None and enough_us <= at_us:
         at_us, error = enough_us, Errors.NONE
-    return ProduceCompletion(at_us, error)
+    return at_us, error
+
+
+class ReplicaView(NamedTuple):
+    """An in-sync follower as the leader knows it; ``caught_up_us``: when it last was caught up."""
+
+    replica_id: int
+    rack: str | None
+    log_end_offset: int
+    caught_up_us: int
+    log_start_offset: int = -1
+
+
+#: Of several with the client's rack, the greatest (``RackAwareReplicaSelector``).
+_PREFERENCE = attrgetter("log_end_offset", "caught_up_us", "replica_id")
+
+
+def select(
+    leader_id: int,
+    leader_rack: str | None,
+    followers: Iterable[ReplicaView],
+    fetch_offset: int,
+    rack_id: str | None,
+) -> int:
+    """Returns the id of the replica that ``RackAwareReplicaSelector`` chooses.
+
+    Of the replicas with the client's rack that have the fetch offset: the leader, else the one with
+    the largest log end offset, then the one that was caught up last, then the larger id; the leader
+    if there is none.
+    """
+    if not is_same_rack(rack_id, leader_rack):
+        near = [
+            replica
+            for replica in followers
+            if is_same_rack(rack_id, replica.rack)
+            and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
+        ]
+        if near:
+            return max(near, key=_PREFERENCE).replica_id
+    return leader_id
+
+
+def is_same_rack(client_rack: str | None, rack: str | None) -> bool:
+    """Compares ``client.rack`` with ``broker.rack``, case included; not set is no rack."""
+    return bool(client_rack) and client_rack == rack
+
+
+class PreferredReadReplica(NamedTuple):
+    """A redirect that a consumer remembers (``SubscriptionState.preferredReadReplica``).
+
+    It expires with the metadata, ``METADATA_MAX_AGE_US`` after the response.
+    """
+
+    replica_id: int
+    expires_us: int

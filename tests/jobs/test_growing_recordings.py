@@ -20,7 +20,7 @@ from kip_replay.pipelines.replaying import clocks
 from kip_replay.pipelines.replaying.increments import finalized
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.closest_replica.outcomes import ClosestReplicaOutcome
+from kip_replay.replay.closest_replica.replay import ClosestReplicaOutcome
 from kip_replay.replay.tables import ClockBounds, Lineage, ReplayState, TopicUsage, Usage
 
 #: Brokers that stop and come back; one of them logs nearly nothing.

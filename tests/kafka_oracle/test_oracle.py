@@ -35,11 +35,12 @@ from kip_replay.replay.model.partition import (
     Acks,
     Partition,
     Replica,
+    ReplicaView,
     Requirement,
     has_enough_in_sync,
+    select,
 )
 from kip_replay.replay.model.raft import Leader
-from kip_replay.replay.model.read_replica import ReplicaView, select
 
 from . import histories
 from .sessions import Fetch, History

@@ -10,8 +10,7 @@ import pyarrow as pa
 from constructed import rows_of
 
 from kip_replay.replay.closest_replica.events import INPUT_SCHEMA, LineKind, ReplicaEvent
-from kip_replay.replay.closest_replica.outcomes import variants
-from kip_replay.replay.closest_replica.replay import ClosestReplica
+from kip_replay.replay.closest_replica.replay import ClosestReplica, variants
 
 ZONES = {11: "a", 12: "b", 13: "c", 14: "b"}
 EPOCH_US = 1_000_000_000_000

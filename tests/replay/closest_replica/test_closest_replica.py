@@ -10,16 +10,16 @@ import pytest
 from notation.reads import Reads, at
 
 from kip_replay.replay.closest_replica.events import LineKind
-from kip_replay.replay.closest_replica.outcomes import (
+from kip_replay.replay.closest_replica.partition import Zones
+from kip_replay.replay.closest_replica.replay import (
     CLOSEST_HWM_AWARE,
     LEADER,
+    ClosestReplica,
     UnknownReason,
     variants,
 )
-from kip_replay.replay.closest_replica.partition import Zones
-from kip_replay.replay.closest_replica.replay import ClosestReplica
 from kip_replay.replay.log_gaps import LOG_GAP, Gaps, LogGap
-from kip_replay.replay.model.read_replica import is_same_rack
+from kip_replay.replay.model.partition import is_same_rack
 from kip_replay.replay.rule import CLOCKS_DIFFER
 
 #: Record 4 is on all replicas at 20 ms, and the responses of 70 and 80 ms say so.

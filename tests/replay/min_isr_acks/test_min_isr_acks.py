@@ -109,6 +109,11 @@ def test_at_the_deadline_itself_it_is_in_time(passed_ms: int, error: int) -> Non
     assert responses(row) == (31, error, 31, error)
 
 
+def test_a_follower_that_stands_at_the_base_offset_does_not_have_the_batch() -> None:
+    row = first(History().then("12:0@-10 13:0@-10 p0@0 12:1@5"), until_ms=90_000)
+    assert (row["replicas_at_min_isr_ack"], row["missing_followers"]) == (2, [13])
+
+
 def test_refused_fetch_shows_nothing() -> None:
     """A partition error or a diverging epoch: the leader takes no note of the offset."""
     history = History(isr=(11, 12)).then("p0@0")

@@ -3,8 +3,7 @@
 import pytest
 from notation.leader_log import History, Row, ms
 
-from kip_replay.replay.min_isr_acks.constants import APPLY_US_MAX
-from kip_replay.replay.min_isr_acks.isr import Loss
+from kip_replay.replay.min_isr_acks.isr import APPLY_US_MAX, Loss
 from kip_replay.replay.model.brokers import SCAN_INTERVAL_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import Errors
 
@@ -39,6 +38,13 @@ def metadata_log(history: History, *appends: tuple[float, int], until_ms: float 
 
 def test_without_a_metadata_log_a_stop_counts_when_it_was_answered() -> None:
     assert ms(first(waiting("13=stops@5100"))["all_isr_acked_at"]) == 5101
+
+
+def test_with_a_metadata_log_a_stop_counts_when_the_leader_has_its_commit() -> None:
+    history = waiting("13=stops@5100")
+    metadata_log(history)
+    # The response of 5500 has the high watermark of before the stop, that of 5510 a higher one.
+    assert ms(first(history)["all_isr_acked_at"]) == 5511
 
 
 def test_silent_broker_is_fenced_by_the_append_after_its_session() -> None:

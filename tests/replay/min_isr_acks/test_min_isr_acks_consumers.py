@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from notation.leader_log import History, Row, ms
 
-from kip_replay.replay.min_isr_acks.constants import AFTER_RESPONSE_US, SESSIONS_KEPT
+from kip_replay.replay.min_isr_acks.produces import AFTER_RESPONSE_US, SESSIONS_KEPT
 from kip_replay.replay.model.partition import Errors
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
