@@ -22,8 +22,19 @@ import msgspec
 
 from ..model.partition import REPLICA_FETCH_WAIT_MAX_US, Acks, offset_of_enough
 from ..simulation import EventQueue
-from .events import LONG_WAIT_US, LOOKAHEAD_US, OWN_US, WOKEN_AT, LeaderEvent
-from .follower_cycles import Cycles
+from .events import LeaderEvent
+from .follower_cycles import LOOKAHEAD_US, Cycles
+
+#: A PRODUCE that comes so long after the response before it waited for none.
+OWN_US = 20_000
+#: A wait this long follows from the ISR and not from when FETCHes come: it ends when it does in the
+#: replay of the request alone.
+LONG_WAIT_US = 1_000_000
+#: Where between a PRODUCE's arrival and the end of its handler a parked FETCH gets its response: of
+#: followers' FETCHes that got records while a single PRODUCE was handled, the FETCH's built_at less
+#: the PRODUCE's received_at, over its handled_at less that. Medians of 13 leaders' logs of Kafka
+#: 4.0 and 4.1 are 0.63 to 0.80, theirs is 0.71.
+WOKEN_AT = 0.7
 
 # Kinds of event; at one time the lower number comes first. A follower's FETCH is noted, a PRODUCE
 # appended or responded to, waits get long, a follower in a pause is looked for again.
@@ -46,7 +57,7 @@ class Waits(msgspec.Struct, array_like=True, gc=False):
 
     ``latency_us`` and ``error`` are of the response to it as it arrived, as recorded where that is
     unknown. ``after_ack_us``: from the last acknowledgement to the response, where consumers get
-    theirs first (``consumers``).
+    theirs first (``Consumers``).
     """
 
     latency_us: int = 0

@@ -32,31 +32,6 @@ DESCRIBE, PENDING = "describe", "pending"
 #: ``replica_id`` of events that are of no broker.
 NOBODY = -1
 
-# Times and shares of the closed loop: measurements and choices, each with its reason.
-#: A cycle is a pause if it is so much longer than the shortest of the last ``RECENT``: the follower
-#: stopped, or the leader did. Whoever waits for a pause waits to its end.
-PAUSE_US, RECENT = 200_000, 64
-#: A cycle that is drawn for a time depends on the log up to this long after it.
-LOOKAHEAD_US = 10_000_000
-#: Cycles that tell the distance: more than a burst lasts, fewer than distances stay the same for.
-IN_A_ROW = 8
-#: A PRODUCE that comes so long after the response before it waited for none.
-OWN_US = 20_000
-#: A wait this long follows from the ISR and not from when FETCHes come: it ends when it does in the
-#: replay of the request alone.
-LONG_WAIT_US = 1_000_000
-#: Where between a PRODUCE's arrival and the end of its handler a parked FETCH gets its response: of
-#: followers' FETCHes that got records while a single PRODUCE was handled, the FETCH's built_at less
-#: the PRODUCE's received_at, over its handled_at less that. Medians of 13 leaders' logs of Kafka
-#: 4.0 and 4.1 are 0.63 to 0.80, theirs is 0.71.
-WOKEN_AT = 0.7
-#: Cycles of a follower until its leader is warm. They get shorter with their number, not with time
-#: (in clusters of seven times the load as well), steeply up to the 300th, little from the 500th on:
-#: medians of a hundred cycles (from a response's built_at until the next FETCH is noted) of eight
-#: followers in acks-varying and office-4.1 are 15 to 69 ms up to the 100th, 5.6 to 15 ms from the
-#: 500th and 2.4 to 13 ms from the 1,000th on.
-WARM = 500
-
 
 class EventKind(StrEnum):
     """Tells events apart. Events of one time are replayed in this order."""

@@ -16,7 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from .events import IN_A_ROW, LOOKAHEAD_US, PAUSE_US, RECENT
+#: A cycle is a pause if it is so much longer than the shortest of the last ``RECENT``: the follower
+#: stopped, or the leader did. Whoever waits for a pause waits to its end.
+PAUSE_US, RECENT = 200_000, 64
+#: A cycle that is drawn for a time depends on the log up to this long after it.
+LOOKAHEAD_US = 10_000_000
+#: Cycles that tell the distance: more than a burst lasts, fewer than distances stay the same for.
+IN_A_ROW = 8
 
 
 class Cycle(NamedTuple):

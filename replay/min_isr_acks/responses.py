@@ -58,7 +58,7 @@ class ProduceResponse(NamedTuple):
     """The response to a batch under one kind of acks, or why it is unknown.
 
     ``enough_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
-    before it (``consumers``). ``passed_us`` is the same, None if the response is unknown, a refusal
+    before it (``Consumers``). ``passed_us`` is the same, None if the response is unknown, a refusal
     or the loss of the leader. ``follower_id`` and ``fetch_id``: by whose FETCH.
     """
 

@@ -21,8 +21,8 @@ from kip_replay.replay.min_isr_acks.closed_loop import (
     Waits,
 )
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
-from kip_replay.replay.min_isr_acks.events import IN_A_ROW, LOOKAHEAD_US, LeaderEvent
-from kip_replay.replay.min_isr_acks.follower_cycles import Cycles
+from kip_replay.replay.min_isr_acks.events import LeaderEvent
+from kip_replay.replay.min_isr_acks.follower_cycles import IN_A_ROW, LOOKAHEAD_US, Cycles
 from kip_replay.replay.min_isr_acks.outcomes import variants
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.model.partition import Acks, Errors
