@@ -33,8 +33,8 @@ from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.quality.step import STEP as QUALITY
 from kip_replay.pipelines.replaying.clocks import STEP as CLOCKS
-from kip_replay.pipelines.replaying.held import STEP as HELD
 from kip_replay.pipelines.replaying.increments import Options
+from kip_replay.pipelines.replaying.log_gaps import HELD_STEP
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.report import words
@@ -74,7 +74,7 @@ STEPS: tuple[Step, ...] = (
     INGEST,
     LOG_GAPS,
     CLOCKS,
-    HELD,
+    HELD_STEP,
     *(rule.step for rule in RULES),
     SUMMED,
     JUDGED,
