@@ -18,9 +18,9 @@ from msgspec import Meta
 from kip_replay.jobs._cli import Config, Job, checked, in_columns, say
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
+from kip_replay.pipelines.analysis.catalog import Metastore
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.health import STEP as HEALTH
-from kip_replay.pipelines.analysis.metastore import Metastore
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines import Engine

@@ -27,7 +27,7 @@ from kip_replay.pipelines.report import marks, words
 from kip_replay.pipelines.report.marks import Block, Row
 from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.kafka.messages.protocol import NEWEST
+from kip_replay.replay.kafka.messages.schemas import NEWEST
 from kip_replay.replay.records import Advice
 from kip_replay.replay.rules import RULES
 from kip_replay.replay.tables import TABLES, PredictionAccuracy
