@@ -62,7 +62,7 @@ class RuleTexts:
 
     @property
     def constants(self) -> Mapping[str, object]:
-        return {"samples_min": SAMPLES_MIN, **self.rule.constants}
+        return {"rule": self.name, "samples_min": SAMPLES_MIN, **self.rule.constants}
 
     @property
     def outcomes(self) -> tuple[Table, ...]:
