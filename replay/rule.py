@@ -108,7 +108,7 @@ class Settings:
 
 
 class KeySettings(NamedTuple):
-    """What the replay of one key gets besides the log: of ``Settings``, its own.
+    """Holds what the replay of one key gets besides the log: of ``Settings``, its own.
 
     ``node_id``: -1 where a key is a whole recording.
     """

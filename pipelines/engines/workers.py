@@ -1,4 +1,4 @@
-"""What Spark's Python workers begin with, before anything else of this package is imported.
+"""Begins Spark's Python workers, before anything else of this package is imported.
 
 For executors, to whom a zip of the code is sent, it stands for the package in it (``kip_replay``):
 it unpacks the zip beside it, once. Texts and settings are files beside the modules, which a module

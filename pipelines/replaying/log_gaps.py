@@ -88,7 +88,7 @@ _VALUES = {
     # Later than all lines.
     "never_us": 1 << 52,
 }
-_GAPS_SAID_MAX = 3
+_GAPS_NAMED_MAX = 3
 #: How each kind of selection shows (``gaps/selections.sql``), and what it takes instead.
 SELECTIONS = {
     "deprecated_only": "every request in them is of a deprecated version, as where "
@@ -278,10 +278,10 @@ def gap_sentences(rows: Iterable[Row]) -> list[str]:
         if gaps[0]["evidence"] in SELECTIONS:
             sentences.append(selection_sentence(gaps[0]["evidence"]))
             continue
-        sentences += [gap_sentence(gap) for gap in gaps[:_GAPS_SAID_MAX]]
-        if len(gaps) > _GAPS_SAID_MAX:
+        sentences += [gap_sentence(gap) for gap in gaps[:_GAPS_NAMED_MAX]]
+        if len(gaps) > _GAPS_NAMED_MAX:
             more = (
-                f"{len(gaps) - _GAPS_SAID_MAX:,} more gap{'s' * (len(gaps) > _GAPS_SAID_MAX + 1)}"
+                f"{len(gaps) - _GAPS_NAMED_MAX:,} more gap{'s' * (len(gaps) > _GAPS_NAMED_MAX + 1)}"
             )
             sentences.append(f"the logs of recording {name!r} have {more}: see table log_gaps")
     return sentences
