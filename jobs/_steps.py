@@ -18,9 +18,9 @@ from msgspec import Meta
 from kip_replay.jobs._cli import Config, Job, checked, in_columns, say
 from kip_replay.jobs._parser import MEASURED, SELF_CHECKS, THRESHOLD
 from kip_replay.pipelines import progress
+from kip_replay.pipelines.analysis.catalog import Metastore
 from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.health import STEP as HEALTH
-from kip_replay.pipelines.analysis.metastore import Metastore
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, steps_of
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.engines import Engine
@@ -33,8 +33,8 @@ from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.quality.step import STEP as QUALITY
 from kip_replay.pipelines.replaying.clocks import STEP as CLOCKS
-from kip_replay.pipelines.replaying.held import STEP as HELD
 from kip_replay.pipelines.replaying.increments import Options
+from kip_replay.pipelines.replaying.log_gaps import HELD_STEP
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.report import words
@@ -74,7 +74,7 @@ STEPS: tuple[Step, ...] = (
     INGEST,
     LOG_GAPS,
     CLOCKS,
-    HELD,
+    HELD_STEP,
     *(rule.step for rule in RULES),
     SUMMED,
     JUDGED,

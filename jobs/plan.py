@@ -20,8 +20,7 @@ from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_tex
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions
-from kip_replay.pipelines.replaying.log_gaps import selection_in
-from kip_replay.pipelines.replaying.words import gap_sentence, selection_sentence
+from kip_replay.pipelines.replaying.log_gaps import gap_sentence, selection_in, selection_sentence
 from kip_replay.pipelines.storage import Place, is_uri, place_of
 from kip_replay.pipelines.warehouse.data_files import moment
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.record.cluster import ON, Cluster
-from kip_replay.pipelines.record.properties import client_options
+from kip_replay.pipelines.record.cluster import ON, Cluster, client_options
 from kip_replay.pipelines.record.session import OFF, RecordingSession, levels_of, set_levels
 
 PARSER = JobParser(

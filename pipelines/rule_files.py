@@ -113,7 +113,8 @@ class RuleFile(Suite, forbid_unknown_fields=True):
 class Headline(msgspec.Struct, forbid_unknown_fields=True):
     """A figure that a decision rests on: a row of ``headlines``, and how the page names it.
 
-    ``name`` is that of the metric and the figure unless stated.
+    ``name`` is that of the metric and the figure unless stated; so is ``self_check``, the metric of
+    the self-check that says how far it is off, where one has a tolerance.
     """
 
     role: Literal["gain", "price"]
@@ -244,9 +245,13 @@ def rule_pages() -> Mapping[str, Mapping[str, Any]]:
 def rule_headlines(rule: str) -> list[Mapping[str, Any]]:
     """The figures that a rule's ``page.toml`` states, each with its ``place``; behind it, with a
     higher ``choice``, those that stand in for it where it is not known, or of few values."""
-    rows = [
-        {"group_kind": "all", **headline, **other, "place": place, "choice": choice}
-        for place, headline in enumerate(rule_pages()[rule]["headlines"])
-        for choice, other in enumerate(({}, *headline.get("else", ())))
-    ]
-    return [{"name": f"{row['metric']}_{row['figure']}", **row} for row in rows]
+    rows: list[Mapping[str, Any]] = []
+    tolerances = rule_files()[rule].tolerances
+    checked = {stated.metric for stated in tolerances if stated.kind is Kind.SELF_CHECK}
+    for place, headline in enumerate(rule_pages()[rule]["headlines"]):
+        figure = f"{headline['metric']}_{headline['figure']}"
+        usual = {"group_kind": "all", "self_check": figure if figure in checked else None}
+        for choice, other in enumerate(({}, *headline.get("else", ()))):
+            row = {**usual, **headline, **other, "place": place, "choice": choice}
+            rows.append({"name": f"{row['metric']}_{row['figure']}", **row})
+    return rows

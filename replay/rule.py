@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .log_gaps import Gaps, LogGap
-from .records import SteadyPhase, Verdict
+from .records import ALWAYS_STEADY, SteadyPhase, Verdict
 from .table import Table
 
 #: Reason of outcomes that compare times by clocks that differ.
@@ -88,27 +88,50 @@ class Settings:
     clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def option(self, rule: str, name: str, default: Any = ()) -> Any:
-        """Returns an option of a rule; ``default`` where it is not configured."""
-        return self.options.get(rule, {}).get(name, default)
-
-    def facts_of(self, rule: str, recording: str) -> Mapping[str, Any]:
-        return self.facts.get(recording, {}).get(rule, {})
-
-    def gaps_of(self, recording: str) -> Gaps:
-        return Gaps(self.log_gaps.get(recording, ()))
+    def of_key(self, rule: str, key: Mapping[str, str | int]) -> "KeySettings":
+        recording = str(key["recording"])
+        return KeySettings(
+            int(key.get("node_id", -1)),
+            self.voters[recording],
+            self.facts.get(recording, {}).get(rule, {}),
+            self.steady_phases.get(recording, ALWAYS_STEADY),
+            Gaps(self.log_gaps.get(recording, ())),
+            self.clocks_apart.get(recording, ()),
+            self.options.get(rule, {}),
+        )
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
         """Returns what a rule's rows follow from besides code and log, for a fingerprint."""
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
-        return [facts, self.facts_of(rule.name, recording), self.options.get(rule.name, {})]
+        own = self.facts.get(recording, {}).get(rule.name, {})
+        return [facts, own, self.options.get(rule.name, {})]
+
+
+class KeySettings(NamedTuple):
+    """Holds what the replay of one key gets besides the log: of ``Settings``, its own.
+
+    ``node_id``: -1 where a key is a whole recording.
+    """
+
+    node_id: int
+    voters: Sequence[int]
+    facts: Mapping[str, Any]
+    steady_phase: SteadyPhase
+    gaps: Gaps
+    clocks_apart: Sequence[int]
+    options: Mapping[str, Any]
+
+    def option(self, name: str, default: Any = ()) -> Any:
+        """Returns an option of the rule; ``default`` where it is not configured."""
+        return self.options.get(name, default)
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule as the seam (``pipelines.replaying.seam``) runs it.
 
-    ``tables``: those that it fills; every call emits a batch for each, without the recording.
+    ``tables``: those that it fills, which have its name; every call emits a batch for each, without
+    the recording. ``start``: makes the replay of a key, given what it has saved, if anything.
     ``facts``: names of those fields of ``Settings`` that its rows follow from. ``sweeps``:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
@@ -117,11 +140,10 @@ class Rule:
     growing log its rows may be emitted. ``constants``: values of ``$names`` in its texts of SQL.
     """
 
-    name: str
     order: tuple[str, ...]
     input_schema: pa.Schema
     tables: tuple[Table, ...]
-    start: Callable[[Settings, Mapping[str, str | int], bytes | None], Replay]
+    start: Callable[[KeySettings, bytes | None], Replay]
     key: tuple[str, ...] = ("recording", "node_id")
     facts: tuple[str, ...] = ()
     sweeps: Mapping[str, int] = field(default_factory=dict)
@@ -132,14 +154,18 @@ class Rule:
     behind_us: int = 0
     constants: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        return self.tables[0].rule
+
     def started(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
         """Starts the replay of a key; where its own clocks are apart all is ``unknown``."""
-        replay, recording = self.start(settings, key, saved), str(key["recording"])
-        apart = settings.clocks_apart.get(recording, ())
+        own = settings.of_key(self.name, key)
+        replay, apart = self.start(own, saved), own.clocks_apart
         if self.comparison and apart:
-            if {*settings.voters[recording], key.get("node_id")}.isdisjoint(apart):
+            if {*own.voters, own.node_id}.isdisjoint(apart):
                 fed = partial(self.comparison.without_times_of, apart)
                 return Through(replay, self.tables, fed=fed)
             return Through(replay, self.tables, self.comparison.unknown)

@@ -67,7 +67,7 @@ class Judgement:
     * ``measures`` (recording, variant, metric, group_kind, group_value, unit, value, baseline,
       sample_count, unknown_count), which may read ``percentiles`` of latency_summary: no sweeps,
       which no recording shows; what brokers did is the variant "recorded", and "recorded/V" of
-      what is known under the variant V.
+      what is known under the variant V. Without it: the percentiles that have a tolerance.
     * ``shares`` (likewise; no variant, unit and baseline): what must be 1 in a self-check.
     * ``shown``: the rows of ``side_by_side`` that are kept, with another baseline or is_judged, and
       ``scale``: what a relative tolerance is relative to, null for |recorded|.
@@ -111,7 +111,7 @@ def prediction_accuracy(
     spans = [(name, (phase.until_us - phase.from_us) / 1e6) for name, phase in phases.items()]
     # Of a rule that has no texts of its own: figures are of the steady phase.
     usual = {"phases": phases_table(phases), "spans": _arrow_table(spans, _SPANS)}
-    usual |= dict.fromkeys(("measures", "shares"), _MEASURES.empty_table())
+    usual["shares"] = _MEASURES.empty_table()
     for rule, judgement in judgements.items():
         texts = judgement.texts
         known = {

@@ -6,12 +6,15 @@ SELECT predicted_from, recorded_in, variant, metric, group_kind, group_value, un
     predicted, recorded, is_judged, NULL AS scale, sample_count, unknown_count
 FROM side_by_side
 -- name: percentiles
--- p50, p90 and p99 of latency_summary, each in the form of a measure.
-SELECT rule, recording, variant, parameter, parameter_value, metric || '_' || figure AS metric,
-    group_kind, group_value, 'ms' AS unit,
+-- p50, p90 and p99 of the rule in latency_summary, each in the form of a measure.
+SELECT recording, variant, metric || '_' || figure AS metric, group_kind, group_value, 'ms' AS unit,
     CASE figure WHEN 'p50' THEN p50_ms WHEN 'p90' THEN p90_ms WHEN 'p99' THEN p99_ms END AS value,
     count AS sample_count, unknown_count
 FROM latency_summary CROSS JOIN (VALUES ('p50'), ('p90'), ('p99')) AS figures(figure)
+WHERE rule = $rule AND parameter = 'none'
+-- name: measures
+-- Of a rule that has none of its own: the percentiles that a tolerance is of.
+SELECT *, NULL AS baseline FROM percentiles WHERE metric IN (SELECT metric FROM tolerances)
 -- name: side_by_side
 -- What was predicted beside what was recorded. A count that only one side has is 0 on the other.
 -- A self-check is of the same requests on both sides, where measures have that.

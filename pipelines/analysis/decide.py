@@ -22,8 +22,8 @@ from kip_replay.pipelines.analysis.summarize import (
 )
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.log_gaps import SELECTIONS
 from kip_replay.pipelines.replaying.states import phases_table, steady_phases
-from kip_replay.pipelines.replaying.words import SELECTIONS
 from kip_replay.pipelines.rule_files import of_rules, require_facts, rule_headlines, rule_pages
 from kip_replay.pipelines.warehouse.steps import (
     Covered,

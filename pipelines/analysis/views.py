@@ -30,7 +30,7 @@ from kip_replay.pipelines.engines.text import MACROS, NO_PARTS, Text, bound, rea
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.replaying.states import STEADY_PHASES
 from kip_replay.pipelines.rule_files import conf_dir, of_rules
-from kip_replay.replay.kafka.messages.protocol import ERROR_NAMES, SERVED_VERSIONS
+from kip_replay.replay.kafka.messages.schemas import ERROR_NAMES, SERVED_VERSIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 

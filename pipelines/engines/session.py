@@ -133,7 +133,7 @@ def _with_jvm(settings: dict[str, str], overrides: Mapping[str, str]) -> dict[st
     if is_local:
         # Workers on this machine are this interpreter, not whichever python3 comes first.
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        settings.setdefault("spark.python.daemon.module", f"{__package__}.worker_daemon")
+        settings.setdefault("spark.python.daemon.module", f"{__package__}.workers")
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -159,10 +159,10 @@ def read_settings(path: Path | None = None) -> dict[str, str]:
 
 
 def _send_code(session: SparkSession) -> None:
-    """Sends executors the packages with their files (``sent_code``), also those that come later."""
+    """Sends executors the packages with their files (``workers``), also those that come later."""
     path = run_folder() / "kip_replay.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-        archive.write(Path(__file__).with_name("sent_code.py"), "kip_replay.py")
+        archive.write(Path(__file__).with_name("workers.py"), "kip_replay.py")
         for part in ("__init__.py", "jobs", "pipelines", "replay", "conf"):
             for file in (ROOT / part, *(ROOT / part).rglob("*.*")):
                 if file.is_file() and file.suffix != ".pyc":

@@ -17,26 +17,28 @@ import pyarrow as pa
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.checks import (
+    OF_BROKERS,
+    OF_CONTROLLERS,
     notes_of,
     refusals,
     unread_lines,
     unreadable,
     warnings_of,
-)
-from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_compressed, unpacked_size
-from kip_replay.pipelines.ingest.log_files import LogFile, files_of, on_disk, shared
-from kip_replay.pipelines.ingest.parse_task import Parsed, Span, note
-from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, span_us, survey
-from kip_replay.pipelines.ingest.whose_log import (
-    METADATA_FETCH,
-    OF_BROKERS,
-    OF_CONTROLLERS,
-    TOPIC_FETCH,
-    Senders,
     wrong_logs,
     zookeeper,
 )
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_compressed, unpacked_size
+from kip_replay.pipelines.ingest.log_files import LogFile, files_of, on_disk, shared
+from kip_replay.pipelines.ingest.parse_task import (
+    METADATA_FETCH,
+    TOPIC_FETCH,
+    Parsed,
+    Senders,
+    Span,
+    note,
+)
+from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, span_us, survey
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 from kip_replay.replay.kafka.request_log import LineParser, Rows
 from kip_replay.replay.kafka.request_log.layouts import LineReader

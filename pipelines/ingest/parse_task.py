@@ -2,7 +2,7 @@
 
 Rows never leave the worker but as files. What the driver gets is what it needs to commit them and
 to be sure that no line is in them twice: counts, statistics, and the span of time of each batch of
-lines. A task drops lines that it has read before; what others have read, ``repeated_lines`` does.
+lines. A task drops lines that it has read before; what others have read, ``second_parse`` does.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, NodeKey, Times, has_step
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.survey import ParsedRange
-from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.replay.kafka.messages import newer_versions
+from kip_replay.replay.kafka.messages import FETCH, newer_versions
 from kip_replay.replay.kafka.request_log import LineParser, RejectReason, Rows
 from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
 from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.kafka.request_log.line import Unreadable
 from kip_replay.replay.log_tables import LINE_TABLES
 
+TOPIC_FETCH, METADATA_FETCH = "successful topic FETCH", "successful metadata FETCH"
+_TO_VOTERS = pa.array(["BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "VOTE"])
+#: Requests by recording, node, API, and the node that sent them (-1 for clients).
+Senders = Counter[tuple[str, int, str, int]]
 #: Lines parsed at once: what is read of them costs memory several times.
 _BATCH_BYTES = 16 << 20
 _BATCH_LINES = 1 << 15
@@ -258,7 +261,27 @@ def note(
         if part.is_unsure:
             parsed.unsound.setdefault((*node, line.source_file), line.line_number)
     parsed.newer_versions += newer_versions(kept["requests"])
-    parsed.senders.update(senders_of(kept, node))
+    parsed.senders.update(_senders_of(kept, node))
+
+
+def _senders_of(rows: Rows, node: tuple[str, int]) -> Senders:
+    """Counts the requests of a node's lines by who sent them, without failed FETCHes."""
+    requests, fetches = rows["requests"], rows["fetches"]
+    responses = fetches.column("response_partitions")
+    is_error = pc.not_equal(pc.struct_field(responses.flatten(), "error_code"), 0)
+    is_ok = pc.fill_null(pc.equal(fetches.column("error_code"), 0), True).to_numpy(False)
+    is_ok[pc.list_parent_indices(responses).filter(is_error).to_numpy()] = False
+    fetches = fetches.filter(pa.array(is_ok))
+    fetched = pc.if_else(fetches.column("is_cluster_metadata"), METADATA_FETCH, TOPIC_FETCH)
+    requests = requests.filter(pc.not_equal(requests.column("api_key"), FETCH.key))
+    api, client = requests.column("api_name"), requests.column("client_id")
+    voter = pc.if_else(pc.is_in(api, _TO_VOTERS), client, None)
+    voter = pc.struct_field(pc.extract_regex(voter, r"^raft-client-(?P<id>\d{1,9})$"), "id")
+    apis = pa.chunked_array([fetched.fill_null("FETCH"), api.fill_null("")])
+    senders = pa.chunked_array([fetches.column("replica_id"), voter.cast("int32")]).fill_null(-1)
+    sent = pa.table({"api": apis, "sender": senders}).group_by(["api", "sender"])
+    counts = sent.aggregate([([], "count_all")]).select(["api", "sender", "count_all"]).to_pylist()
+    return Counter({(*node, *key): count for *key, count in map(dict.values, counts)})
 
 
 def _times(rows: Rows) -> Iterator[tuple[str, Times]]:

@@ -6,12 +6,12 @@ Theory of operation
    ranges. What the warehouse has read of a node, under whatever name, is not read again.
 2. Tasks parse byte ranges in parallel, each line once (``kafka.request_log``), and write the rows
    of each table to Parquet files where they will stay (``parse_task``). No table knows of them yet.
-   Those with lines whose stamps cannot be right parse once more without them (``stray_stamps``).
-   Where lines show that a log is another node's (``whose_log``), or none is a request (``checks``),
-   these are deleted and it ends.
+   Those with lines whose stamps cannot be right parse once more without them (``second_parse``).
+   Where lines show that a log is another node's, or none is a request (``checks``), these are
+   deleted and it ends.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
    Where spans of time overlap, lines are compared, and tasks that have repeated ones parse once
-   more without them (``repeated_lines``). Of copies in one run the least (source_file,
+   more without them (``second_parse``). Of copies in one run the least (source_file,
    line_number) is kept; one that an earlier run kept stays.
 4. Files are committed, each table in one transaction (``warehouse.commits``): first what hangs on a
    request, then ``requests``, last ``ingested_files``, which says that the files are in.
@@ -42,6 +42,8 @@ from kip_replay.pipelines.ingest.checks import (
     unread_lines,
     unreadable,
     warnings_of,
+    wrong_logs,
+    zookeeper,
 )
 from kip_replay.pipelines.ingest.line_accounting import (
     Counts,
@@ -57,21 +59,22 @@ from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_file
 from kip_replay.pipelines.ingest.parse_task import (
     Parsed,
     ParseTask,
+    Senders,
     Span,
     joined,
     parse_task,
     tasks_of,
 )
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.repeated_lines import (
+from kip_replay.pipelines.ingest.second_parse import (
     kept_files,
     overlaps,
+    rejecting,
     span_of,
+    stray_stamps,
     without_repeated,
 )
-from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
 from kip_replay.pipelines.ingest.survey import ParsedRange, Survey, SurveySettings, survey
-from kip_replay.pipelines.ingest.whose_log import Senders, wrong_logs, zookeeper
 from kip_replay.pipelines.storage import filesystem_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.steps import (

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 from msgspec import structs
 
-from kip_replay.pipelines.quality.results import QualityOutcome, Result
+from kip_replay.pipelines.quality.step import QualityOutcome, Result
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when it is imported
 with warnings.catch_warnings():

@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.replaying.log_gaps import voters_table
+from kip_replay.pipelines.replaying.log_gaps import Row, voters_table
 from kip_replay.pipelines.replaying.states import HEARTBEATS, Kept, added, packed, write_states
-from kip_replay.pipelines.replaying.words import Row, is_apart
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.steps import (
     Covered,
@@ -27,7 +26,7 @@ from kip_replay.pipelines.warehouse.steps import (
     last_ingest,
     readings_of,
 )
-from kip_replay.replay.kafka.clocks import Clocks, Order, off_from_all, offsets
+from kip_replay.replay.kafka.clocks import Clocks, Offset, Order, off_from_all, offsets
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US
 from kip_replay.replay.log_tables import IngestedFiles
 from kip_replay.replay.tables import ClockBounds, ReplayState
@@ -43,6 +42,7 @@ STEP = Step(
 #: While a recording grows, events of a pair are at most so far apart by their stamps, and so are
 #: those that repeat one: with lines of twice as long around it, a pair is known.
 _REACH_US = 30_000_000
+_UNKNOWN = "Outcomes that rest on both clocks are unknown"
 
 
 def find_clock_bounds(
@@ -177,3 +177,68 @@ def nodes_apart(rows: Iterable[Row]) -> dict[str, tuple[int, ...]]:
         if row["is_compared"] and is_apart(row):
             apart.setdefault(row["recording"], []).append(row["node_id"])
     return {recording: tuple(sorted(nodes)) for recording, nodes in apart.items()}
+
+
+# --- words
+
+
+def clock_sentences(rows: Sequence[Row]) -> list[str]:
+    """Returns, by recording, whose clocks are apart, what follows, and what to do."""
+    sentences = []
+    for recording in dict.fromkeys(row["recording"] for row in rows):
+        mine = [row for row in rows if row["recording"] == recording]
+        sentences += _of_reference(mine) or [_sentence(row) for row in mine if is_apart(row)]
+    return sentences
+
+
+def is_apart(row: Row) -> bool:
+    return row["clocks"] in (Clocks.DIFFER, Clocks.CONTRADICTED)
+
+
+def _of_reference(rows: Sequence[Row]) -> list[str]:
+    apart = [row for row in rows if row["clocks"] == Clocks.DIFFER]
+    shared = off_from_all(_offset(row) for row in apart)
+    if shared is None:
+        return []
+    bounded = [row for row in apart if _offset(row)[:2] != (None, None)]
+    others = ", ".join(str(row["node_id"]) for row in bounded)
+    # They are ahead of it: it is behind them.
+    least, most = -(shared.latest_us or 0) / 1000, -(shared.earliest_us or 0) / 1000
+    return [_apart(rows[0]["recording"], rows[0]["reference_id"], least, most, f"nodes {others}")]
+
+
+def _offset(row: Row) -> Offset:
+    ends = (row["offset_earliest_ms"], row["offset_latest_ms"])
+    least, most = (None if end is None else round(end * 1000) for end in ends)
+    return Offset(least, most, is_contradicted=row["clocks"] == Clocks.CONTRADICTED)
+
+
+def _sentence(row: Row) -> str:
+    recording, node, reference = row["recording"], row["node_id"], row["reference_id"]
+    if row["clocks"] == Clocks.CONTRADICTED:
+        return (
+            f"recording {recording!r}: the clock of node {node} was set while it logged, or lines "
+            f"are missing: no one offset to node {reference} explains its log. {_UNKNOWN}"
+        )
+    ends = (row["offset_earliest_ms"], row["offset_latest_ms"])
+    return _apart(recording, node, *ends, f"node {reference}")
+
+
+def _apart(
+    recording: str, node: int, low_ms: float | None, high_ms: float | None, other: str
+) -> str:
+    """``low_ms``, ``high_ms``: how far the node is ahead; one of them may not be known."""
+    known = sorted((end for end in (low_ms, high_ms) if end is not None), key=abs)
+    way = "ahead of" if known[0] > 0 else "behind"
+    ends = " to ".join(f"{abs(end) / 1000:.2f}" for end in known)
+    if len(known) == 1:
+        ends, mend = f"at least {ends}", "The log does not bound it more closely"
+    else:
+        mend = (
+            f'To correct it, add {-round(sum(known) / 2)} to "clock_offset_ms" (0 if not given) of '
+            f"node {node} in recording.json, delete the recording from the warehouse and run again"
+        )
+    return (
+        f"recording {recording!r}: the clock of node {node} was {ends} s {way} that of {other}. "
+        f"{_UNKNOWN}. {mend}"
+    )

@@ -3,10 +3,15 @@
 A text of ``gaps/`` for each kind of evidence says what shows a gap. While a recording grows, they
 look only at lines that came since, and those shortly before; when it is closed, at all of them once
 more.
+
+A log begins in the middle of a cluster's life. What held then often shows later: METADATA that
+names an ISR tells that of the beginning, if no line between changed it. A gap in another node's
+log leaves open what it would show. Of both there is one account for all rules, whose texts say
+which evidence counts, and what refutes it.
 """
 
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -17,6 +22,7 @@ import pyarrow as pa
 
 from kip_replay.pipelines.engines import NO_INPUTS, Engine, Inputs
 from kip_replay.pipelines.engines.text import MACROS, Text
+from kip_replay.pipelines.replaying.rule_texts import HELD, SHARED
 from kip_replay.pipelines.replaying.states import new_files
 from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 from kip_replay.pipelines.warehouse.steps import (
@@ -31,7 +37,19 @@ from kip_replay.pipelines.warehouse.steps import (
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
-from kip_replay.replay.log_tables import IngestedFiles, LogGaps, RejectedLines
+from kip_replay.replay.log_tables import (
+    HELD_TABLES,
+    IngestedFiles,
+    LogGaps,
+    RejectedLines,
+    Uncertainties,
+)
+from kip_replay.replay.model.brokers import FENCED_AFTER_US, SESSION_TIMEOUT_US
+from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US
+from kip_replay.replay.model.raft import METADATA_MAX_IDLE_INTERVAL_US
+from kip_replay.replay.table import Table
+
+Row = Mapping[str, Any]
 
 _PARTS = {file.stem: file for file in Path(__file__).with_name("gaps").glob("*.sql")}
 _SQL = _PARTS["log_gaps"]
@@ -42,6 +60,43 @@ STEP = Step(
     modules=(__name__,),
     queries=tuple(_PARTS.values()),
 )
+HELD_STEP = Step(
+    name="held",
+    writes=HELD_TABLES,
+    modules=(__name__,),
+    queries=(*HELD, *SHARED.values()),
+)
+#: How old METADATA may be: brokers apply a change within it.
+_STALE_US = 2_000_000
+#: Topic.MAX_NAME_LENGTH
+_TOPIC_NAME_MAX = 249
+_VALUES = {
+    "stale_us": _STALE_US,
+    "silence_us": SESSION_TIMEOUT_US,
+    # Until a response has the fencing.
+    "fenced_us": FENCED_AFTER_US + 600_000,
+    # A node fetches at least so often: a FETCH waits 500 ms.
+    "pause_us": 2_000_000,
+    # How far two of its records may be off, and how long a gap may be so that their number is
+    # certain.
+    "idle_us": METADATA_MAX_IDLE_INTERVAL_US,
+    "idle_slack_us": 60_000,
+    "counted_us_max": 20_000_000,
+    "lag_us_max": REPLICA_LAG_TIME_MAX_US,
+    # Of a name's characters in Java's hash code, from the last one on.
+    "powers_of_31": [31**n % (1 << 32) for n in range(_TOPIC_NAME_MAX)],
+    # Later than all lines.
+    "never_us": 1 << 52,
+}
+_GAPS_NAMED_MAX = 3
+#: How each kind of selection shows (``gaps/selections.sql``), and what it takes instead.
+SELECTIONS = {
+    "deprecated_only": "every request in them is of a deprecated version, as where "
+    "kafka.request.logger is at INFO; it takes DEBUG",
+    "sampled": "connections skip requests evenly, as in a sample; it takes every request",
+    "no_fetch": "they have no FETCH, though other requests show that there were some; it takes "
+    "every API",
+}
 _BEGINNING = moment(0)
 _node = itemgetter("recording", "node_id")
 
@@ -159,3 +214,100 @@ def _span_us(row: Mapping[str, Any]) -> tuple[int, int]:
         ALWAYS_SINCE_US if after_at is None else microseconds(after_at),
         ALWAYS_UNTIL_US if before_at is None else microseconds(before_at),
     )
+
+
+# --- what held when logs began
+
+
+def account(
+    engine: Engine,
+    voters: Mapping[str, Collection[int]],
+    inputs: Inputs = NO_INPUTS,
+    *,
+    has_gaps: bool = True,
+    **values: int,
+) -> dict[Table, pa.Table]:
+    """Rows of the account's tables, given each recording's voters; ``has_gaps``: any has."""
+    read = {**inputs, "voters": voters_table(voters)}
+    rows: dict[Table, pa.Table] = {}
+    for table, file in zip(HELD_TABLES, HELD, strict=True):
+        # Without a gap nothing is uncertain.
+        if table is Uncertainties and not has_gaps:
+            rows[table] = table.arrow_schema.empty_table()
+            continue
+        filled = engine.rows(Text.read(file, SHARED, **_VALUES, **values), voters, read)
+        rows[table] = filled.select(table.arrow_schema.names).cast(table.arrow_schema)
+    return rows
+
+
+def find_what_held(engine: Engine, voters: Mapping[str, Collection[int]], evidence_us: int) -> None:
+    """Writes the account of recordings, given their voters, where logs or this code changed.
+
+    ``evidence_us``: how long after a beginning a line may still tell of it.
+    """
+    warehouse, code = engine.warehouse, HELD_STEP.code()
+    readings, gaps = readings_of(warehouse, voters), log_gaps(warehouse, voters)
+    wanted = {
+        name: Covered(
+            identity=fingerprint(code, evidence_us, sorted(ids)),
+            inputs=fingerprint(contents_of(readings[name]), gaps.get(name)),
+        )
+        for name, ids in voters.items()
+    }
+    if due := HELD_STEP.due(warehouse, wanted):
+        ids, has_gaps = {name: voters[name] for name in due}, bool(due.keys() & gaps.keys())
+        rows = account(engine, ids, has_gaps=has_gaps, evidence_us=evidence_us)
+        warehouse.replace(HELD_STEP.name, {name: str(wanted[name]) for name in due}, rows)
+
+
+# --- words
+
+
+def selection_sentence(evidence: str) -> str:
+    return (
+        f"these logs are a selection of requests: {SELECTIONS[evidence]}. Which clients an upgrade "
+        "breaks, and who is connected, still shows; all else is unknown"
+    )
+
+
+def gap_sentences(rows: Iterable[Row]) -> list[str]:
+    sentences = []
+    ordered = sorted(rows, key=itemgetter("recording", "node_id", "number"))
+    for name, of_recording in groupby(ordered, key=itemgetter("recording")):
+        gaps = [*of_recording]
+        if gaps[0]["evidence"] in SELECTIONS:
+            sentences.append(selection_sentence(gaps[0]["evidence"]))
+            continue
+        sentences += [gap_sentence(gap) for gap in gaps[:_GAPS_NAMED_MAX]]
+        if len(gaps) > _GAPS_NAMED_MAX:
+            more = (
+                f"{len(gaps) - _GAPS_NAMED_MAX:,} more gap{'s' * (len(gaps) > _GAPS_NAMED_MAX + 1)}"
+            )
+            sentences.append(f"the logs of recording {name!r} have {more}: see table log_gaps")
+    return sentences
+
+
+def gap_sentence(gap: Row) -> str:
+    log = f"node {gap['node_id']} of recording {gap['recording']!r}"
+    if gap["evidence"] == "no_log":
+        return f"{log} has no log: what rests on it is unknown"
+    if gap["evidence"] == "logger_off":
+        why = "kafka.request.logger was off, unless nothing was requested of it"
+        return f"{log} has an empty log but others show it ran: {why}; what rests on it is unknown"
+    if gap["evidence"] == "filtered":
+        return f"{log} lacks all lines of some kind that it must have: what rests on it is unknown"
+    after, before = (_time(gap[name]) for name in ("after_at", "before_at"))
+    missing = gap["lines_missing"]
+    lines = f"{missing:,} line{'s' * (missing > 1)} or more" if missing else "lines"
+    if after is None:
+        return f"{log} ran before its log begins at {before}: what rests on that is unknown"
+    until = f"between {after} and {before}" if before else f"after {after}"
+    if gap["evidence"] == "contradiction":
+        return f"{log}: lines contradict each other {until}: what rests on them is unknown"
+    return f"{log}: {lines} are missing {until} ({gap['evidence']}): what rests on them is unknown"
+
+
+def _time(at: datetime | None) -> str | None:
+    if at is None:
+        return None
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"

@@ -11,8 +11,7 @@ from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import Engine, Feeding, Out, Steps
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.replaying.clocks import find_clock_bounds
-from kip_replay.pipelines.replaying.held import find_what_held
+from kip_replay.pipelines.replaying.clocks import clock_sentences, find_clock_bounds
 from kip_replay.pipelines.replaying.increments import (
     Basis,
     Finalized,
@@ -23,9 +22,8 @@ from kip_replay.pipelines.replaying.increments import (
     voters_of,
     write_outcomes,
 )
-from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
+from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, find_what_held, gap_sentences
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.replaying.words import clock_sentences, gap_sentences
 from kip_replay.pipelines.warehouse.steps import Covered, readings_of, requests_in
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LogGaps

@@ -21,7 +21,7 @@ SHARED = {
     name: Path(__file__).with_name(f"{name}.sql")
     for name in ("named_topics", "topic_names", "usable_names", "stated_configs", "topic_fetches")
 }
-#: What fills the account of what held when logs began, and of what gaps leave open (``held``).
+#: What fills the account of what held when logs began, and of what gaps leave open (``log_gaps``).
 HELD = tuple(
     Path(__file__).with_name(f"{name}.sql")
     for name in ("held_partitions", "held_sessions", "uncertainties")
@@ -62,7 +62,7 @@ class RuleTexts:
 
     @property
     def constants(self) -> Mapping[str, object]:
-        return {"samples_min": SAMPLES_MIN, **self.rule.constants}
+        return {"rule": self.name, "samples_min": SAMPLES_MIN, **self.rule.constants}
 
     @property
     def outcomes(self) -> tuple[Table, ...]:

@@ -21,12 +21,13 @@ from duckdb import DuckDBPyConnection
 from kip_replay.pipelines.analysis.decide import STATED_CHECKS
 from kip_replay.pipelines.analysis.views import create_views, in_order, named_in, read_views
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.replaying.words import SELECTIONS, clock_sentences, gap_sentences
+from kip_replay.pipelines.replaying.clocks import clock_sentences
+from kip_replay.pipelines.replaying.log_gaps import SELECTIONS, gap_sentences
 from kip_replay.pipelines.report import marks, words
 from kip_replay.pipelines.report.marks import Block, Row
 from kip_replay.pipelines.rule_files import Kind, rule_headlines, rule_pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.kafka.messages.protocol import NEWEST
+from kip_replay.replay.kafka.messages.schemas import NEWEST
 from kip_replay.replay.records import Advice
 from kip_replay.replay.rules import RULES
 from kip_replay.replay.tables import TABLES, PredictionAccuracy

@@ -30,36 +30,19 @@ counts as if they had been there when it came. A consumer that a follower refuse
 (OFFSET_OUT_OF_RANGE) reads on from it here.
 """
 
-from collections.abc import Mapping
-
 from ..log_tables import Fetches
 from ..model import PROGRESS_US_MAX
-from ..rule import Replay, Rule, Settings
+from ..rule import KeySettings, Replay, Rule
 from .events import INPUT_SCHEMA, LineKind
-from .replay import (
-    FETCH_WAIT_MS,
-    NAME,
-    ClosestReplica,
-    ClosestReplicaOutcome,
-    UnknownReason,
-    variants,
-)
+from .replay import FETCH_WAIT_MS, ClosestReplica, ClosestReplicaOutcome, UnknownReason, variants
 
 
-def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    recording, node_id = str(key["recording"]), int(key["node_id"])
-    return ClosestReplica(
-        node_id,
-        variants(settings.option(NAME, FETCH_WAIT_MS)),
-        settings.facts_of(NAME, recording).get("client_zones", {}),
-        saved,
-        gaps=settings.gaps_of(recording),
-        apart=settings.clocks_apart.get(recording, ()),
-    )
+def _start(own: KeySettings, saved: bytes | None) -> Replay:
+    rules, zones = variants(own.option(FETCH_WAIT_MS)), own.facts.get("client_zones", {})
+    return ClosestReplica(own.node_id, rules, zones, saved, gaps=own.gaps, apart=own.clocks_apart)
 
 
 RULE = Rule(
-    name=NAME,
     order=("at_us", "kind_order", "request_id", "topic", "partition"),
     input_schema=INPUT_SCHEMA,
     tables=(ClosestReplicaOutcome,),

@@ -45,27 +45,21 @@ Assumptions, and where they can fail
   has them. One that finds nobody parked does not show.
 """
 
-from collections.abc import Mapping
-
 from ..log_gaps import LOG_GAP
 from ..log_tables import Fetches
 from ..model.raft import NO_RESPONSE, NOT_SENT
-from ..records import ALWAYS_STEADY
-from ..rule import Replay, Rule, Settings
+from ..rule import KeySettings, Replay, Rule
 from .evidence import INPUT_SCHEMA
-from .outcomes import MIDDLE_OF_EPOCH, NAME, HighWatermarkLag, ParkedFetch, variants
+from .outcomes import MIDDLE_OF_EPOCH, HighWatermarkLag, ParkedFetch, variants
 from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD, HwmParking
 
 
-def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    recording, node_id = str(key["recording"]), int(key["node_id"])
-    rules = variants(settings.option(NAME, "max_wait_ms"))
-    phase, gaps = settings.steady_phases.get(recording, ALWAYS_STEADY), settings.gaps_of(recording)
-    return HwmParking(node_id, settings.voters[recording], rules, saved, gaps, phase)
+def _start(own: KeySettings, saved: bytes | None) -> Replay:
+    rules = variants(own.option("max_wait_ms"))
+    return HwmParking(own.node_id, own.voters, rules, saved, own.gaps, own.steady_phase)
 
 
 RULE = Rule(
-    name=NAME,
     order=("built_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(ParkedFetch, HighWatermarkLag),

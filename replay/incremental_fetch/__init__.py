@@ -51,24 +51,20 @@ unknown which sessions have the N slots. Where the log itself begins, caches are
 definition: N slots are a what-if, and so is what they begin with.
 """
 
-from collections.abc import Mapping
-
 from ..log_tables import Fetches
 from ..model.fetch_session import SHARDS
-from ..rule import Replay, Rule, Settings
-from .outcomes import NAME, SESSION_SLOTS, Sent, SessionCacheEvent
+from ..rule import KeySettings, Replay, Rule
+from .outcomes import SESSION_SLOTS, Sent, SessionCacheEvent
 from .recorded import INPUT_SCHEMA
 from .replay import IncrementalFetch
 from .streams import Unknown
 
 
-def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    gaps = settings.gaps_of(str(key["recording"]))
-    return IncrementalFetch(int(key["node_id"]), settings.option(NAME, SESSION_SLOTS), saved, gaps)
+def _start(own: KeySettings, saved: bytes | None) -> Replay:
+    return IncrementalFetch(own.node_id, own.option(SESSION_SLOTS), saved, own.gaps)
 
 
 RULE = Rule(
-    name=NAME,
     order=("dequeued_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(Sent, SessionCacheEvent),

@@ -62,29 +62,25 @@ Assumptions, and where they can fail
   broker's line, and where API_VERSIONS and METADATA (by a broker's clock) meet heartbeats.
 """
 
-from collections.abc import Mapping
-
 from ..model.raft import NO_RESPONSE, NOT_SENT
-from ..rule import Comparison, Replay, Rule, Settings
+from ..rule import Comparison, KeySettings, Replay, Rule
 from . import outcomes, state
-from .events import HEARTBEAT_INTERVAL, INPUT_SCHEMA, NAME, ORDER
+from .events import HEARTBEAT_INTERVAL, INPUT_SCHEMA, ORDER
 from .replay import LowestAckedOffset
 
 
-def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    recording = str(key["recording"])
+def _start(own: KeySettings, saved: bytes | None) -> Replay:
     cluster_settings = state.ClusterSettings(
-        settings.voters[recording],
-        settings.option(NAME, HEARTBEAT_INTERVAL),
-        settings.facts_of(NAME, recording).get(HEARTBEAT_INTERVAL),
-        settings.gaps_of(recording),
-        replica_apply_ms=settings.option(NAME, "replica_apply_ms", state.REPLICA_APPLY_MS),
+        own.voters,
+        own.option(HEARTBEAT_INTERVAL),
+        own.facts.get(HEARTBEAT_INTERVAL),
+        own.gaps,
+        replica_apply_ms=own.option("replica_apply_ms", state.REPLICA_APPLY_MS),
     )
     return LowestAckedOffset(cluster_settings, saved)
 
 
 RULE = Rule(
-    name=NAME,
     key=("recording",),
     order=ORDER,
     input_schema=INPUT_SCHEMA,

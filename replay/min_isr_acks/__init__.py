@@ -47,21 +47,19 @@ before its last FETCH, or that came back in a gap but fetched only later; nor a 
 whose PRODUCEs are in a gap, so that its marker counts as the last offset.
 """
 
-from collections.abc import Mapping
 from functools import partial
 
 from ..log_tables import Produces
 from ..model import PROGRESS_US_MAX
 from ..model.brokers import FENCING_KNOWN_AFTER_US, SESSION_TIMEOUT_US
 from ..records import RECORDED
-from ..rule import Comparison, Replay, Rule, Settings
+from ..rule import Comparison, KeySettings, Replay, Rule
 from .closed_loop_replay import PREDICTED, ProducersReact
 from .events import INPUT_SCHEMA, PENDING, SILENCE, EventKind
 from .isr import STALE_US
 from .outcomes import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
-    NAME,
     SWEPT,
     ProduceAckOutcome,
     ProduceClosedLoopOutcome,
@@ -70,14 +68,12 @@ from .outcomes import (
 from .replay import MinIsrAcks
 
 
-def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    recording, node_id = str(key["recording"]), int(key["node_id"])
-    facts = settings.facts_of(NAME, recording)
-    by_topic = {"": facts, **facts.get("topics", {})}
+def _start(own: KeySettings, saved: bytes | None) -> Replay:
+    by_topic = {"": own.facts, **own.facts.get("topics", {})}
     min_isrs = {topic: stated[SWEPT] for topic, stated in by_topic.items() if SWEPT in stated}
-    gaps, swept = settings.gaps_of(recording), settings.option(NAME, SWEPT)
-    open_loop = partial(MinIsrAcks, node_id, variants(swept), min_isrs, gaps=gaps)
-    return ProducersReact(node_id, open_loop, saved, gaps)
+    rules = variants(own.option(SWEPT))
+    open_loop = partial(MinIsrAcks, own.node_id, rules, min_isrs, gaps=own.gaps)
+    return ProducersReact(own.node_id, open_loop, saved, own.gaps)
 
 
 _SLOWEST = ("request_acks_all_latency", "request_min_isr_latency")
@@ -89,7 +85,6 @@ _REPLAYED = (
     *(name for name in ProduceAckOutcome.names if name.startswith(_SLOWEST)),
 )
 RULE = Rule(
-    name=NAME,
     order=("at_us", "kind_order", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(ProduceAckOutcome, ProduceClosedLoopOutcome),

@@ -63,7 +63,7 @@ def judged(
         more[f"my_{name}"] = pa.Table.from_pylist(given, schema)
         texts[name] = Text(f"SELECT *, {added} FROM my_{name}".replace("$scale", scale))
     pairs = pairs or [row[:2] for row in wanted]
-    usual = Judgement.read({}, (), {"samples_min": SAMPLES_MIN}).texts
+    usual = Judgement.read({}, (), {"rule": "a rule", "samples_min": SAMPLES_MIN}).texts
     rules = {"a rule": Judgement({**usual, **texts}, tolerances)}
     found = prediction_accuracy(engine_on({}, more), rules, steady or {}, pairs)
     assert found.schema == PredictionAccuracy.arrow_schema

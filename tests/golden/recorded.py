@@ -28,7 +28,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.held import account
+from kip_replay.pipelines.replaying.log_gaps import account
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.pipelines.replaying.states import steady_phases

@@ -21,7 +21,7 @@ from kip_replay.pipelines.errors import IngestError, WriteConflictError
 from kip_replay.pipelines.ingest import step
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions, load_recording
-from kip_replay.pipelines.ingest.repeated_lines import Span, overlaps
+from kip_replay.pipelines.ingest.second_parse import Span, overlaps
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.ingest.survey import Survey, survey
 from kip_replay.pipelines.warehouse import commits

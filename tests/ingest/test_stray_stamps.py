@@ -12,7 +12,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.line_accounting import Times
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_task import LINE_BYTES_MAX, parse_task, tasks_of
-from kip_replay.pipelines.ingest.stray_stamps import rejecting, stray_stamps
+from kip_replay.pipelines.ingest.second_parse import rejecting, stray_stamps
 from kip_replay.pipelines.ingest.survey import SurveySettings, survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse

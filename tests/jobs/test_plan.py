@@ -16,7 +16,7 @@ from kip_replay.jobs import plan, run
 from kip_replay.pipelines.ingest.log_files import find_log_files, log_bytes_of
 from kip_replay.pipelines.ingest.overview import look_at
 from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.pipelines.replaying.words import gap_sentence
+from kip_replay.pipelines.replaying.log_gaps import gap_sentence
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LogGaps
 

@@ -19,7 +19,7 @@ from layouts.wrappers import WRAPPERS, Record
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.kafka.messages.protocol import SERVED_VERSIONS
+from kip_replay.replay.kafka.messages.schemas import SERVED_VERSIONS
 from kip_replay.replay.tables import TABLES
 from live.artifacts import CLIENTS, VERSIONS, class_path
 from live.cluster import Cluster, Node

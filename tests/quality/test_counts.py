@@ -14,8 +14,7 @@ from made_rows import made_rows
 
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.quality.counts import validated
-from kip_replay.pipelines.quality.results import Result
+from kip_replay.pipelines.quality.step import Result, validated
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.warehouse.steps import Covered
 from kip_replay.pipelines.warehouse.tables import Warehouse

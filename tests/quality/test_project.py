@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from kip_replay.pipelines.quality.results import QualityOutcome, Result
+from kip_replay.pipelines.quality.step import QualityOutcome, Result
 from kip_replay.pipelines.rule_files import Severity
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror='alert(2)'> $sql ${sql} {x} \"' \\ OR 1=1 --"

@@ -11,7 +11,7 @@ from put_rows import put, row
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.quality import QualitySettings, check, step
-from kip_replay.pipelines.quality.results import QualityOutcome, Result, summary
+from kip_replay.pipelines.quality.step import QualityOutcome, Result, summary
 from kip_replay.pipelines.rule_files import Severity
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.steps import Covered

@@ -19,10 +19,10 @@ from kip_replay.pipelines.record.cluster import (
     Cluster,
     ClusterNode,
     UnreachableError,
+    client_options,
+    properties,
 )
-from kip_replay.pipelines.record.collect import command_of, source_of, zone_of
-from kip_replay.pipelines.record.properties import client_options, properties
-from kip_replay.pipelines.record.session import RecordingSession
+from kip_replay.pipelines.record.session import RecordingSession, command_of, source_of, zone_of
 
 BROKER = ClusterNode(11, "broker", "b11", "b11:9092")
 BOTH = ClusterNode(2, "broker,controller", "h2", "h2:9092")
@@ -286,7 +286,7 @@ _STARTS = """
 import sys, time
 from pathlib import Path
 from kip_replay.pipelines.record.cluster import ClusterNode
-from kip_replay.pipelines.record.collect import LogStream
+from kip_replay.pipelines.record.session import LogStream
 LogStream(ClusterNode(11, "broker", "b11", "b11:9092"), sys.argv[1], Path(sys.argv[2])).start()
 time.sleep(60)
 """

@@ -11,7 +11,7 @@ from kip_replay.replay.rules import RULES
 from kip_replay.replay.table import Int, Ms, column
 
 
-class Echoed(Outcome, name="echo"):
+class Echoed(Outcome, name="echo", rule="echo"):
     """What was fed."""
 
     source_id: Int = column("")
@@ -39,7 +39,7 @@ class Echo(Replay):
 def rule(**more: Any) -> Rule:
     schema = pa.schema([("source_id", pa.int32()), ("kind", pa.string())])
     start = lambda *_: Echo()  # noqa: E731
-    return Rule("echo", (), schema, (Echoed,), start, **more)
+    return Rule((), schema, (Echoed,), start, **more)
 
 
 def outcomes(of: Rule, apart: tuple[int, ...]) -> list[tuple[Any, ...]]:

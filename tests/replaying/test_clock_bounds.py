@@ -14,8 +14,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
-from kip_replay.pipelines.replaying.words import clock_sentences
+from kip_replay.pipelines.replaying.clocks import clock_sentences, find_clock_bounds, nodes_apart
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import ClockBounds
 

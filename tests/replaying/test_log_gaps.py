@@ -17,8 +17,7 @@ from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, gaps_in, log_gaps
-from kip_replay.pipelines.replaying.words import gap_sentences
+from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, gap_sentences, gaps_in, log_gaps
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LogGaps
 from kip_replay.replay.tables import TABLES

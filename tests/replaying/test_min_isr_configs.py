@@ -7,7 +7,7 @@ from constructed import at
 from put_rows import Row, put, row
 
 from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.replaying.held import find_what_held
+from kip_replay.pipelines.replaying.log_gaps import find_what_held
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse

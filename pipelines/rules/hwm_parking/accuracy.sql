@@ -43,8 +43,7 @@ SELECT recording, variant, metric, group_kind, group_value, unit, value,
             END AS baseline,
     sample_count, unknown_count
 FROM percentiles
-WHERE rule = 'hwm_parking' AND parameter = 'none'
-    AND (metric LIKE 'high_watermark_lag_p%' OR metric IN (
+WHERE (metric LIKE 'high_watermark_lag_p%' OR metric IN (
         'high_watermark_lag_at_any_moment_p50', 'high_watermark_lag_of_changes_p50'))
     AND group_kind = 'replica_kind'
 UNION ALL BY NAME

@@ -27,9 +27,8 @@ SELECT recording, CASE WHEN metric LIKE '%_of_known_%' THEN 'recorded/' || varia
         AS variant, replace(metric, '_of_known', '') AS metric,
     group_kind, group_value, unit, value, NULL AS baseline, sample_count, unknown_count
 FROM percentiles
-WHERE rule = 'min_isr_acks' AND parameter = 'none'
-    -- of requests: how long one of its partitions took alone is not recorded where it has several
-    AND replace(metric, '_of_known', '') IN ('produce_request_latency_p50', 'produce_request_latency_p90',
+-- of requests: how long one of its partitions took alone is not recorded where it has several
+WHERE replace(metric, '_of_known', '') IN ('produce_request_latency_p50', 'produce_request_latency_p90',
         'closed_loop_latency_p50', 'closed_loop_latency_p90')
     AND group_kind IN ('all', 'node_id')
 UNION ALL BY NAME

@@ -6,9 +6,9 @@ which is no empty ISR: null here.
 
 from typing import Any
 
-from .bodies import Reader, Row, TypedRows
-from .envelope import Envelope
 from .frequent import METADATA_TOPIC
+from .line import Envelope
+from .reading import Reader, Row, TypedRows
 
 _ALTER_PARTITION = """
 AlterPartitionRequest request

@@ -22,8 +22,8 @@ from msgspec import structs
 
 from kip_replay.replay.log_tables import GroupRequest
 
-from .bodies import Reader, Row, TypedRows
-from .envelope import Envelope
+from .line import Envelope
+from .reading import Reader, Row, TypedRows
 
 #: ConsumerGroupHeartbeatRequest.json: to leave for good, and to leave as a static member.
 _LEAVING = (-1, -2)

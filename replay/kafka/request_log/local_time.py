@@ -31,7 +31,7 @@ _MILLIS_US = {b",%03d" % millis: millis * 1000 for millis in range(1000)}
 _CACHE_SIZE_MAX = 1 << 16
 #: Zones change at quarters of an hour, and by no less than half an hour.
 _QUARTER = timedelta(minutes=15)
-#: Of stamps. Zone and durations (``envelope``) move times by less than three years, and what
+#: Of stamps. Zone and durations (``line``) move times by less than three years, and what
 #: follows must be a date in every reader of the tables, which Python's end with the year 9999.
 YEARS = range(1970, 9997)
 

@@ -10,8 +10,8 @@ only; here they are null everywhere.
 from collections.abc import Callable
 from typing import Any
 
-from .bodies import Reader, Row, TypedRows
-from .envelope import Envelope
+from .line import Envelope
+from .reading import Reader, Row, TypedRows
 
 _Resources = list[dict[str, Any]]
 _MASK = "[hidden]"

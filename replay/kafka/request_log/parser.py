@@ -21,13 +21,11 @@ from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 from ..messages import APIS, request_bytes, response_bytes
 from . import cluster_states, groups, metadata_writes
-from .bodies import Row, TypedRows
-from .envelope import envelope_columns, with_times
 from .frequent import VIEWS, Columns, Positions, Rows, body_columns, list_of, lists_in
 from .layouts import Lines
-from .line import stamp_of
+from .line import envelope_columns, stamp_of, with_times
 from .local_time import LocalTime
-from .reading import OTHERS, Reading, read_batch
+from .reading import OTHERS, Reading, Row, TypedRows, read_batch
 
 #: How much of a rejected line is kept.
 _REJECTED_LINE_BYTES = 1000

@@ -32,8 +32,7 @@ WITH stale_windows AS (
     SELECT recording, variant, 'create_topics_' || metric AS metric, value, sample_count,
         unknown_count
     FROM percentiles
-    WHERE rule = 'lowest_acked_offset' AND parameter = 'none' AND group_value = 'CREATE_TOPICS'
-        AND metric IN ('stale_window_p50', 'stale_window_p90')
+    WHERE group_value = 'CREATE_TOPICS' AND metric IN ('stale_window_p50', 'stale_window_p90')
 ),
 observed_ms AS (
     SELECT recording, variant, metric || '_' || figure AS metric, value / 1000 AS value,

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..envelope import Envelope
-from ..line import MARKER
+from ..line import MARKER, Envelope
 
 Path = tuple[str, ...]
 #: Instead of text, journald writes the bytes of what is not printable.

@@ -20,7 +20,7 @@ from wire_messages import fetch_request, fetch_response, int64, one_row, produce
 
 from kip_replay.replay.kafka import messages
 from kip_replay.replay.kafka.messages import request_bytes, response_bytes
-from kip_replay.replay.kafka.messages.protocol import ERROR_NAMES
+from kip_replay.replay.kafka.messages.schemas import ERROR_NAMES
 from kip_replay.replay.log_tables import BrokerHeartbeats, Fetches, Produces
 
 Row = dict[str, Any]

@@ -8,13 +8,12 @@ from kip_replay.replay.records import RECORDED, REQUEST_ID, Outcome, Records, Va
 from kip_replay.replay.rule import Replay, Rule
 from kip_replay.replay.table import At, Bool, Ms, RequiredText, column
 
-NAME = "sooner_fetches"
 SOONER = "sooner"
 _TIMES, _TEXTS = ("built_us", "dequeued_us"), ("request_id", "client_id")
 INPUT_SCHEMA = pa.schema(dict.fromkeys(_TIMES, pa.int64()) | dict.fromkeys(_TEXTS, pa.string()))
 
 
-class Sooner(Outcome, name="sooner_outcomes", rule=NAME):
+class Sooner(Outcome, name="sooner_outcomes", rule="sooner_fetches"):
     """How long each FETCH waits."""
 
     request_id: RequiredText = REQUEST_ID
@@ -44,11 +43,8 @@ class SoonerFetches(Replay):
 
 
 RULE = Rule(
-    name=NAME,
     order=("built_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(Sooner,),
-    start=lambda settings, key, saved: SoonerFetches(
-        **settings.facts_of(NAME, str(key["recording"]))
-    ),
+    start=lambda own, saved: SoonerFetches(**own.facts),
 )

@@ -10,7 +10,3 @@ SELECT recording, count(*) AS requests, FALSE AS in_use, FALSE AS is_mixed
 FROM sooner_outcomes WHERE variant = 'recorded' GROUP BY recording
 -- name: wanted
 SELECT predicted_from, recorded_in, 'sooner' AS own_variant, TRUE AS is_judged FROM pairs
--- name: measures
-SELECT recording, variant, metric, group_kind, group_value, unit, value, NULL AS baseline,
-    sample_count, unknown_count
-FROM percentiles WHERE rule = 'sooner_fetches'

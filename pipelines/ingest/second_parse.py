@@ -1,4 +1,11 @@
-"""Drops lines that were read before, by parsing once more what has some of them.
+"""Parses once more what has lines that become no rows: stray ones, and those read before.
+
+Kafka stamps a request when its response has been sent, so stamps rise from line to line, but for
+moments between threads; where clocks are set or files were put together they step once, and stay.
+A line whose stamp is more than a minute from those before and after it, which are not, was altered,
+and would stretch a recording by years: it is rejected. All others stay, among them the first and
+the last that a run reads of a file, those beside a gap, and files that do not show which pass of an
+hour that occurs twice they are of.
 
 Copies of a line have one time. So only where spans of time overlap, which mostly they do at their
 ends alone, are lines looked at: texts compare their ids, in this run and with what the warehouse
@@ -6,7 +13,7 @@ holds, and tasks that have repeated lines parse once more without them.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations
@@ -16,14 +23,69 @@ from typing import Any
 import pyarrow as pa
 
 from kip_replay.pipelines.engines import Engine, Feed, Inputs, ParquetFiles
-from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.ingest.line_accounting import NodeKey
+from kip_replay.pipelines.engines.text import Text, bound
+from kip_replay.pipelines.ingest.line_accounting import STEP_US, FileKey, NodeKey, file_of
 from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, Span, hull, parse_task
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import microseconds
+from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds, moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import RejectedLines, Requests
 from kip_replay.replay.table import INT, LONG, TEXT, Table
+
+_STRAYS_QUERY = """
+WITH lines AS (
+    SELECT node_id, source_file, line_number, unix_micros(completed_at) AS at_us,
+        lag(unix_micros(completed_at)) OVER of_file AS before_us,
+        lead(unix_micros(completed_at)) OVER of_file AS after_us
+    FROM requests
+    WINDOW of_file AS (PARTITION BY node_id, source_file ORDER BY line_number, completed_at)
+)
+SELECT * FROM lines WHERE abs(after_us - before_us) <= $step_us
+    AND abs(at_us - before_us) > $step_us AND abs(at_us - after_us) > $step_us
+"""
+_STRAYS = Text(bound(_STRAYS_QUERY, {"step_us": STEP_US}))
+#: By file: numbers of lines, and what is wrong with their stamps.
+Strays = Mapping[FileKey, Mapping[int, str]]
+
+
+def stray_stamps(
+    engine: Engine, written: Sequence[DataFile], stepping: Collection[FileKey]
+) -> Strays:
+    """Finds stray lines in files whose stamps step. ``written``: the Parquet files of the run."""
+    strays: dict[FileKey, dict[int, str]] = {}
+    schema = Requests.without(*Requests.partitioned_by)
+    for recording in sorted({recording for recording, _, _ in stepping}):
+        mine = [f for f in written if (f.table, f.recording) == (Requests.name, recording)]
+        paths = [f"{engine.warehouse.uri_of(Requests)}/{file.path}" for file in mine]
+        files = ParquetFiles(paths, schema, sum(file.size_bytes for file in mine))
+        rows = engine.rows(_STRAYS, [], {Requests.name: files})
+        for row in rows.sort_by([("line_number", "ascending")]).to_pylist():
+            file = recording, row["node_id"], row["source_file"]
+            if file in stepping:
+                times = (moment(row[name]) for name in ("at_us", "before_us", "after_us"))
+                why = "{:%F %T} is between {:%F %T} and {:%F %T} UTC".format(*times)
+                strays.setdefault(file, {})[row["line_number"]] = why
+    return strays
+
+
+def rejecting(
+    tasks: Sequence[ParseTask], strays: Strays, unsound: Mapping[FileKey, int]
+) -> list[ParseTask]:
+    """Makes tasks that read stray lines reject them, and all behind ``unsound`` ones."""
+    again = []
+    for task in tasks:
+        ranges = tuple(
+            replace(part, strays=tuple(strays.get(file, {}).items()), sound_until=unsound.get(file))
+            for part in task.ranges
+            for file in [file_of(part.file)]
+        )
+        if ranges != task.ranges:
+            # What the task has written is not written again.
+            again.append(replace(task, ranges=ranges, files=replace(task.files)))
+    return again
+
+
+# --- lines that were read before
 
 
 def overlaps(
@@ -58,7 +120,7 @@ def without_repeated(
     ``spans``: where requests of a node can be repeated; rejected lines, which have no time, can be
     anywhere.
     """
-    copies = Text.read(Path(__file__).with_suffix(".sql"))
+    copies = Text.read(Path(__file__).with_name("repeated_lines.sql"))
     whole = {task.task: task for task in parsed}
     for recording in sorted({file.recording for task in parsed for file in task.files}):
         inputs = _inputs(engine.warehouse, recording, parsed, spans, done)
@@ -94,9 +156,6 @@ def kept_files(
         for file in warehouse.files(table, done)
         if not commits.of_epochs_after([file], done[file["partition.recording"]])
     ]
-
-
-# --- which lines are repeated
 
 
 def _inputs(
