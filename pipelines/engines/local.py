@@ -179,7 +179,7 @@ def _ended_on_failure() -> Iterator[None]:
 
 @dataclass
 class _Beside:
-    """Runs the feeds of steps in processes: of those that are ready, the widest first."""
+    """Runs the feeds of steps in processes: first those that others follow, then the widest."""
 
     engine: Local
     waiting: dict[str, Feeding[Any]]
@@ -199,8 +199,10 @@ class _Beside:
                 for name in [*self.waiting]
                 if {*self.after.get(name, ())} <= self.returned.keys()
             ]
-            self._go_on(ready)
-            progress.running(", ".join(self.running))
+            if ready:
+                self._go_on(ready)
+                progress.running(", ".join(self.running))
+                continue  # what follows these may be ready now
             wait(
                 [t for _, tasks in self.running.values() for t in tasks if not t.done()],
                 None,
@@ -222,7 +224,8 @@ class _Beside:
             name: bytes_of(warehouse, feed.text, feed.recordings, feed.inputs)
             for name, _, feed in feeds
         }
-        feeds.sort(key=lambda feed: sizes[feed[0]], reverse=True)
+        followed = {name for names in self.after.values() for name in names}
+        feeds.sort(key=lambda feed: (feed[0] in followed, sizes[feed[0]]), reverse=True)
         # A warehouse that was opened can't be sent.
         there = Warehouse(warehouse.path)
         engine = replace(self.engine, warehouse=there, folder=str(run_folder()))
