@@ -34,7 +34,7 @@ _ROW_GROUP_ROWS = 1 << 17
 _ROW_GROUP_BYTES = 64 << 20
 FILE_BYTES_MAX = 256 << 20
 #: Of larger files, a recording may have any number.
-SMALL_FILE_BYTES = 8 << 20
+SMALL_FILE_BYTES = 4 << 20
 #: How Arrow reads data files: pages are held against their checksums.
 CHECKED = {"pre_buffer": True, "page_checksum_verification": True}
 #: In a file's footer: how many bytes of row groups are before it, and their CRC-32.
