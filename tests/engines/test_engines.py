@@ -121,6 +121,33 @@ def test_steps_in_processes_beside_each_other(tmp_path: Path) -> None:
     assert engine.beside(Steps({"3": fed(files, 3)}, 1_000_000)) == {"3": 3}
 
 
+@dataclass
+class Meets:
+    """Makes a file, and waits for another one."""
+
+    made: Path
+    awaited: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        assert [*batches]
+        self.made.touch()
+        ends_s = time.monotonic() + 60
+        while not self.awaited.exists():
+            assert time.monotonic() < ends_s, f"nobody made {self.awaited}"
+            time.sleep(0.02)
+
+
+def test_what_follows_a_step_begins_when_that_has_ended(tmp_path: Path) -> None:
+    def met(made: str, awaited: str) -> Feeding[None]:
+        work = Meets(tmp_path / made, tmp_path / awaited)
+        text, numbers = Text("SELECT id FROM numbers"), {"numbers": pa.table({"id": [1]})}
+        yield Feed(work=work, text=text, recordings=[], key=["id"], inputs=numbers)
+
+    steps = {"long": met("a", "c"), "first": met("b", "a"), "second": met("c", "b")}
+    engine = Local(Warehouse(tmp_path), cores=2)
+    assert {*engine.beside(Steps(steps, 1_000_000, {"second": ["first"]}))} == {*steps}
+
+
 def test_of_what_is_recent_no_old_file_is_read(engine_of: EngineOf, tmp_path: Path) -> None:
     """Requests from a time on, whatever files they are in, what they led to a little later, and
     sums whole."""
