@@ -44,7 +44,7 @@ from kip_replay.replay.log_tables import (
     RejectedLines,
     Uncertainties,
 )
-from kip_replay.replay.model.brokers import FENCED_AFTER_US, SESSION_TIMEOUT_US
+from kip_replay.replay.model.brokers import FENCING_KNOWN_AFTER_US, SESSION_TIMEOUT_US
 from kip_replay.replay.model.partition import REPLICA_LAG_TIME_MAX_US
 from kip_replay.replay.model.raft import METADATA_MAX_IDLE_INTERVAL_US
 from kip_replay.replay.table import Table
@@ -73,8 +73,7 @@ _TOPIC_NAME_MAX = 249
 _VALUES = {
     "stale_us": _STALE_US,
     "silence_us": SESSION_TIMEOUT_US,
-    # Until a response has the fencing.
-    "fenced_us": FENCED_AFTER_US + 600_000,
+    "fenced_us": FENCING_KNOWN_AFTER_US,
     # A node fetches at least so often: a FETCH waits 500 ms.
     "pause_us": 2_000_000,
     # How far two of its records may be off, and how long a gap may be so that their number is
