@@ -46,7 +46,7 @@ from kip_replay.pipelines.warehouse.steps import (
     inputs_of,
     recent_of,
 )
-from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse, sql_text
+from kip_replay.pipelines.warehouse.tables import EDGE, Warehouse, are_small, sql_text
 from kip_replay.replay.tables import TABLES, Lineage, QualityFailures, QualityResult
 
 STEP = Step(
@@ -59,8 +59,6 @@ STEP = Step(
 _ORDER: tuple[str, ...] = tuple(reversed(Severity))
 _VALUE_CHARACTERS_MAX = 80
 _FAILED_LINES_MAX = 30
-#: Tables of less are counted together.
-_SMALL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -244,7 +242,7 @@ def validated(
     texts: list[dict[str, list[Expectation]]] = [{}]
     for table, of_table in of_tables.items():
         files = engine.warehouse.files(TABLES[table], recordings)
-        if sum(file["size_bytes"] for file in files) < _SMALL_BYTES:
+        if are_small(files):  # these are counted together
             texts[0][table] = of_table
         else:
             texts.append({table: of_table})

@@ -199,13 +199,13 @@ class Warehouse:
         Raises OSError where bytes of a file have changed since they were written.
         """
         conditions = [
-            f"(recording <> {sql_text(name)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
-            for name, moment in self.seen_from(table).items()
+            f"(recording <> {sql_text(recording)} OR {table.time} >= TIMESTAMPTZ '{moment}')"
+            for recording, moment in self.seen_from(table).items()
         ]
         if not files:
             conditions = ["false"]  # nor does DuckDB plan then what is joined with it
         source = f"_{name}" if conditions else name
-        if _are_small(files) or is_uri(self.path):
+        if are_small(files) or is_uri(self.path):
             session.register(source, self._of_files(table, files))
             if not conditions:
                 return
@@ -240,7 +240,7 @@ class Warehouse:
             return _no(table)
         delta = self._opened.get(table.name) or self.open(table)
         paths = tuple(file["path"] for file in files)
-        if not _are_small(files):
+        if not are_small(files):
             return commits.dataset(delta, self.uri_of(table), table, paths)
         read = self._snapshot(delta, table).read
         if paths not in read:
@@ -523,7 +523,8 @@ def require_writable(warehouse_path: str) -> None:
             )
 
 
-def _are_small(files: Iterable[Mapping[str, Any]]) -> bool:
+def are_small(files: Iterable[Mapping[str, Any]]) -> bool:
+    """Says whether files of a table have few bytes: they are read once and held by their reader."""
     return bool(sum(file["size_bytes"] for file in files) <= _SMALL_BYTES)
 
 
