@@ -17,7 +17,8 @@ SAMPLE = ROOT / "data" / "samples" / "metadata-4.0"
 PARSER = JobParser(
     "demo",
     "Runs on a recording that comes with this program, of a Kafka 4.0 cluster with three brokers "
-    "(5 MB of log), and opens the report: in ten seconds, without Java, Kafka or logs of yours.",
+    "(5 MB of log), and opens the report: in about four seconds, without Java, Kafka or logs of "
+    "yours.",
     """  kip-replay demo
   kip-replay demo --no-open --warehouse demo""",
     is_temporary=True,
